@@ -1,0 +1,43 @@
+"""Train any task, with any RL library, on any number of processes and machines.
+
+The core knows no RL library, no tensor framework and no simulator: it knows how a distributed run is
+put together, and asks plugins for every part of it. `rltrain.hookspecs` is that contract.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rltrain.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from rltrain.types import TrainResult
+
+__all__ = ["__version__", "hookimpl", "train"]
+
+__version__ = "0.1.0"
+
+
+def train(**options: Any) -> TrainResult:
+    """Run one training job and return what rank 0 returned.
+
+    The keyword arguments are the fields of `rltrain.config.RunConfig`, which are the flags of the
+    command line: `train(library="rl_games", distributed=True, nproc_per_node=2)`. `agent` and `env`
+    take nested or dotted mappings of overrides, such as `agent={"params.config.gamma": 0.98}`.
+
+    A distributed run starts its ranks from this process: call it under
+    `if __name__ == "__main__":` in a script, as for any use of `multiprocessing`.
+
+    Args:
+        **options: fields of `RunConfig`.
+
+    Returns:
+        What rank 0 returned.
+
+    Raises:
+        rltrain.errors.UsageError: an option is wrong, or a combination cannot work.
+        rltrain.errors.RankFailed: a rank failed while training.
+    """
+    from rltrain.launch import run
+
+    return run(options)

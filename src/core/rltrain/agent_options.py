@@ -1,0 +1,180 @@
+"""A library's own options: its file or its defaults, with dotted overrides, never remodelled."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rltrain.config import load_yaml
+from rltrain.errors import UsageError, suggest
+from rltrain.plugins import Registry
+from rltrain.specs import LibrarySpec
+from rltrain.types import TaskInfo
+
+__all__ = ["flatten", "get_dotted", "parse_override", "resolve_agent", "resolve_env", "set_dotted"]
+
+_OVERRIDE = re.compile(r"(?P<add>\+?)(?P<where>agent|env)\.(?P<key>[^=]*)=(?P<value>.*)", re.DOTALL)
+
+
+def parse_override(token: str) -> tuple[str, str, Any] | None:
+    """Read an override such as `agent.params.config.gamma=0.98` or `+env.mass=2`.
+
+    Returns:
+        ("agent" or "env", the key with its "+", the value as YAML reads it), or None if the token
+        is no override.
+
+    Raises:
+        UsageError: the key is empty or the value does not parse.
+    """
+    match = _OVERRIDE.fullmatch(token)
+    if match is None:
+        return None
+    from omegaconf import OmegaConf
+
+    key = match["key"]
+    if not key or any(not part for part in key.split(".")):
+        raise UsageError(f"{token}: the key is not complete; write `agent.some.key=value`.")
+    try:
+        value = OmegaConf.to_container(OmegaConf.create(f"value: {match['value']}"))["value"]  # type: ignore[index,call-overload]
+    except Exception as error:
+        raise UsageError(f"{token}: the value does not parse as YAML: {error}") from error
+    return match["where"], match["add"] + key, value
+
+
+def resolve_agent(
+    library: LibrarySpec,
+    task: TaskInfo,
+    algorithm: str,
+    agent_config: str | None,
+    overrides: Mapping[str, Any],
+    registry: Registry,
+) -> dict[str, Any]:
+    """Return all of a library's options: the user's file, or the defaults, then the overrides.
+
+    Raises:
+        UsageError: the file is wrong or another library's, or an override names no option.
+    """
+    if agent_config is not None:
+        options = load_yaml(agent_config, "--agent-config")
+        _check_format(options, agent_config, library, registry)
+        source = agent_config
+    else:
+        options = copy.deepcopy(dict(library.default_agent(task, algorithm)))
+        source = f"{library.name}'s defaults for {task.name}"
+    for key, value in flatten(overrides, known=options):
+        if key.startswith("+"):
+            set_dotted(options, key[1:], value)
+            continue
+        known = {name for name, _ in flatten(options)} | library.option_keys
+        if key not in library.option_keys and get_dotted(options, key) is _MISSING:
+            raise UsageError(
+                f"agent.{key}: {source} has no such option.{_suggest_key(key, known)} To add it, "
+                f"write +agent.{key}=..."
+            )
+        set_dotted(options, key, value)
+    return options
+
+
+def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the task's options, nested; check the keys where the suite declared them.
+
+    Raises:
+        UsageError: a key is none of the declared ones.
+    """
+    options: dict[str, Any] = {}
+    for key, value in flatten(overrides):
+        name = key.removeprefix("+")
+        if task.options is not None and name not in task.options and not key.startswith("+"):
+            known = ", ".join(sorted(task.options)) or "none"
+            raise UsageError(
+                f"env.{name}: the task {task.name} has no such option."
+                f"{suggest(name, task.options)} Its options: {known}."
+            )
+        set_dotted(options, name, value)
+    return options
+
+
+_MISSING = object()
+
+
+def get_dotted(options: Any, key: str, default: Any = _MISSING) -> Any:
+    """Return the value at a dotted key; parts that are numbers index lists."""
+    for part in key.split("."):
+        if isinstance(options, Mapping) and part in options:
+            options = options[part]
+        elif isinstance(options, list) and part.isdigit() and int(part) < len(options):
+            options = options[int(part)]
+        else:
+            return default
+    return options
+
+
+def set_dotted(options: dict[str, Any], key: str, value: Any) -> None:
+    """Set the value at a dotted key, making the mappings on the way."""
+    *parents, last = key.split(".")
+    node: Any = options
+    for part in parents:
+        if isinstance(node, list):
+            node = node[int(part)]
+            continue
+        if not isinstance(node.get(part), (dict, list)):
+            node[part] = {}
+        node = node[part]
+    if isinstance(node, list):
+        node[int(last)] = value
+    else:
+        node[last] = value
+
+
+def flatten(
+    options: Mapping[str, Any], prefix: str = "", known: Mapping[str, Any] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Yield (dotted key, value) for every leaf.
+
+    Args:
+        options: nested or dotted; both may be mixed.
+        prefix: put before each key.
+        known: if given, a mapping that replaces something in it that is not a mapping is a leaf.
+    """
+    for name, value in options.items():
+        key = f"{prefix}{name}"
+        replaces = known is not None and not isinstance(get_dotted(known, key, {}), Mapping)
+        if isinstance(value, Mapping) and value and not replaces:
+            yield from flatten(value, f"{key}.", known)
+        else:
+            yield key, value
+        if known is None and isinstance(value, list):
+            for index, item in enumerate(value):
+                if isinstance(item, Mapping):
+                    yield from flatten(item, f"{key}.{index}.")
+
+
+def _suggest_key(key: str, known: set[str]) -> str:
+    """Suggest a whole key; a last part that is unique is enough of a hint."""
+    last = key.rsplit(".", 1)[-1]
+    same = sorted(name for name in known if name.rsplit(".", 1)[-1] == last)
+    if len(same) == 1:
+        return f" Did you mean {same[0]!r}?"
+    return suggest(key, known)
+
+
+def _check_format(
+    options: Mapping[str, Any], path: str, library: LibrarySpec, registry: Registry
+) -> None:
+    """Tell a file of this library's format from another's."""
+    missing = [key for key in library.required_keys if get_dotted(options, key) is _MISSING]
+    if not missing:
+        return
+    others = [
+        spec.name
+        for spec in registry.all(LibrarySpec)
+        if spec.name != library.name
+        and all(get_dotted(options, key) is not _MISSING for key in spec.required_keys)
+    ]
+    hint = f" It looks like a file of {others[0]}: try --library {others[0]}." if others else ""
+    raise UsageError(
+        f"--agent-config {path}: this is not a file of {library.name}, whose options include "
+        f"{', '.join(missing)}.{hint}"
+    )

@@ -1,0 +1,267 @@
+"""Every hook: the contract between the core and its plugins, in one file.
+
+A plugin is a module, named by an entry point of the group `rltrain`, that implements
+`rltrain_provides`. The specs it returns name classes; of the classes chosen for a run the core makes
+one object each, and calls the run hooks that they implement with `@rltrain.hookimpl`.
+
+An implementation may leave out arguments that it does not need. An observer wraps any hook with
+`@hookimpl(wrapper=True)`. `rltrain.specs.KINDS` says which hooks each kind must implement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+    from rltrain.config import RunConfig
+    from rltrain.records import Record
+    from rltrain.session import Session
+    from rltrain.specs import Spec
+    from rltrain.types import GradientSync, ProcessGroup, Stream, TrainResult, World
+
+__all__ = ["DeclarationHooks", "RunHooks", "hookimpl", "hookspec"]
+
+hookspec = pluggy.HookspecMarker("rltrain")
+hookimpl = pluggy.HookimplMarker("rltrain")
+
+
+class DeclarationHooks:
+    """The one hook of discovery. It runs whenever plugins are listed, so it must be light."""
+
+    @hookspec
+    def rltrain_provides(self) -> Iterable[Spec]:
+        """Declare what the plugin provides.
+
+        Importing the plugin's module and calling this must import neither torch nor jax nor the
+        library that is adapted: classes are named by import strings.
+
+        Returns:
+            One spec for each thing provided.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_provides():
+                return [
+                    WriterSpec(
+                        name="csv",
+                        factory="my_plugin.csv:CsvWriter",
+                        summary="one CSV file a run",
+                    )
+                ]
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+
+class RunHooks:
+    """The hooks of a run, in the order in which they are called.
+
+    They live on a plugin manager that holds exactly the plugins chosen for the run and the
+    observers, so that dispatch does not depend on the order of installation.
+    """
+
+    @hookspec(firstresult=True)
+    def rltrain_init_distributed(self, world: World, config: RunConfig) -> ProcessGroup:
+        """Make the process group: distributed init. A backend must implement it.
+
+        Called once on every rank of a run started with `--distributed`, before anything else.
+        Nobody else makes the group: a library adapter keeps its library from doing it again.
+
+        Args:
+            world: this rank's place, its device included.
+            config: the resolved run.
+
+        Returns:
+            The process group. The first result that is not None counts.
+
+        Example:
+            ```python
+            class GlooBackend:
+                @hookimpl
+                def rltrain_init_distributed(self, world):
+                    return TorchProcessGroup("gloo", world)
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec
+    def rltrain_seed(self, stream: Stream, seed: int) -> None:
+        """Seed every random generator that the plugin owns: seeding.
+
+        The core calls it for each stream at its time: `environment` (by global rank) before the
+        environments are made, `model` (the same on all ranks) before the models are, and `learner`
+        (by global rank) when the library's adapter says that its constructors are done. Every
+        plugin's implementation is called. A backend must implement it.
+
+        Args:
+            stream: which stream begins.
+            seed: 0 to 2**31 - 1.
+
+        Example:
+            ```python
+            class TorchBackend:
+                @hookimpl
+                def rltrain_seed(self, seed):
+                    torch.manual_seed(seed)
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec(firstresult=True)
+    def rltrain_make_env(self, session: Session) -> VectorEnv[Any, Any, Any]:
+        """Make this rank's environments. A suite must implement it.
+
+        Args:
+            session: gives `config.task`, `config.num_envs`, `config.env` (the `env.` options),
+                `world.device`, and `seeds.environment`, with which the environments are to be
+                seeded when they are first reset.
+
+        Returns:
+            A `gymnasium.vector.VectorEnv` with `num_envs` environments, whose arrays are of the
+            session's framework (`session.framework`) on its device, with SAME_STEP autoreset.
+            The first result that is not None counts.
+
+        Raises:
+            UsageError: what only a made environment can tell is wrong with the options.
+
+        Example:
+            ```python
+            class MySuite:
+                @hookimpl
+                def rltrain_make_env(self, session):
+                    return MyVectorEnv(session.config.num_envs, device=session.world.device)
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec(firstresult=True)
+    def rltrain_wrap_model(self, session: Session, model: Any, role: str) -> Any:
+        """Make a model one of the run's: model wrapping. A backend must implement it.
+
+        Called through `session.wrap_model` once for each model that is trained or copied (target
+        networks too), before the first rollout, on every rank in the same order.
+
+        Args:
+            session: this rank's side of the run.
+            model: for torch a module, for jax a pytree.
+            role: the model's name in the library: "policy", "value".
+
+        Returns:
+            An object with the same interface, normally the same object, with rank 0's state,
+            registered with the divergence check (`session.watch`). The first result that is not
+            None counts.
+
+        Example:
+            ```python
+            class TorchBackend:
+                @hookimpl
+                def rltrain_wrap_model(self, session, model, role):
+                    for tensor in model.state_dict().values():
+                        tensor.copy_(session.group.broadcast(tensor))
+                    return model
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec(firstresult=True)
+    def rltrain_gradient_sync(self, session: Session, parameters: Any) -> GradientSync:
+        """Make what averages gradients over ranks: gradient sync. A gradient sync must implement it.
+
+        Called through `session.gradient_sync` once per optimiser, over all its parameters. The
+        object it returns is called in every optimisation step, without a hook between.
+
+        Args:
+            session: this rank's side of the run.
+            parameters: for torch the list of parameters, for jax a pytree of them.
+
+        Returns:
+            The gradient sync. The first result that is not None counts.
+
+        Example:
+            ```python
+            class MeanSync:
+                @hookimpl
+                def rltrain_gradient_sync(self, session, parameters):
+                    return lambda gradients: [session.group.all_reduce(g, "mean") for g in gradients]
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec(firstresult=True)
+    def rltrain_train(self, session: Session) -> TrainResult:
+        """Run the library until its iterations are done. A library must implement it.
+
+        Args:
+            session: this rank's side of the run. `session.env` has been made, and the stream
+                `model` seeded; the adapter calls `session.seed("learner")` after the library's
+                constructors, wraps every model, asks for a gradient sync for every optimiser, and
+                calls `session.record(Scalars(...))` once an iteration.
+
+        Returns:
+            `session.result()`. The first result that is not None counts.
+
+        Example:
+            ```python
+            class MyLibrary:
+                @hookimpl
+                def rltrain_train(self, session):
+                    agent = Agent(session.env, **session.config.agent)
+                    session.wrap_model(agent.policy, "policy")
+                    session.seed("learner")
+                    for iteration in range(1, session.config.max_iterations + 1):
+                        session.record(Scalars(iteration, agent.learn()))
+                        if session.should_stop:
+                            break
+                    return session.result()
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec
+    def rltrain_write(self, record: Record) -> None:
+        """Record one thing: rank-0 I/O. A writer must implement it.
+
+        The core calls it on rank 0 only, with values already merged over ranks.
+
+        Args:
+            record: one of the union in `rltrain.records`. `RunStarted` comes first and names the
+                run folder, below which a writer writes.
+
+        Example:
+            ```python
+            class PrintWriter:
+                @hookimpl
+                def rltrain_write(self, record):
+                    if isinstance(record, Scalars):
+                        print(record.iteration, record.episode_return)
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec
+    def rltrain_shutdown(self, session: Session, error: BaseException | None) -> None:
+        """Let go of what the plugin holds. Called last, always, on every rank.
+
+        Every plugin's implementation is called, also when one of them raises. The process group is
+        closed after it.
+
+        Args:
+            session: this rank's side of the run; after a failure parts of it may be missing.
+            error: what ended the run, or None. After an error, peers may be gone: do not call
+                collectives.
+
+        Example:
+            ```python
+            class CsvWriter:
+                @hookimpl
+                def rltrain_shutdown(self):
+                    self.file.close()
+            ```
+        """
+        raise AssertionError("a specification, never called")

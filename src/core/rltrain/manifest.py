@@ -1,0 +1,114 @@
+"""The manifest: what was run, with what, by whom; and the check that all ranks run the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import os
+import platform
+import shlex
+import socket
+import sys
+import time
+from typing import Any
+
+from packaging.requirements import Requirement
+
+from rltrain.agent_options import flatten
+from rltrain.config import RunConfig
+from rltrain.errors import UsageError
+from rltrain.plugins import GROUP
+from rltrain.run_folder import RunFolder
+from rltrain.seeding import SeedPlan
+from rltrain.types import ProcessGroup, World
+
+__all__ = ["check_agreement", "manifest", "versions", "write_config"]
+
+_OF_THE_NODE = frozenset(
+    {"node_rank", "nproc_per_node", "num_gpus", "gpu_ids", "device", "master_addr", "rdzv_endpoint"}
+)
+"""Options that may differ from node to node."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, every plugin, and what the plugins adapt."""
+    found = {"python": platform.python_version()}
+    for point in importlib.metadata.entry_points(group=GROUP):
+        if point.dist is None:
+            continue
+        names = [Requirement(text).name for text in point.dist.requires or []]
+        for name in [point.dist.name, *names]:
+            try:
+                found[name] = importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                continue
+    return dict(sorted(found.items()))
+
+
+def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]:
+    """Return everything needed to tell, and repeat, what was run."""
+    ranks = (SeedPlan(seeds.base, rank) for rank in range(world.world_size))
+    return {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "command": shlex.join(sys.argv),
+        "host": socket.gethostname(),
+        "folder": os.getcwd(),
+        "versions": versions(),
+        "world_size": world.world_size,
+        "num_nodes": world.num_nodes,
+        "seed": seeds.base,
+        "seeds": [
+            {
+                "rank": plan.rank,
+                "model": plan.model,
+                "environment": plan.environment,
+                "learner": plan.learner,
+            }
+            for plan in ranks
+        ],
+        "config": dataclasses.asdict(config),
+    }
+
+
+def write_config(folder: RunFolder, config: RunConfig) -> None:
+    """Write `config.yaml`, with which `rltrain --config` repeats the run, and `agent.yaml`."""
+    from omegaconf import OmegaConf
+
+    options = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in dataclasses.asdict(config).items()
+        if name not in ("agent", "agent_config") and value not in (None, (), {})
+    }
+    agent = OmegaConf.create(dict(config.agent))
+    folder.write_atomically("agent.yaml", lambda path: OmegaConf.save(agent, path))
+    options["agent_config"] = str(folder.path / "agent.yaml")
+    run = OmegaConf.create(options)
+    folder.write_atomically("config.yaml", lambda path: OmegaConf.save(run, path))
+
+
+def check_agreement(group: ProcessGroup, config: RunConfig) -> None:
+    """Compare the resolved run and all versions over ranks. Collective.
+
+    Nodes can differ in what is installed, and each joined rank reads files of its own: ranks that
+    run different things would hang, or train nonsense.
+
+    Raises:
+        UsageError: ranks differ; the message names what and where.
+    """
+    if group.world_size == 1:
+        return
+    options = {
+        name: value
+        for name, value in dataclasses.asdict(config).items()
+        if name not in _OF_THE_NODE
+    }
+    local = {**dict(flatten(options)), **{f"version of {k}": v for k, v in versions().items()}}
+    ranks = group.gather_objects(local)
+    for rank, other in enumerate(ranks):
+        for name in {**ranks[0], **other}:
+            mine, theirs = ranks[0].get(name), other.get(name)
+            if repr(mine) != repr(theirs):
+                raise UsageError(
+                    f"The ranks do not run the same: {name} is {mine!r} on rank 0 and {theirs!r} on "
+                    f"rank {rank}. Start every node with the same options, files and versions."
+                )

@@ -1,0 +1,54 @@
+"""The resolved plan as text, for `--dry-run`."""
+
+from __future__ import annotations
+
+from rltrain.plan import Plan
+
+__all__ = ["plan_table"]
+
+
+def plan_table(plan: Plan) -> str:
+    """Return the plan, one line a choice, and below it the options as YAML."""
+    from omegaconf import OmegaConf
+
+    config = plan.config
+    rows = [
+        ("library", f"{config.library}, {config.algorithm}, on {config.framework}"),
+        ("task", f"{config.task} ({plan.task.action} actions), from {config.suite}"),
+        ("ranks", _ranks(plan)),
+        ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}"),
+        ("environments", _environments(plan)),
+        ("iterations", str(config.max_iterations or "as the library's options say")),
+        ("seed", "drawn on rank 0" if config.seed == -1 else str(config.seed)),
+        ("checkpoint", config.checkpoint or "none"),
+        ("writers", ", ".join(config.writers or ()) or "none"),
+        ("observers", ", ".join(config.observers) or "none"),
+        ("log root", config.log_root),
+    ]
+    if config.target_return is not None:
+        rows.insert(6, ("ends at", f"a mean return of {config.target_return:g}"))
+    width = max(len(name) for name, _ in rows)
+    table = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+    options = OmegaConf.to_yaml(
+        OmegaConf.create({"agent": dict(config.agent), "env": dict(config.env)})
+    )
+    return f"{table}\n\n{options.rstrip()}\n\nNothing was started (--dry-run)."
+
+
+def _ranks(plan: Plan) -> str:
+    config, world = plan.config, plan.world
+    if world is None:
+        text = f"{config.nproc_per_node} on this node, started by {config.launcher}"
+        if config.nnodes > 1:
+            text += f"; node {config.node_rank} of {config.nnodes}"
+        return text
+    if config.distributed:
+        return f"joined as rank {world.rank} of {world.world_size}, on {world.device}"
+    return f"one process, on {world.device}"
+
+
+def _environments(plan: Plan) -> str:
+    config, world = plan.config, plan.world
+    ranks = world.world_size if world else int(config.nproc_per_node or 1) * config.nnodes
+    each = config.num_envs or 0
+    return f"{each} a rank, {each * ranks} in all"

@@ -1,0 +1,94 @@
+"""A rank's log file: whatever the rank prints, from Python or from C, goes there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import TextIO
+
+__all__ = ["RankLog", "console_stream"]
+
+_console: TextIO | None = None
+
+
+def console_stream() -> TextIO:
+    """Return the stream on which this process' user reads: stdout as it was before any RankLog."""
+    return _console or sys.stdout
+
+
+class RankLog:
+    """Sends stdout and stderr to a file while it is entered.
+
+    The run folder is known only once all ranks have agreed: until `move`, the log stands where the
+    launcher looks for what a rank that failed early had to say; afterwards a link stands there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: TextIO | None = None
+
+    def __enter__(self) -> RankLog:
+        global _console
+        self._outer_console = _console
+        self._streams = sys.stdout, sys.stderr
+        _flush(*self._streams)
+        self._descriptors = [os.dup(1), os.dup(2)]
+        if _console is None:
+            _console = self._terminal(sys.stdout)
+        self._open(self.path)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        global _console
+        if _console is not None:
+            _flush(_console)
+        _console = self._outer_console
+        self._close()
+        sys.stdout, sys.stderr = self._streams
+        for target, saved in enumerate(self._descriptors, start=1):
+            os.dup2(saved, target)
+            os.close(saved)
+
+    def move(self, path: Path) -> None:
+        """Go on in another file, which takes over what was written so far."""
+        self._close()
+        shutil.copyfile(self.path, path)
+        self.path.unlink()
+        self.path.symlink_to(path)
+        self._open(path)
+
+    def _terminal(self, stdout: TextIO) -> TextIO:
+        """Return a stream that still reaches what stdout reached, once descriptor 1 is the log."""
+        try:
+            on_descriptor = stdout.fileno() == 1
+        except (OSError, ValueError, AttributeError):
+            on_descriptor = False  # A notebook's stream, say: it does not go through descriptor 1.
+        if not on_descriptor:
+            return stdout
+        return os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace", buffering=1)
+
+    def _open(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8", errors="replace", buffering=1)
+        os.dup2(self._file.fileno(), 1)
+        os.dup2(self._file.fileno(), 2)
+        sys.stdout = sys.stderr = self._file
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _flush(*streams: TextIO) -> None:
+    for stream in streams:
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # The reader is gone, as under `| head`: nothing is lost that anybody wants.

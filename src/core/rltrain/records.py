@@ -1,0 +1,91 @@
+"""The records: what a run tells its writers, on rank 0 only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rltrain.types import World
+
+__all__ = ["CheckpointSaved", "Media", "Record", "RunEnded", "RunStarted", "Scalars"]
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """The run folder exists and training is about to begin."""
+
+    run_dir: str
+    library: str
+    algorithm: str
+    task: str
+    world: World
+    num_envs: int
+    """Environments a rank."""
+    seed: int
+    """The base seed."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The resolved run, as in the manifest."""
+
+
+@dataclass(frozen=True)
+class Scalars:
+    """The figures of one iteration.
+
+    An adapter gives `iteration`, `iterations` and this rank's `values`; `session.record` fills in
+    the rest and gives the writers values merged over ranks.
+    """
+
+    iteration: int
+    """Iterations done, from 1, those before a loaded checkpoint included."""
+    values: Mapping[str, float]
+    """By name, such as "loss/policy". Merged over ranks: the mean over those that gave the name;
+    the least, the greatest or the sum for names that end in "(min)", "(max)" or "(sum)"."""
+    iterations: int | None = None
+    """The iteration at which the run ends, if that is known."""
+    frames: int = 0
+    """Environment steps so far, over all environments and ranks: the x axis of every plot."""
+    seconds: float = 0.0
+    """Since training began."""
+    fps: tuple[float, ...] = ()
+    """Frames per second of each rank in this iteration."""
+    episode_return: float | None = None
+    """Mean over the last finished episodes of all ranks."""
+    episode_length: float | None = None
+    """Mean over the same episodes, in steps."""
+
+
+@dataclass(frozen=True)
+class CheckpointSaved:
+    """A checkpoint is complete on disk."""
+
+    path: str
+    iteration: int
+
+
+@dataclass(frozen=True)
+class Media:
+    """A picture, video or sound that was written to the run folder."""
+
+    path: str
+    name: str
+    iteration: int
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    """The run is over."""
+
+    iterations: int
+    frames: int
+    seconds: float
+    episode_return: float | None
+    solved: bool = False
+    """Whether it ended because the target return was reached."""
+    error: str | None = None
+    """The error in one line, if there was one."""
+
+
+Record = RunStarted | Scalars | CheckpointSaved | Media | RunEnded
+"""One thing told to the writers."""

@@ -1,0 +1,106 @@
+"""Rank-0 I/O: the run folder, its manifest, and checkpoints that are complete or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rltrain.errors import UsageError
+
+__all__ = ["RunFolder", "check_log_root", "create_run_folder"]
+
+
+class RunFolder:
+    """The folder of one run. Rank 0 creates it; every rank knows its path.
+
+    It holds `manifest.json`, `config.yaml`, `checkpoints/`, `logs/rank_N.log`, and what the writers
+    put below it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    def log_file(self, rank: int) -> Path:
+        """Path of a rank's log; its folder is made, on nodes that do not share a disk too."""
+        folder = self.path / "logs"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"rank_{rank}.log"
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Write `manifest.json`. Rank 0 only."""
+        text = json.dumps(manifest, indent=2, default=str) + "\n"
+        self.write_atomically("manifest.json", lambda path: path.write_text(text))
+
+    def write_atomically(self, name: str, write: Callable[[Path], Any]) -> Path:
+        """Write a file below the run folder so that it is complete or absent. Rank 0 only.
+
+        Args:
+            name: path relative to the run folder.
+            write: writes the whole file to the path that it is given.
+
+        Returns:
+            The path of the file.
+        """
+        target = self.path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # The suffix stays last: some libraries choose a format by it.
+        partial = target.with_name(f".partial-{os.getpid()}-{target.name}")
+        try:
+            write(partial)
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+        return target
+
+
+def create_run_folder(log_root: str, library: str, task: str, run_name: str | None) -> RunFolder:
+    """Create a folder that did not exist: `<log_root>/<library>/<task>/<time>[_<run_name>]`.
+
+    Raises:
+        UsageError: it cannot be created.
+    """
+    label = re.sub(r"[^\w.-]+", "_", task)
+    name = time.strftime("%Y-%m-%d_%H-%M-%S") + (f"_{run_name}" if run_name else "")
+    parent = Path(log_root).expanduser().resolve() / library / label
+    for suffix in ("", *(f"_{number}" for number in range(2, 100))):
+        try:
+            (parent / (name + suffix)).mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UsageError(_unwritable(log_root, error)) from error
+        return RunFolder(parent / (name + suffix))
+    raise UsageError(f"--log-root {log_root}: 99 runs named {name} exist; give --run-name.")
+
+
+def check_log_root(log_root: str) -> None:
+    """Check, without leaving a trace, that run folders can be made below `log_root`.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    path = Path(log_root).expanduser().resolve()
+    existing = next(folder for folder in (path, *path.parents) if folder.exists())
+    try:
+        if not existing.is_dir():
+            raise NotADirectoryError(f"{existing} is not a folder")
+        probe = existing / f".rltrain-{os.getpid()}"
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        raise UsageError(_unwritable(log_root, error)) from error
+
+
+def _unwritable(log_root: str, error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"--log-root {log_root}: cannot be written ({reason}). Name a folder that can."

@@ -1,0 +1,68 @@
+"""Seed streams: one base seed, three streams, and every rank's own place in them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from rltrain.hookspecs import hookimpl
+from rltrain.types import Stream
+
+__all__ = ["CoreSeeding", "SeedPlan", "draw_seed"]
+
+_STREAMS: tuple[Stream, ...] = ("model", "environment", "learner")
+
+
+@dataclass(frozen=True)
+class SeedPlan:
+    """The seeds of one rank.
+
+    Streams are children of one `numpy.random.SeedSequence`, so that they are independent of each
+    other and of every other rank's. `environment` and `learner` go by the global rank; `model` is
+    the same on all ranks, so that models are built equal.
+    """
+
+    base: int
+    """The base seed, equal on all ranks."""
+    rank: int
+    """Global rank."""
+
+    def seed(self, stream: Stream) -> int:
+        """Return the seed of a stream on this rank, 0 to 2**31 - 1."""
+        import numpy as np
+
+        rank = 0 if stream == "model" else self.rank
+        sequence = np.random.SeedSequence(self.base, spawn_key=(_STREAMS.index(stream), rank))
+        return int(sequence.generate_state(1)[0]) % 2**31
+
+    @property
+    def model(self) -> int:
+        """Seed of model initialisation: the same on all ranks."""
+        return self.seed("model")
+
+    @property
+    def environment(self) -> int:
+        """Seed of this rank's environments."""
+        return self.seed("environment")
+
+    @property
+    def learner(self) -> int:
+        """Seed of this rank's learner: exploration, mini-batches."""
+        return self.seed("learner")
+
+
+def draw_seed() -> int:
+    """Draw a base seed, 0 to 2**31 - 1, from the operating system."""
+    return random.SystemRandom().randrange(2**31)
+
+
+class CoreSeeding:
+    """The core's own part in `rltrain_seed`: the generators of `random` and numpy."""
+
+    @hookimpl
+    def rltrain_seed(self, seed: int) -> None:
+        """Seed the global generators of the standard library and numpy."""
+        import numpy as np
+
+        random.seed(seed)
+        np.random.seed(seed)

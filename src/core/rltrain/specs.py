@@ -1,0 +1,175 @@
+"""What a plugin declares: one spec for each thing it provides.
+
+A spec is light: it names the heavy class by an import string, so that listing plugins imports
+neither a tensor framework nor an RL library nor a simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from rltrain.config import RunConfig
+    from rltrain.types import TaskInfo
+
+__all__ = [
+    "KINDS",
+    "BackendSpec",
+    "GradientSyncSpec",
+    "LauncherSpec",
+    "LibrarySpec",
+    "ObserverSpec",
+    "Refusal",
+    "Spec",
+    "SuiteSpec",
+    "WriterSpec",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What every kind declares."""
+
+    kind: ClassVar[str]
+    requires: ClassVar[tuple[str, ...]] = ()
+    """The hooks (for a launcher: methods) that the factory's class must implement."""
+
+    name: str
+    """What the user types."""
+    factory: str
+    """Import string of the class, "package.module:Class"; it is called without arguments."""
+    summary: str = ""
+    """One line for `rltrain plugins`."""
+
+    def supports(self) -> str:
+        """Return in a few words what this one supports."""
+        return self.summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendSpec(Spec):
+    """Makes a process group on one kind of device."""
+
+    kind = "backend"
+    requires = ("rltrain_init_distributed", "rltrain_seed", "rltrain_wrap_model")
+
+    framework: str
+    """The tensor framework: "torch" or "jax"."""
+    device: str
+    """The kind of device: "cpu" or "cuda"."""
+    count_devices: str | None = None
+    """Import string of a function that returns how many such devices are visible. It may import
+    the framework: it is called in a process of its own. None: the processor cores are counted."""
+
+    def supports(self) -> str:
+        """Return framework and device."""
+        return f"{self.framework} on {self.device}"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A combination that would train nonsense or hang."""
+
+    name: str
+    """Short, for the support matrix: "kl_threshold on several ranks"."""
+    applies: Callable[[RunConfig, TaskInfo], bool]
+    """Whether the resolved run is this combination."""
+    reason: str
+    """Why it cannot work."""
+    instead: str
+    """The nearest thing that works."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LibrarySpec(Spec):
+    """Adapts one RL library."""
+
+    kind = "library"
+    requires = ("rltrain_train",)
+
+    frameworks: tuple[str, ...]
+    algorithms: tuple[str, ...]
+    default_agent: Callable[[TaskInfo, str], Mapping[str, Any]]
+    """Given the task and the algorithm, return agent options in the library's own format."""
+    required_keys: tuple[str, ...]
+    """Dotted keys by which a file in this library's format is told from another library's."""
+    option_keys: frozenset[str] = frozenset()
+    """Dotted keys that may be overridden although the loaded file does not have them."""
+    run_keys: Mapping[str, str] = field(default_factory=dict)
+    """Where the library's file keeps options of the run: {"seed": "params.seed"}. The command line
+    is put before the file, and the file before rltrain's own default."""
+    refuses: tuple[Refusal, ...] = ()
+    check_checkpoint: str | None = None
+    """Import string of a function that takes a path and returns what is wrong with the checkpoint,
+    or None. It may import the framework: it is called in a process of its own."""
+
+    def supports(self) -> str:
+        """Return frameworks and algorithms."""
+        return f"{', '.join(self.algorithms)} on {', '.join(self.frameworks)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteSpec(Spec):
+    """Makes the environments of one family of tasks."""
+
+    kind = "suite"
+    requires = ("rltrain_make_env",)
+
+    describe: Callable[[str], TaskInfo | None]
+    """Return what is known of a task, or None if the suite does not have it. Raises `UsageError`
+    for a task that it has but cannot make here."""
+    tasks: Callable[[], list[str]]
+    """Return the names of all tasks, for suggestions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LauncherSpec(Spec):
+    """Starts the ranks."""
+
+    kind = "launcher"
+    requires = ("launch",)
+
+    frameworks: tuple[str, ...]
+    """The frameworks whose ranks it can start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriterSpec(Spec):
+    """Records metrics, on rank 0."""
+
+    kind = "writer"
+    requires = ("rltrain_write",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientSyncSpec(Spec):
+    """Averages gradients over ranks."""
+
+    kind = "gradient_sync"
+    requires = ("rltrain_gradient_sync",)
+
+    frameworks: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObserverSpec(Spec):
+    """Wraps or watches hooks."""
+
+    kind = "observer"
+
+
+KINDS: dict[str, type[Spec]] = {
+    spec.kind: spec
+    for spec in (
+        BackendSpec,
+        LibrarySpec,
+        SuiteSpec,
+        LauncherSpec,
+        WriterSpec,
+        GradientSyncSpec,
+        ObserverSpec,
+    )
+}
+"""The seven kinds by name. `KINDS[kind].requires` is what each must implement."""

@@ -1,0 +1,174 @@
+"""The dataclasses and protocols that cross a hook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from rltrain.config import RunConfig
+
+__all__ = [
+    "GradientSync",
+    "Launcher",
+    "ProcessGroup",
+    "ReduceOp",
+    "Stream",
+    "TaskInfo",
+    "TrainResult",
+    "World",
+]
+
+Stream = Literal["model", "environment", "learner"]
+"""The streams of random numbers; see `rltrain.seeding`."""
+
+ReduceOp = Literal["sum", "mean", "min", "max"]
+"""How `ProcessGroup.all_reduce` combines the ranks' arrays."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What a rank knows of its place."""
+
+    rank: int = 0
+    """Global rank: 0 to world_size - 1. Seeds and rank-0 I/O go by this one."""
+    local_rank: int = 0
+    """Rank on this node."""
+    node_rank: int = 0
+    world_size: int = 1
+    """Number of ranks of the run, on all nodes."""
+    local_world_size: int = 1
+    """Number of ranks on this node."""
+    num_nodes: int = 1
+    device: str = "cpu"
+    """The device of this rank, such as "cpu" or "cuda:1"."""
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this is global rank 0, the only one that writes."""
+        return self.rank == 0
+
+
+class ProcessGroup(Protocol):
+    """The collectives that the core and the adapters use. Every rank calls each in the same order.
+
+    An array is one of the backend's framework, on the rank's device, or a numpy array.
+    """
+
+    @property
+    def rank(self) -> int:
+        """Global rank of this process."""
+        ...
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """Device of this rank."""
+        ...
+
+    def all_reduce(self, x: Any, op: ReduceOp = "sum") -> Any:
+        """Combine an array over all ranks, element by element.
+
+        Args:
+            x: an array of the same shape and dtype on every rank. It may be reused: read the
+                result, not the argument.
+            op: how to combine.
+
+        Returns:
+            The combined array, equal on all ranks, of the argument's kind and shape.
+        """
+        ...
+
+    def broadcast(self, x: Any, src: int = 0) -> Any:
+        """Return rank `src`'s array on every rank; `x` has its shape and dtype everywhere."""
+        ...
+
+    def broadcast_object(self, obj: Any, src: int = 0) -> Any:
+        """Return rank `src`'s picklable object on every rank."""
+        ...
+
+    def gather_objects(self, obj: Any) -> list[Any]:
+        """Return every rank's picklable object, in the order of ranks, on every rank."""
+        ...
+
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+        ...
+
+    def close(self) -> None:
+        """Leave the group. Safe to call twice, and after an error."""
+        ...
+
+
+class GradientSync(Protocol):
+    """Averages gradients over ranks: one object per optimiser, which keeps its buffers."""
+
+    def __call__(self, gradients: Any) -> Any:
+        """Return the gradients averaged over ranks, with the structure they came in.
+
+        Args:
+            gradients: for torch a list with one tensor or None per parameter, in the order in which
+                the parameters were given; for jax a pytree.
+
+        Returns:
+            The same structure, averaged; for torch, tensors that may share one kept buffer. A
+            gradient that is None on every rank stays None.
+        """
+        ...
+
+
+class Launcher(Protocol):
+    """Starts the ranks of a run and watches them."""
+
+    def launch(self, config: RunConfig, work: Callable[..., TrainResult | None]) -> TrainResult:
+        """Start this node's ranks, wait for them, and return what rank 0 returned.
+
+        Each rank calls `work(config, report_dir)` with the variables RANK, LOCAL_RANK, WORLD_SIZE,
+        LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT set.
+
+        Raises:
+            rltrain.errors.RankFailed: a rank failed; the others have been ended.
+            rltrain.errors.UsageError: a rank refused what was asked for.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """What a suite can say of a task without making its environment."""
+
+    name: str
+    action: Literal["continuous", "discrete", "multi_discrete"]
+    num_envs: int = 8
+    """Environments a rank, when the user does not say."""
+    max_episode_length: int | None = None
+    """In steps; None if episodes are not cut off."""
+    options: Mapping[str, Any] | None = None
+    """The `env.` options with their defaults; None if only making the environment tells."""
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a run came to: what rank 0 returns."""
+
+    iterations: int
+    """Iterations done in this run."""
+    frames: int
+    """Environment steps over all environments and ranks."""
+    episode_return: float | None
+    """Mean return of the last finished episodes over all ranks; None if none finished."""
+    episode_length: float | None
+    """Mean length of the same episodes, in steps."""
+    run_dir: str
+    """The run folder."""
+    checkpoint: str | None = None
+    """The last checkpoint that was written."""
+    solved: bool = False
+    """Whether the run ended because it reached its target return."""
+    seconds: float = 0.0
+    """Wall time of training, in seconds."""

@@ -1,0 +1,140 @@
+"""What one rank does, whoever started it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from rltrain.config import RunConfig
+from rltrain.plugins import Registry, RunPlugins, discover
+from rltrain.ranks import joined_world, rank_device
+from rltrain.rank_log import RankLog
+from rltrain.reports import log_path, make_report, write_report
+from rltrain.session import Session
+from rltrain.specs import BackendSpec, GradientSyncSpec, LibrarySpec, ObserverSpec, SuiteSpec
+from rltrain.specs import Spec, WriterSpec
+from rltrain.types import TrainResult, World
+
+__all__ = ["CULPRIT_GRACE", "run_rank", "work"]
+
+CULPRIT_GRACE = 3.0
+"""Seconds a rank that lost a peer waits before it ends, so that its launcher sees the peer first."""
+
+
+def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
+    """Run this rank's session with exactly the plugins that the config names."""
+    registry = discover(config.no_plugins)
+    plugins = RunPlugins()
+    for spec in _chosen(config, registry, world):
+        plugins.choose(spec)
+    session = Session(config, world, plugins)
+    return session.run(lambda folder: log.move(folder.log_file(world.rank)))
+
+
+def run_here(config: RunConfig, world: World) -> TrainResult:
+    """Run this process' rank: the only one, or one that a launcher such as torchrun started."""
+    if world.world_size > 1:
+        _select_gpus(config)
+    with (
+        tempfile.TemporaryDirectory(prefix="rltrain-") as folder,
+        RankLog(log_path(Path(folder), world.rank)) as log,
+    ):
+        return run_rank(config, world, log)
+
+
+def work(config: RunConfig, report_dir: str) -> TrainResult | None:
+    """Be one of the ranks that rltrain's launcher started.
+
+    Args:
+        config: the resolved run.
+        report_dir: folder for this rank's report and the beginning of its log.
+
+    Returns:
+        The result on rank 0, None on the others. A failure does not return: it is reported, and
+        the process ends at once, since waiting for peers in exit handlers would hide it.
+    """
+    _end_with_launcher()
+    # The agent ends siblings of a failed rank with SIGTERM. One that sits in a collective never
+    # gets to a Python handler, so that the default action is the one that works.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _select_gpus(config)
+    folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
+    try:
+        world = joined_world(os.environ)
+        assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
+        with RankLog(log_path(folder, world.rank)) as log:
+            try:
+                return _ranked(run_rank(config, _with_device(config, world), log), world)
+            except BaseException as error:
+                report = make_report(world.rank, error)
+                print(report.traceback, flush=True)  # Into the rank's log.
+                raise
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+    except BaseException as error:
+        report = make_report(rank, error)
+        write_report(folder, report)
+        code = getattr(error, "exit_code", 1)
+        if report.kind == "peer_lost":
+            time.sleep(CULPRIT_GRACE)
+    os._exit(code)
+
+
+def _ranked(result: TrainResult, world: World) -> TrainResult | None:
+    return result if world.is_root else None
+
+
+def _with_device(config: RunConfig, world: World) -> World:
+    """Give a started rank its device; the launcher has checked that there are enough."""
+    from dataclasses import replace
+
+    backend = discover(config.no_plugins).get(BackendSpec, config.backend or "")
+    return replace(
+        world, device=rank_device(backend.device, world.local_rank, world.local_world_size)
+    )
+
+
+def _chosen(config: RunConfig, registry: Registry, world: World) -> list[Spec]:
+    """Return the specs of the run's plugins; writers on rank 0 only."""
+    specs: list[Spec] = [
+        registry.get(BackendSpec, config.backend or ""),
+        registry.get(GradientSyncSpec, config.grad_sync),
+        registry.get(LibrarySpec, config.library),
+        registry.get(SuiteSpec, config.suite or ""),
+    ]
+    if world.is_root:
+        specs += [registry.get(WriterSpec, name) for name in config.writers or ()]
+    return specs + [registry.get(ObserverSpec, name) for name in config.observers]
+
+
+def _select_gpus(config: RunConfig) -> None:
+    """Show this process only the chosen GPUs; they are indices into CUDA_VISIBLE_DEVICES."""
+    if not isinstance(config.gpu_ids, tuple):
+        return
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = visible.split(",") if visible else None
+    chosen = [names[index].strip() if names else str(index) for index in config.gpu_ids]
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(chosen)
+
+
+def _end_with_launcher() -> None:
+    """End this process when its launcher is gone.
+
+    A forkserver's children are not the launcher's: they would outlive it, even with
+    PR_SET_PDEATHSIG. The launcher's sentinel becomes readable when it ends, however it ends.
+    """
+    launcher = multiprocessing.parent_process()
+    if launcher is None:
+        return
+
+    def watch(sentinel: int) -> None:
+        multiprocessing.connection.wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, args=(launcher.sentinel,), daemon=True).start()

@@ -1,0 +1,1 @@
+"""The rl_games library for rltrain."""

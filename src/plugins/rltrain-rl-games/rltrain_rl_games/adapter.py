@@ -1,0 +1,88 @@
+"""The library plugin: rl_games' own runner, with our agents."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from typing import Any
+
+from rl_games.torch_runner import Runner
+
+from rltrain import hookimpl
+from rltrain.errors import UsageError
+from rltrain.session import Session
+from rltrain.types import TrainResult
+from rltrain_rl_games.agents import ContinuousAgent, DiscreteAgent, LogObserver
+from rltrain_rl_games.env import RlGamesEnv
+
+__all__ = ["RlGamesLibrary"]
+
+_AGENTS = {"a2c_continuous": ContinuousAgent, "a2c_discrete": DiscreteAgent}
+
+
+class RlGamesLibrary:
+    """Trains with rl_games."""
+
+    @hookimpl
+    def rltrain_train(self, session: Session) -> TrainResult:
+        """Run rl_games' runner until its epochs are done."""
+        runner = Runner(LogObserver())
+        for name, agent in _AGENTS.items():
+            # Bound as a default: a plain closure would see the last agent only.
+            runner.algo_factory.register_builder(
+                name, lambda agent=agent, **arguments: agent(session, **arguments)
+            )
+        # rl_games makes its folders and an event file on every rank; they are not the run's.
+        with tempfile.TemporaryDirectory(prefix="rltrain-rl-games-") as scratch:
+            runner.load_config(_params(session, scratch))
+            checkpoint = str(session.checkpoint) if session.checkpoint else None
+            runner.run_train({"train": True, "checkpoint": checkpoint})
+        return session.result()
+
+
+def _params(session: Session, scratch: str) -> dict[str, Any]:
+    """Complete rl_games' options with those that are the run's."""
+    params: dict[str, Any] = copy.deepcopy(dict(session.config.agent["params"]))
+    config = params["config"]
+    env = RlGamesEnv(session.env)
+    if session.config.max_iterations is not None:
+        config["max_epochs"] = session.config.max_iterations
+    config.setdefault("env_name", session.config.task)
+    config.setdefault("name", session.config.task.replace("/", "-"))
+    config.setdefault("reward_shaper", {})
+    # On a CPU, compiling takes longer than most runs, and asks for a C++ compiler.
+    config.setdefault("torch_compile", session.world.device != "cpu")
+    config.update(
+        num_actors=session.env.num_envs,
+        env_info=env.get_env_info(),
+        vec_env=env,
+        device=session.world.device,
+        device_name=session.world.device,
+        multi_gpu=False,
+        train_dir=scratch,
+        full_experiment_name="run",
+        print_stats=False,
+    )
+    params["seed"] = session.seeds.model
+    # The backend has set the threads of a rank; rl_games would take those of the machine.
+    params.setdefault("torch_threads", 0)
+    _check_batch(config)
+    return params
+
+
+def _check_batch(config: dict[str, Any]) -> None:
+    """Refuse a mini-batch that does not divide a rank's batch, naming the options."""
+    batch = config["horizon_length"] * config["num_actors"]
+    size = (
+        config.get("minibatch_size")
+        or config.get("minibatch_size_per_env", 0) * config["num_actors"]
+    )
+    if size < 1:
+        raise UsageError(
+            "agent.params.config.minibatch_size: must be given (or minibatch_size_per_env)."
+        )
+    if batch % size:
+        raise UsageError(
+            f"agent.params.config.minibatch_size {size}: does not divide a rank's batch of {batch} "
+            f"(horizon_length {config['horizon_length']} x {config['num_actors']} environments)."
+        )

@@ -1,0 +1,92 @@
+"""The backends `gloo` (CPU) and `nccl` (CUDA)."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import torch
+
+from rltrain import hookimpl
+from rltrain.ranks import available_cores
+from rltrain.session import Session
+from rltrain.types import World
+from rltrain_torch.group import TorchProcessGroup
+from rltrain_torch.network import interface_towards
+
+__all__ = ["GlooBackend", "NcclBackend"]
+
+
+class _TorchBackend:
+    """What every torch backend does."""
+
+    @hookimpl
+    def rltrain_seed(self, seed: int) -> None:
+        """Seed torch's generators, of all devices."""
+        torch.manual_seed(seed)
+
+    @hookimpl
+    def rltrain_wrap_model(
+        self, session: Session, model: torch.nn.Module, role: str
+    ) -> torch.nn.Module:
+        """Give a module rank 0's state and register its parameters with the divergence check."""
+        if session.group.world_size > 1:
+            _broadcast_state(session, model)
+        session.watch(role, lambda: _fingerprints(model))
+        return model
+
+
+class GlooBackend(_TorchBackend):
+    """torch on the CPU."""
+
+    @hookimpl
+    def rltrain_init_distributed(self, world: World) -> TorchProcessGroup:
+        """Make a gloo group over the interface that leads to the master."""
+        if "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(max(1, available_cores() // world.local_world_size))
+        # gloo would choose its interface by the host's name, which often leads nowhere.
+        interface = interface_towards(os.environ.get("MASTER_ADDR", "127.0.0.1"))
+        if interface is not None:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
+        return TorchProcessGroup("gloo", world)
+
+
+class NcclBackend(_TorchBackend):
+    """torch on CUDA."""
+
+    @hookimpl
+    def rltrain_init_distributed(self, world: World) -> TorchProcessGroup:
+        """Make an NCCL group on this rank's device."""
+        torch.cuda.set_device(world.device)
+        return TorchProcessGroup("nccl", world)
+
+    @hookimpl(wrapper=True)
+    def rltrain_make_env(self, session: Session) -> Generator[None, Any, Any]:
+        """Hold on to this rank's device: simulators move it while they start."""
+        torch.cuda.set_device(session.world.device)
+        try:
+            return (yield)
+        finally:
+            torch.cuda.set_device(session.world.device)
+
+
+def _broadcast_state(session: Session, model: torch.nn.Module) -> None:
+    """Copy rank 0's parameters and buffers to every rank, one collective for each dtype."""
+    by_dtype: dict[torch.dtype, list[torch.Tensor]] = {}
+    for tensor in [*model.parameters(), *model.buffers()]:
+        by_dtype.setdefault(tensor.dtype, []).append(tensor.detach())
+    for tensors in by_dtype.values():
+        flat = torch.cat([tensor.reshape(-1).to(session.world.device) for tensor in tensors])
+        flat = session.group.broadcast(flat)
+        for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
+            tensor.copy_(part.view_as(tensor))
+
+
+def _fingerprints(model: torch.nn.Module) -> Mapping[str, Any]:
+    """Return a checksum of each parameter's bytes: equal exactly where the parameter is."""
+    return {
+        name: zlib.crc32(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        for name, parameter in model.named_parameters()
+    }

@@ -1,0 +1,140 @@
+"""The launcher `elastic`: torch elastic starts and watches the ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import shutil
+import signal
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rltrain.config import RunConfig
+from rltrain.errors import RankFailed, UsageError
+from rltrain.ranks import hide_rank_variables
+from rltrain.reports import failure
+from rltrain.types import TrainResult
+
+__all__ = ["ElasticLauncher"]
+
+PRELOADED = ["torch", "torch.distributed", "rltrain.worker"]
+"""What the forkserver imports once for all ranks. Only the framework: skrl starts a process group
+when it is imported, Warp opens a CUDA context."""
+
+SHUTDOWN_TIMEOUT = 5
+"""Seconds that ranks get to end after a signal, before they are killed."""
+
+
+class ElasticLauncher:
+    """Starts this node's ranks with `torch.distributed.elastic`.
+
+    Ranks are forked from a server that has imported torch: eight start as fast as one. Neither this
+    process nor the server touches CUDA.
+    """
+
+    def launch(self, config: RunConfig, work: Callable[..., TrainResult | None]) -> TrainResult:
+        """Start the ranks, wait for them, and return what rank 0 returned.
+
+        On a node that has no rank 0 the result is that of an empty run.
+
+        Raises:
+            RankFailed: a rank failed.
+            UsageError: a rank refused what was asked for, or the nodes did not find each other.
+        """
+        report_dir = tempfile.mkdtemp(prefix="rltrain-")
+        try:
+            with _prepared_process():
+                return self._launch(config, work, Path(report_dir))
+        finally:
+            shutil.rmtree(report_dir, ignore_errors=True)
+
+    def _launch(
+        self, config: RunConfig, work: Callable[..., TrainResult | None], reports: Path
+    ) -> TrainResult:
+        from torch.distributed.elastic.multiprocessing import SignalException
+        from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+        from torch.distributed.elastic.rendezvous.api import RendezvousError
+        from torch.distributed.launcher.api import elastic_launch
+
+        try:
+            results = elastic_launch(_launch_config(config, reports), work)(config, str(reports))
+        except ChildFailedError as error:
+            rank, failed = next(iter(error.failures.items()))
+            raise failure(reports, rank, failed.exitcode) from None
+        except SignalException as error:
+            if error.sigval == signal.SIGINT:
+                raise KeyboardInterrupt from None
+            raise RankFailed(
+                f"The launcher got {error.sigval.name} and ended the run.",
+                rank=None,
+                exit_code=128 + error.sigval,
+            ) from None
+        except RendezvousError as error:
+            raise UsageError(
+                f"The nodes did not find each other at {_endpoint(config)}: {error} Check "
+                "--nnodes, --node-rank, --master-addr and --master-port on every node."
+            ) from error
+        result = next((value for value in results.values() if value is not None), None)
+        return result or TrainResult(0, 0, None, None, run_dir="")
+
+
+def _launch_config(config: RunConfig, reports: Path) -> Any:
+    """Translate the run's options; they mean what they mean to torchrun."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.launcher.api import LaunchConfig
+
+    backend = config.rdzv_backend or ("static" if config.nnodes > 1 else "c10d")
+    alone = config.nnodes == 1 and config.rdzv_endpoint is None
+    return LaunchConfig(
+        min_nodes=config.nnodes,
+        max_nodes=config.nnodes,
+        nproc_per_node=int(config.nproc_per_node or 1),
+        run_id=config.rdzv_id or (uuid.uuid4().hex if alone else "rltrain"),
+        rdzv_backend=backend,
+        rdzv_endpoint=_endpoint(config),
+        rdzv_configs={"rank": config.node_rank} if backend == "static" else {},
+        max_restarts=config.max_restarts,
+        start_method="forkserver",
+        logs_specs=DefaultLogsSpecs(log_dir=str(reports)),
+        # Names of hosts often do not resolve, least of all a laptop's own.
+        local_addr="127.0.0.1" if alone else None,
+        shutdown_timeout=SHUTDOWN_TIMEOUT,
+    )
+
+
+def _endpoint(config: RunConfig) -> str:
+    if config.rdzv_endpoint is not None:
+        return config.rdzv_endpoint
+    if config.nnodes == 1:
+        return "127.0.0.1:0"  # Any free port: two runs on one machine do not meet.
+    return f"{config.master_addr}:{config.master_port}"
+
+
+@contextlib.contextmanager
+def _prepared_process() -> Iterator[None]:
+    """Lend torch elastic this process: quiet, without rank variables, its handlers put back."""
+    saved = dict(os.environ)
+    hide_rank_variables(os.environ)
+    # LaunchConfig asks whether there is CUDA; by NVML, that opens no context.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    logger = logging.getLogger("torch.distributed.elastic")
+    level = logger.level
+    # The failure is reported once, by us, with the rank's own traceback last.
+    logger.setLevel(logging.CRITICAL)
+    multiprocessing.set_forkserver_preload(PRELOADED)
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    handlers = {number: signal.getsignal(number) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            with contextlib.suppress(ValueError):  # Not in the main thread: nothing was changed.
+                signal.signal(number, handler)
+        logger.setLevel(level)
+        os.environ.clear()
+        os.environ.update(saved)

@@ -1,0 +1,87 @@
+"""The process group over `torch.distributed`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from rltrain.types import ReduceOp, World
+
+__all__ = ["TorchProcessGroup"]
+
+TIMEOUT = timedelta(minutes=30)
+"""How long a collective may wait for a peer. Ranks compile, and simulators load, for minutes."""
+
+_OPS = {
+    "sum": dist.ReduceOp.SUM,
+    "mean": dist.ReduceOp.SUM,  # gloo has no mean: divided afterwards.
+    "min": dist.ReduceOp.MIN,
+    "max": dist.ReduceOp.MAX,
+}
+
+
+class TorchProcessGroup:
+    """A `ProcessGroup` that is also torch's default group.
+
+    Library code that calls `torch.distributed` itself runs over the same ranks and backend.
+    """
+
+    def __init__(self, backend: str, world: World) -> None:
+        """Make the default group from MASTER_ADDR and MASTER_PORT. Collective."""
+        device = torch.device(world.device)
+        dist.init_process_group(
+            backend,
+            rank=world.rank,
+            world_size=world.world_size,
+            timeout=TIMEOUT,
+            device_id=device if device.type == "cuda" else None,
+        )
+        self.rank = world.rank
+        self.world_size = world.world_size
+        self.device = world.device
+
+    def all_reduce(self, x: Any, op: ReduceOp = "sum") -> Any:
+        """Combine a tensor, in place, or a numpy array."""
+        tensor = self._tensor(x)
+        dist.all_reduce(tensor, op=_OPS[op])
+        if op == "mean":
+            tensor = tensor / self.world_size
+        return self._like(tensor, x)
+
+    def broadcast(self, x: Any, src: int = 0) -> Any:
+        """Return rank `src`'s tensor or numpy array."""
+        tensor = self._tensor(x)
+        dist.broadcast(tensor, src=src)
+        return self._like(tensor, x)
+
+    def broadcast_object(self, obj: Any, src: int = 0) -> Any:
+        """Return rank `src`'s object."""
+        box = [obj]
+        dist.broadcast_object_list(box, src=src, device=torch.device(self.device))
+        return box[0]
+
+    def gather_objects(self, obj: Any) -> list[Any]:
+        """Return every rank's object."""
+        box: list[Any] = [None] * self.world_size
+        dist.all_gather_object(box, obj)
+        return box
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        self.all_reduce(torch.zeros(1, device=self.device))
+
+    def close(self) -> None:
+        """Destroy the default group, if it stands."""
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def _tensor(self, x: Any) -> torch.Tensor:
+        if isinstance(x, torch.Tensor):
+            return x.contiguous()
+        return torch.from_numpy(x.copy()).to(self.device)
+
+    def _like(self, tensor: torch.Tensor, x: Any) -> Any:
+        return tensor if isinstance(x, torch.Tensor) else tensor.cpu().numpy()

@@ -1,0 +1,40 @@
+"""Which network interface leads to the master."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+
+__all__ = ["interface_towards"]
+
+_SIOCGIFADDR = 0x8915
+"""Linux's ioctl for an interface's IPv4 address; see netdevice(7)."""
+
+
+def interface_towards(host: str) -> str | None:
+    """Return the name of the interface whose address a packet to `host` would carry.
+
+    No packet is sent: connecting a UDP socket only looks up the route.
+
+    Returns:
+        The name, such as "lo" or "eth0"; None if it cannot be told (an IPv6 route, say).
+    """
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, 9))
+            own = probe.getsockname()[0]
+            for _, name in socket.if_nameindex():
+                if _address(probe, name) == own:
+                    return name
+    except OSError:
+        return None
+    return "lo" if own.startswith("127.") else None
+
+
+def _address(probe: socket.socket, interface: str) -> str | None:
+    request = struct.pack("256s", interface.encode()[:15])
+    try:
+        return socket.inet_ntoa(fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)[20:24])
+    except OSError:
+        return None  # An interface without an IPv4 address.

@@ -1,0 +1,42 @@
+"""What this plugin provides. Light: it imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, Spec
+
+__all__ = ["rltrain_provides"]
+
+
+@hookimpl
+def rltrain_provides() -> Iterable[Spec]:
+    """Declare two backends, a launcher and a gradient sync."""
+    return [
+        BackendSpec(
+            name="gloo",
+            factory="rltrain_torch.backends:GlooBackend",
+            framework="torch",
+            device="cpu",
+        ),
+        BackendSpec(
+            name="nccl",
+            factory="rltrain_torch.backends:NcclBackend",
+            framework="torch",
+            device="cuda",
+            count_devices="rltrain_torch.devices:count_cuda",
+        ),
+        LauncherSpec(
+            name="elastic",
+            factory="rltrain_torch.elastic:ElasticLauncher",
+            frameworks=("torch",),
+            summary="torch elastic, with a preloaded forkserver",
+        ),
+        GradientSyncSpec(
+            name="flat",
+            factory="rltrain_torch.gradients:FlatGradientSync",
+            frameworks=("torch",),
+            summary="one all-reduce of all gradients a step",
+        ),
+    ]
