@@ -112,20 +112,27 @@ def get_dotted(options: Any, key: str, default: Any = _MISSING) -> Any:
 
 
 def set_dotted(options: dict[str, Any], key: str, value: Any) -> None:
-    """Set the value at a dotted key, making the mappings on the way."""
+    """Set the value at a dotted key, making the mappings on the way.
+
+    Raises:
+        UsageError: the key leads past the end of a list, or into a value that has no parts.
+    """
     *parents, last = key.split(".")
     node: Any = options
     for part in parents:
-        if isinstance(node, list):
-            node = node[int(part)]
-            continue
-        if not isinstance(node.get(part), (dict, list)):
-            node[part] = {}
-        node = node[part]
-    if isinstance(node, list):
+        child = get_dotted(node, part, None)
+        if child is None and isinstance(node, dict):
+            child = node[part] = {}
+        node = child
+    if isinstance(node, dict):
+        node[last] = value
+    elif isinstance(node, list) and last.isdigit() and int(last) < len(node):
         node[int(last)] = value
     else:
-        node[last] = value
+        raise UsageError(
+            f"{key}: cannot be set: the options have a list that is shorter, or a plain value, at "
+            f"{'.'.join(parents)}. Set that one as a whole."
+        )
 
 
 def flatten(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,7 +106,7 @@ class RunConfig:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> RunConfig:
-        """Check types and ranges, and return the config.
+        """Check types and ranges, and return the config; None leaves an option to its default.
 
         Raises:
             UsageError: an option is unknown or its value is wrong.
@@ -115,7 +116,8 @@ class RunConfig:
         for name, value in options.items():
             if name not in fields:
                 raise UsageError(f"Unknown option {name!r}.{suggest(name, fields)}")
-            checked[name] = _CHECKS.get(name, _text)(name, value)
+            if value is not None:
+                checked[name] = _CHECKS.get(name, _text)(name, value)
         return cls(**checked)
 
 
@@ -152,18 +154,16 @@ def _wrong(name: str, value: Any, wanted: str) -> UsageError:
     return UsageError(f"{flag(name)} {value}: must be {wanted}.")
 
 
-def _text(name: str, value: Any) -> str | None:
-    if value is not None and not isinstance(value, (str, Path)):
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, (str, Path)):
         raise _wrong(name, value, "text")
-    if value is not None and not str(value):
-        raise _wrong(name, "''", "not empty")
-    return None if value is None else str(value)
+    if not str(value):
+        raise _wrong(name, "''", "text, not empty")
+    return str(value)
 
 
 def _integer(minimum: int) -> Any:
-    def check(name: str, value: Any) -> int | None:
-        if value is None:
-            return None
+    def check(name: str, value: Any) -> int:
         try:
             number = int(str(value))
         except ValueError:
@@ -175,11 +175,14 @@ def _integer(minimum: int) -> Any:
     return check
 
 
-def _number(name: str, value: Any) -> float | None:
+def _number(name: str, value: Any) -> float:
     try:
-        return None if value is None else float(value)
+        number = float(value)
     except (TypeError, ValueError):
-        raise _wrong(name, value, "a number") from None
+        number = math.nan
+    if math.isnan(number):
+        raise _wrong(name, value, "a number")
+    return number
 
 
 def _boolean(name: str, value: Any) -> bool:
@@ -189,20 +192,18 @@ def _boolean(name: str, value: Any) -> bool:
 
 
 def _ranks(name: str, value: Any) -> int | str | None:
-    if value in (None, "gpu", "cpu", "auto"):
-        return None if value in (None, "auto") else str(value)
+    if value in ("gpu", "cpu", "auto"):
+        return None if value == "auto" else str(value)
     try:
         return int(_integer(1)(name, value))
     except UsageError:
         raise _wrong(name, value, "a number from 1, gpu, cpu or auto") from None
 
 
-def _gpu_ids(name: str, value: Any) -> tuple[int, ...] | str | None:
+def _gpu_ids(name: str, value: Any) -> tuple[int, ...] | str:
     """Read `0 1`, `[0, 1]`, `0,1`, `all` or `None`, as Isaac Lab's and mjlab's users type them."""
-    if value is None:
-        return None
-    words = value if isinstance(value, (list, tuple)) else [value]
-    words = [word for item in words for word in str(item).strip("[]() ").replace(",", " ").split()]
+    items = value if isinstance(value, (list, tuple)) else [value]
+    words = [word for item in items for word in str(item).strip("[]() ").replace(",", " ").split()]
     if [word.lower() for word in words] in (["all"], ["none"]):
         return words[0].lower()
     try:
@@ -216,9 +217,7 @@ def _gpu_ids(name: str, value: Any) -> tuple[int, ...] | str | None:
     return ids
 
 
-def _names(name: str, value: Any) -> tuple[str, ...] | None:
-    if value is None:
-        return None if name == "writers" else ()
+def _names(name: str, value: Any) -> tuple[str, ...]:
     return tuple(str(item) for item in (value if isinstance(value, (list, tuple)) else [value]))
 
 

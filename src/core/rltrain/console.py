@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import TYPE_CHECKING, TextIO
 
 from rltrain.hookspecs import hookimpl
@@ -22,11 +21,8 @@ __all__ = ["ConsoleWriter"]
 
 LINE_INTERVAL = 1.0
 """Seconds from one plain line to the next, except for the first and the last."""
-REFRESHES = 4
-"""How often a second the live view is drawn."""
-MAX_WIDTH = 100
 PREFERRED = (r"learning.?rate|(?<![a-z])lr(?![a-z])", "loss", "kl|entropy", "")
-"""Which of the library's scalars the live view shows, as patterns of their names."""
+"""Which of the library's scalars the live view shows first, as patterns of their names."""
 
 
 class ConsoleWriter:
@@ -56,14 +52,12 @@ class ConsoleWriter:
             if self._live is None:
                 self._print(record.task, self._run.heading)
                 self._print("run folder", _shortest(record.run_dir))
-        elif self._run is None:
-            self._print("failed before training began")
-        else:
+        elif self._run is not None:
             self._run.tell(record)
             if self._live is None:
                 self._print_news(self._run)
-            elif isinstance(record, RunEnded):
-                self._live.stop()
+        elif isinstance(record, RunEnded):
+            self._print("failed before training began")
 
     @hookimpl
     def rltrain_shutdown(self) -> None:
@@ -72,21 +66,18 @@ class ConsoleWriter:
             self._live.stop()
 
     def _print_news(self, run: _Run) -> None:
-        words = [" ".join(figure) for figure in run.figures]
-        if run.first is not None and run.latest is not self._printed and self._is_due(run):
-            self._printed = run.latest
-            left = run.left(run.latest.seconds)
-            self._print(*words, *([f"left {left}"] if left else []))
+        now, printed = run.latest, self._printed
+        figures = [" ".join(figure) for figure in run.figures]
+        last = run.ended is not None or now.iteration == now.iterations
+        due = printed is None or last or now.seconds - printed.seconds >= LINE_INTERVAL
+        if due and now is not printed and run.first is not None:
+            self._printed = now
+            self._print(*figures, *filter(None, [run.left(now.seconds)]))
         if run.ended is not None:
-            self._print(run.status, *words[:-1], f"time {_duration(run.elapsed)}")
+            self._print(run.status, *figures[:-1], f"time {_duration(run.elapsed)}")
             if run.checkpoint is not None:
                 self._print("checkpoint", _shortest(run.checkpoint.path))
             self._print("run folder", _shortest(run.started.run_dir))
-
-    def _is_due(self, run: _Run) -> bool:
-        if self._printed is None or run.ended or run.latest.iteration == run.latest.iterations:
-            return True
-        return run.latest.seconds - self._printed.seconds >= LINE_INTERVAL
 
     def _print(self, *words: str) -> None:
         print(*words, sep="  ", file=self._stream, flush=True)
@@ -131,7 +122,6 @@ class _Run:
 
     @property
     def figures(self) -> list[tuple[str, str]]:
-        """What every library reports."""
         now = self.latest
         total = "" if now.iterations is None else str(now.iterations)
         return [
@@ -147,14 +137,15 @@ class _Run:
         return self.ended.seconds if self.ended else time.monotonic() - self.began
 
     def left(self, elapsed: float) -> str:
-        """Return the time to go, or nothing where it is not known."""
+        """Say how long the run will go on, if that is known."""
         first, now = self.first, self.latest
-        if first is None or now.iterations is None:
+        if first is None or now.iterations is None or self.ended is not None:
             return ""
         # The first iteration warms up and compiles: it counts only while it is the only one.
         done, seconds = now.iteration - first.iteration, now.seconds - first.seconds
         pace = seconds / done if done > 0 else now.seconds
-        return _duration(now.seconds + pace * (now.iterations - now.iteration) - elapsed)
+        due = now.seconds + pace * (now.iterations - now.iteration)
+        return f"left {_duration(due - elapsed)}"
 
 
 def _start_live(run: _Run, stream: TextIO) -> Live | None:
@@ -170,19 +161,14 @@ def _start_live(run: _Run, stream: TextIO) -> Live | None:
     def draw() -> RenderableType:
         # Rich would ask stdin, stdout and stderr, which in a rank are not the terminal.
         columns, lines = os.get_terminal_size(stream.fileno())
-        console.size = columns or 80, lines or 24  # type: ignore[assignment]
+        console.size = columns or 80, lines or 24
         # The empty line is for what is printed by others if this process is killed.
-        return Group(_panel(run, min(console.width, MAX_WIDTH)), "")
+        return Group(_panel(run, min(console.width, 100)), "")
 
-    # What would go through the panel is printed above it; what goes to a log file stays there.
-    shared = sys.stdout is stream
-    live = Live(
-        console=console,
-        get_renderable=draw,
-        refresh_per_second=REFRESHES,
-        redirect_stdout=shared,
-        redirect_stderr=shared and sys.stderr.isatty(),
-    )
+    # What would go through the panel is printed above it; what goes to a file goes there still.
+    out = sys.stdout is stream
+    err = out and sys.stderr.isatty()
+    live = Live(console=console, get_renderable=draw, redirect_stdout=out, redirect_stderr=err)
     live.start(refresh=True)
     # A rank that is killed could not bring the cursor back.
     console.show_cursor(True)
@@ -196,13 +182,12 @@ def _panel(run: _Run, width: int) -> RenderableType:
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    now, left = run.latest, run.left(run.elapsed)
+    now, elapsed = run.latest, run.elapsed
     color = {"training": "blue", "failed": "red"}.get(run.status, "green")
     bar = ProgressBar(now.iterations, now.iteration, complete_style=color, finished_style=color)
     *figures, speed = run.figures
-    names = sorted(now.values, key=_preference)[: len(figures)]
-    scalars = [(name, _number(now.values[name])) for name in names]
-    clock = _duration(run.elapsed) + (f", {left} left" if left and not run.ended else "")
+    scalars = [(name, _number(now.values[name])) for name in sorted(now.values, key=_preference)]
+    clock = "  ".join((_duration(elapsed), run.left(elapsed)))
     rest = [speed, ("time", clock), ("run folder", _shortest(run.started.run_dir))]
     if run.checkpoint is not None:
         rest.append(("checkpoint", os.path.relpath(run.checkpoint.path, run.started.run_dir)))
@@ -210,7 +195,7 @@ def _panel(run: _Run, width: int) -> RenderableType:
         Group(
             Text(run.heading),
             Padding(bar if now.iterations else "", 0),
-            _grid([a + b for a, b in zip_longest(figures, scalars, fillvalue=("", ""))]),
+            _grid([a + b for a, b in zip(figures, [*scalars, *[("", "")] * 4], strict=False)]),
             _grid(rest),
         ),
         title=Text(run.started.task),
@@ -262,5 +247,4 @@ def _duration(seconds: float) -> str:
 
 
 def _shortest(path: str) -> str:
-    """Return a path as short as it can be typed from here."""
     return min(path, os.path.relpath(path), key=len)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper  # noqa: TID253
 
@@ -12,7 +12,13 @@ from rltrain.statistics import EpisodeCounter
 __all__ = ["CountedEnv", "check_env"]
 
 
-class CountedEnv(VectorWrapper[Any, Any, Any, Any, Any]):
+if TYPE_CHECKING:
+    _Wrapper = VectorWrapper[Any, Any, Any, Any, Any]
+else:  # Generic only since Gymnasium 1.4.
+    _Wrapper = VectorWrapper
+
+
+class CountedEnv(_Wrapper):
     """Counts frames, returns and lengths, so that every library reports the same figures.
 
     What a suite adds to its environment (`max_episode_length`, `get_state`, ...) is read through

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import os
@@ -12,7 +13,7 @@ import sys
 import time
 from typing import Any
 
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 
 from rltrain.agent_options import flatten
 from rltrain.config import RunConfig
@@ -36,12 +37,10 @@ def versions() -> dict[str, str]:
     for point in importlib.metadata.entry_points(group=GROUP):
         if point.dist is None:
             continue
-        names = [Requirement(text).name for text in point.dist.requires or []]
-        for name in [point.dist.name, *names]:
-            try:
+        for text in [point.dist.name, *(point.dist.requires or [])]:
+            with contextlib.suppress(InvalidRequirement, importlib.metadata.PackageNotFoundError):
+                name = Requirement(text).name
                 found[name] = importlib.metadata.version(name)
-            except importlib.metadata.PackageNotFoundError:
-                continue
     return dict(sorted(found.items()))
 
 

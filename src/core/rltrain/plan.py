@@ -55,7 +55,7 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     """
     config = RunConfig.from_options(options)
     registry = discover(config.no_plugins, environ)
-    given = set(options)
+    given = {name for name, value in options.items() if value is not None}
     library = _library(config, registry)
     suite, task = _suite(config, registry)
     config = dataclasses.replace(config, suite=suite.name)

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 import pluggy
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from rltrain.errors import PluginError, UsageError, suggest
 from rltrain.hookspecs import DeclarationHooks, RunHooks
@@ -41,7 +42,7 @@ class PluginRecord:
     """Why it is not ready."""
     specs: tuple[Spec, ...] = ()
     """What it provides; empty unless it is ready."""
-    error: Exception | None = None
+    error: BaseException | None = None
 
     @property
     def origin(self) -> str:
@@ -125,13 +126,13 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
         Exception: only with RLTRAIN_STRICT=1, whatever a broken plugin raised.
     """
     allowed = environ.get("RLTRAIN_PLUGINS")
-    only = None if allowed is None else {name.strip() for name in allowed.split(",")}
+    only = None if allowed is None else _spellings(*allowed.split(","))
     strict = environ.get("RLTRAIN_STRICT", "0") not in ("", "0")
     # Sorted, so that nodes whose sys.path differs see the same order.
     points = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name)
     records = []
     for point in points:
-        record = _inspect(point, set(blocked), only)
+        record = _inspect(point, _spellings(*blocked), only)
         if strict and record.error is not None:
             raise record.error
         records.append(record)
@@ -149,17 +150,22 @@ def _inspect(
     def record(status: Status, reason: str = "", **more: Any) -> PluginRecord:
         return PluginRecord(point.name, name, version, status, reason, **more)
 
-    if blocked & {point.name, name}:
+    if blocked & _spellings(point.name, name):
         return record("blocked", "blocked by --no-plugin")
-    if only is not None and not only & {point.name, name}:
+    if only is not None and not only & _spellings(point.name, name):
         return record("blocked", "not in RLTRAIN_PLUGINS")
-    unmet = _unmet_requirement(distribution.requires or [] if distribution else [])
-    if unmet:
-        return record("unmet", unmet)
     try:
+        unmet = _unmet_requirement(distribution.requires or [] if distribution else [])
+        if unmet:
+            return record("unmet", unmet)
         return record("ready", specs=_declarations(point))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return record("broken", f"{type(error).__name__}: {error}", error=error)
+
+
+def _spellings(*names: str) -> set[str]:
+    """Return names as pip compares them: `rltrain_torch` is `rltrain-torch`."""
+    return {canonicalize_name(name.strip()) for name in names}
 
 
 def _unmet_requirement(requires: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from rl_games.algos_torch.a2c_continuous import A2CAgent
 from rl_games.algos_torch.a2c_discrete import DiscreteA2CAgent
+from rl_games.common.a2c_common import A2CBase
 from rl_games.common.algo_observer import AlgoObserver
 from rl_games.common.schedulers import RLScheduler
 
@@ -32,21 +33,24 @@ class StopTraining(Exception):
     """The session has asked to stop."""
 
 
-class _RankAgent:
-    """Mixed in before an agent of rl_games."""
+class _RankAgent(A2CBase):
+    """Mixed in before an agent of rl_games, which it precedes in the order of methods."""
+
+    writer: Any
+    scheduler: Any
 
     def __init__(self, session: Session, base_name: str, params: dict[str, Any]) -> None:
         self.session = session
-        super().__init__(base_name, params)  # type: ignore[call-arg]
-        self.writer.close()  # type: ignore[has-type]
+        super().__init__(base_name, params)
+        self.writer.close()
         self.writer = ScalarSink()
-        self.algo_observer.sink = self.writer  # type: ignore[attr-defined]
+        self.algo_observer.sink = self.writer
         self.first_epoch = self.epoch_num
 
     def restore(self, fn: str, set_epoch: bool = True) -> None:
         """Load a checkpoint; the learning rate comes back too, which rl_games forgets."""
-        self.set_full_state_weights(load(fn, self.ppo_device), set_epoch=set_epoch)  # type: ignore[attr-defined]
-        self.last_lr = self.optimizer.param_groups[0]["lr"]  # type: ignore[attr-defined]
+        self.set_full_state_weights(load(fn, self.ppo_device), set_epoch=set_epoch)
+        self.last_lr = self.optimizer.param_groups[0]["lr"]
         self.first_epoch = self.epoch_num
         if self.max_epochs != -1:
             self.max_epochs += self.epoch_num
@@ -54,29 +58,29 @@ class _RankAgent:
     def train(self) -> None:
         """Make the model common, then train until the epochs are done or the session stops."""
         session = self.session
-        session.wrap_model(self.model, "model")  # type: ignore[attr-defined]
-        self._parameters = [p for p in self.model.parameters() if p.requires_grad]  # type: ignore[attr-defined]
+        session.wrap_model(self.model, "model")
+        self._parameters = [p for p in self.model.parameters() if p.requires_grad]
         self._sync = session.gradient_sync(self._parameters)
-        self.scheduler = CommonScheduler(self.scheduler, self)  # type: ignore[has-type]
+        self.scheduler = CommonScheduler(self.scheduler, self)
         session.seed("learner")
         try:
-            super().train()  # type: ignore[misc]
+            super().train()
             self._record()
         except StopTraining:
-            self.save(f"last_{self.config['name']}_ep_{self.epoch_num}")  # type: ignore[attr-defined]
+            self.save(f"last_{self.config['name']}_ep_{self.epoch_num}")
 
     def trancate_gradients_and_step(self) -> None:
         """Average the gradients over ranks, then clip and step as alone."""
         synchronise(self._sync, self._parameters)
-        super().trancate_gradients_and_step()  # type: ignore[misc]
+        super().trancate_gradients_and_step()
 
     def train_epoch(self) -> Any:
         """Train one epoch; then pool what rl_games decides by, and count all ranks' frames."""
-        result = super().train_epoch()  # type: ignore[misc]
+        result = super().train_epoch()
         world_size = self.session.group.world_size
         if world_size > 1:
             self._pool_meters()
-        self.curr_frames *= world_size  # type: ignore[attr-defined]
+        self.curr_frames *= world_size
         return result
 
     def update_epoch(self) -> int:
@@ -85,12 +89,12 @@ class _RankAgent:
             self._record()
             if self.session.should_stop:
                 raise StopTraining
-        self.epoch_num += 1
-        return self.epoch_num
+        epoch: int = super().update_epoch()
+        return epoch
 
     def save(self, fn: str) -> None:
         """Save a checkpoint in rl_games' own format, on rank 0."""
-        state = self.get_full_state_weights  # type: ignore[attr-defined]
+        state = self.get_full_state_weights
         self.session.save_checkpoint(
             f"{Path(fn).name}.pth", lambda path: torch.save(state(), path), self.epoch_num
         )
@@ -103,7 +107,7 @@ class _RankAgent:
 
     def _pool_meters(self) -> None:
         """Give every rank the mean of all ranks' episode meters, in one collective."""
-        meters = (self.game_rewards, self.game_shaped_rewards, self.game_lengths)  # type: ignore[attr-defined]
+        meters = (self.game_rewards, self.game_shaped_rewards, self.game_lengths)
         sizes = [float(meter.current_size) for meter in meters]
         means = [meter.mean.cpu().double().numpy().ravel() for meter in meters]
         packed = [*sizes, *(mean * size for mean, size in zip(means, sizes, strict=True))]

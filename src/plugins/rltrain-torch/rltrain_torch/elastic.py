@@ -29,6 +29,9 @@ when it is imported, Warp opens a CUDA context."""
 SHUTDOWN_TIMEOUT = 5
 """Seconds that ranks get to end after a signal, before they are killed."""
 
+_NOISY = ("torch.distributed.elastic", "torch.multiprocessing.spawn")
+"""Loggers that tell of a failure in their own way; it is reported once, the traceback last."""
+
 
 class ElasticLauncher:
     """Starts this node's ranks with `torch.distributed.elastic`.
@@ -122,10 +125,10 @@ def _prepared_process() -> Iterator[None]:
     hide_rank_variables(os.environ)
     # LaunchConfig asks whether there is CUDA; by NVML, that opens no context.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
-    logger = logging.getLogger("torch.distributed.elastic")
-    level = logger.level
-    # The failure is reported once, by us, with the rank's own traceback last.
-    logger.setLevel(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in _NOISY]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     multiprocessing.set_forkserver_preload(PRELOADED)
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     handlers = {number: signal.getsignal(number) for number in signals}
@@ -135,6 +138,7 @@ def _prepared_process() -> Iterator[None]:
         for number, handler in handlers.items():
             with contextlib.suppress(ValueError):  # Not in the main thread: nothing was changed.
                 signal.signal(number, handler)
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
         os.environ.clear()
         os.environ.update(saved)

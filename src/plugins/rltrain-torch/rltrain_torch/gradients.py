@@ -81,7 +81,7 @@ class _Bucket:
         sizes = [parameter.numel() for parameter in parameters]
         self._indices = indices
         self._buffer = torch.zeros(sum(sizes) + len(sizes), dtype=first.dtype, device=first.device)
-        *parts, self._flags = self._buffer.split([*sizes, len(sizes)])
+        *parts, self._flags = torch.split(self._buffer, [*sizes, len(sizes)])
         self._views = [
             part.view(parameter.shape) for part, parameter in zip(parts, parameters, strict=True)
         ]

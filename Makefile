@@ -1,0 +1,55 @@
+# `make train` and `make test` do everything on a fresh machine with Python 3.11.
+#
+#   TORCH_INDEX   index from which torch is installed, for a CPU-only or another CUDA build
+#   PYTHON        interpreter for the virtual environment
+
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+PLUGINS := $(sort $(wildcard src/plugins/*))
+SOURCES := src/core $(PLUGINS)
+READY := $(VENV)/.ready
+TIMEOUT := timeout --kill-after=30
+
+ifeq ($(shell command -v $(PYTHON) 2>/dev/null),)
+PYTHON := python3
+endif
+
+.PHONY: help train test test-fast lint format benchmark clean
+
+help:
+	@echo "make train      set up, and train the default task on two ranks until it is solved"
+	@echo "make test       set up, lint, and run every test"
+	@echo "make test-fast  the same without the tests that start real ranks"
+	@echo "make lint       ruff and mypy --strict"
+	@echo "make format     format the code"
+	@echo "make clean      remove the virtual environment and caches"
+
+train: $(READY)
+	$(BIN)/rltrain --library rl_games --distributed --nproc-per-node 2 --target-return 475
+
+test: $(READY) lint
+	$(TIMEOUT) 3000 $(BIN)/python -m pytest
+
+test-fast: $(READY) lint
+	$(TIMEOUT) 600 $(BIN)/python -m pytest -m "not slow"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# torch first and pinned: see constraints.txt.
+$(READY): constraints.txt pyproject.toml $(wildcard src/plugins/*/pyproject.toml)
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	$(PIP) -e ".[dev]" $(foreach plugin,$(PLUGINS),-e "$(plugin)[library]")
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,1 @@
+"""Gymnasium tasks and embedded batched tasks for rltrain."""

@@ -1,0 +1,196 @@
+"""Many environments of an embedded task, stepped all at once on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box, Discrete, Space
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from rltrain_gymnasium.arrays import make_arrays
+from rltrain_gymnasium.tasks import BatchedTask, make_task
+
+__all__ = ["BatchedEnv", "make_batched"]
+
+
+class BatchedEnv(VectorEnv[Any, Any, Any]):
+    """A vector environment without a loop over its environments.
+
+    A step is a fixed, short list of array operations and never waits for the device. Arrays that
+    are kept from one step to the next are replaced, not written to, so that steps may be taken
+    under `torch.inference_mode()` and outside it in turn.
+
+    Autoreset is SAME_STEP: an environment that has finished is reset at once, its last observation
+    is in `info["final_obs"]`, a dense batch, with the mask `info["_final_obs"]`; the rows of
+    environments that have not finished hold their observations. Both are always there, so that
+    nobody has to ask the device whether any environment has finished. An episode that terminates
+    in its very last step counts as terminated, not as truncated.
+
+    Attributes:
+        task: the physics and its parameters.
+        device: where the arrays are.
+        max_episode_length: in steps.
+        step_dt: time between two steps, in s.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+        "render_modes": [],
+    }
+
+    def __init__(
+        self, task: BatchedTask, num_envs: int, framework: str = "numpy", device: str = "cpu"
+    ) -> None:
+        """Make the environments.
+
+        Args:
+            task: what is to be learned.
+            num_envs: how many environments.
+            framework: "numpy" or "torch".
+            device: where the arrays are, such as "cuda:1".
+
+        Raises:
+            ValueError: the framework is not known, or does not know the device.
+        """
+        self.task = task
+        self.num_envs = num_envs
+        self.device = device
+        self.max_episode_length = task.max_episode_length
+        self.step_dt = task.time_step
+        self._arrays = make_arrays(framework, device)
+        self._bound = self._arrays.asarray(task.initial_bound, "float")
+        self._state: Any = None
+        self._lengths: Any = None
+        self.single_observation_space = _box(task.observation_bound)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.single_action_space: Space[Any] = (
+            Discrete(task.num_actions)
+            if task.action == "discrete"
+            else _box((task.action_bound,) * task.num_actions)
+        )
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode in every environment.
+
+        Args:
+            seed: begins the sequence of initial states anew. None goes on with it.
+            options: not used.
+
+        Returns:
+            Observations of shape (num_envs, components), and an empty info.
+        """
+        super().reset(seed=seed)
+        if seed is not None:
+            self._arrays.seed(seed)
+        self._state = self._initial_state()
+        self._lengths = self._arrays.asarray(np.zeros(self.num_envs), "int")
+        return self.task.observe(self._arrays.xp, self._state), {}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step every environment, and reset those that have finished.
+
+        Args:
+            actions: shape (num_envs, components), clipped to the bounds of the action space; or
+                for discrete actions integers of shape (num_envs,) or (num_envs, 1).
+
+        Returns:
+            Observations, float32 of shape (num_envs, components); rewards, float32 of shape
+            (num_envs,); terminations and truncations, bool of shape (num_envs,); info.
+
+        Raises:
+            ResetNeeded: the environment was never reset.
+        """
+        self._check_reset()
+        xp, observe = self._arrays.xp, self.task.observe
+        state, rewards, terminations = self.task.step(xp, self._state, self._actions(actions))
+        lengths = self._lengths + 1
+        truncations = (lengths >= self.max_episode_length) & ~terminations
+        done = terminations | truncations
+        info = {"final_obs": observe(xp, state), "_final_obs": done}
+        self._state = xp.where(done[:, None], self._initial_state(), state)
+        self._lengths = lengths * ~done
+        return observe(xp, self._state), rewards, terminations, truncations, info
+
+    @property
+    def episode_length_buf(self) -> Any:
+        """Steps since each environment's last reset, integers of shape (num_envs,).
+
+        Some libraries set it to random numbers before they begin, so that the episodes of the
+        environments do not all end together.
+        """
+        self._check_reset()
+        return self._lengths
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, lengths: Any) -> None:
+        self._check_reset()
+        lengths = self._arrays.asarray(lengths, "int").reshape(self.num_envs)
+        self._lengths = self._arrays.copy(lengths)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return all that the next steps depend on, as copies.
+
+        Raises:
+            ResetNeeded: the environment was never reset.
+        """
+        self._check_reset()
+        return {
+            "state": self._arrays.copy(self._state),
+            "episode_length": self._arrays.copy(self._lengths),
+            "generator": self._arrays.get_generator_state(),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on, bit for bit, from what `get_state` of an environment like this one returned.
+
+        Raises:
+            ValueError: the state is of another task or another number of environments.
+        """
+        physical = self._arrays.asarray(state["state"], "float")
+        shape = (self.num_envs, len(self.task.initial_bound))
+        if tuple(physical.shape) != shape:
+            raise ValueError(f"the state's shape is {tuple(physical.shape)}; it must be {shape}")
+        self._state = self._arrays.copy(physical)
+        self._lengths = self._arrays.copy(self._arrays.asarray(state["episode_length"], "int"))
+        self._arrays.set_generator_state(state["generator"])
+
+    def _initial_state(self) -> Any:
+        """Draw a state for every environment: cheaper than to find out which ones need one."""
+        drawn = self._arrays.uniform(self.num_envs, len(self.task.initial_bound))
+        return (2.0 * drawn - 1.0) * self._bound
+
+    def _actions(self, actions: Any) -> Any:
+        if self.task.action == "discrete":
+            return self._arrays.asarray(actions, "int").reshape(self.num_envs)
+        return self._arrays.asarray(actions, "float").reshape(self.num_envs, self.task.num_actions)
+
+    def _check_reset(self) -> None:
+        if self._state is None:
+            raise ResetNeeded("Call reset() before anything else.")
+
+
+def make_batched(
+    num_envs: int, task: str, framework: str = "numpy", device: str = "cpu", **options: Any
+) -> BatchedEnv:
+    """Make an embedded task's environments: what `gymnasium.make_vec` calls.
+
+    Args:
+        num_envs: how many environments.
+        task: the task's name, such as "rltrain/CartPole-v1".
+        framework: "numpy" or "torch".
+        device: where the arrays are.
+        options: parameters of the task, such as `pole_length=2.0`.
+    """
+    return BatchedEnv(make_task(task, options), num_envs, framework, device)
+
+
+def _box(bound: tuple[float, ...]) -> Box:
+    high = np.array(bound, dtype=np.float32)
+    return Box(-high, high, dtype=np.float32)

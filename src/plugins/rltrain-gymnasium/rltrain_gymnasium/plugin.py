@@ -1,0 +1,56 @@
+"""What the plugin provides. Light: Gymnasium is imported only when a task is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import Spec, SuiteSpec
+from rltrain.types import TaskInfo
+from rltrain_gymnasium.tasks import EMBEDDED
+
+__all__ = ["describe", "rltrain_provides", "tasks"]
+
+
+def describe(task: str) -> TaskInfo | None:
+    """Return what is known of a task, or None if neither we nor Gymnasium have it.
+
+    Of an embedded task everything is known; of another one environment is made, and closed.
+
+    Raises:
+        UsageError: the task cannot be made here, or cannot be learned.
+    """
+    embedded = EMBEDDED.get(task)
+    if embedded is None:
+        from rltrain_gymnasium.single import describe_registered
+
+        return describe_registered(task)
+    options = embedded.options()
+    return TaskInfo(
+        name=task,
+        action=embedded.action,
+        num_envs=embedded.num_envs,
+        max_episode_length=int(options["max_episode_length"]),
+        options=options,
+    )
+
+
+def tasks() -> list[str]:
+    """Return the names of all tasks: the embedded ones, then those registered with Gymnasium."""
+    import gymnasium
+
+    return [*EMBEDDED, *(name for name in gymnasium.registry if name not in EMBEDDED)]
+
+
+@hookimpl
+def rltrain_provides() -> Iterable[Spec]:
+    """Declare the suite."""
+    return [
+        SuiteSpec(
+            name="gymnasium",
+            factory="rltrain_gymnasium.suite:GymnasiumSuite",
+            summary="Gymnasium's tasks, and batched tasks of our own that run on any device",
+            describe=describe,
+            tasks=tasks,
+        )
+    ]

@@ -1,0 +1,184 @@
+"""One environment of a task that is registered with Gymnasium: found, made, checked, described."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import gymnasium
+from gymnasium import error as errors
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Tuple
+
+from rltrain.errors import UsageError
+from rltrain.types import TaskInfo
+
+__all__ = ["action_kind", "check_observations", "describe_registered", "make_single"]
+
+ActionKind = Literal["continuous", "discrete", "multi_discrete"]
+
+_EXTRAS = {"phys2d": "jax", "tabular": "jax"}
+"""Gymnasium's extras that are not called like the folder of the tasks that need them."""
+
+
+def describe_registered(task: str) -> TaskInfo | None:
+    """Make one environment and return what it tells, or None if Gymnasium does not have the task.
+
+    Args:
+        task: an id such as "CartPole-v1", or "module:Id-v0" to import the module that registers it.
+
+    Raises:
+        UsageError: the task cannot be made here, or cannot be learned.
+    """
+    spec = _find(task)
+    if spec is None:
+        return None
+    env = make_single(task, {})
+    try:
+        check_observations(task, env.observation_space)
+        return TaskInfo(
+            name=task,
+            action=action_kind(task, env.action_space),
+            max_episode_length=spec.max_episode_steps,
+            options=_options(spec),
+        )
+    finally:
+        env.close()
+
+
+def make_single(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    """Make one environment, without Gymnasium's warnings and its checker.
+
+    Args:
+        task: an id that Gymnasium has.
+        options: keyword arguments of `gymnasium.make`, which are those of the environment and
+            `max_episode_steps`.
+
+    Raises:
+        UsageError: a package is missing, or the options are wrong.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return gymnasium.make(task, disable_env_checker=True, **options)
+    except (errors.DependencyNotInstalled, ImportError) as error:
+        raise UsageError(_missing(task, error)) from error
+    except errors.Error as error:
+        raise UsageError(f"The task {task!r} cannot be made: {error}") from error
+    except Exception as error:
+        unexpected = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if unexpected and unexpected[1] in options:
+            message = f"env.{unexpected[1]}: the task {task} has no such option."
+        elif options:
+            message = (
+                f"The task {task!r} cannot be made with the env. options {dict(options)}: "
+                f"{type(error).__name__}: {error}"
+            )
+        else:
+            raise
+        raise UsageError(message) from error
+
+
+def action_kind(task: str, space: Space[Any]) -> ActionKind:
+    """Return what kind of actions a space has.
+
+    Raises:
+        UsageError: no library can act in it.
+    """
+    if isinstance(space, Discrete):
+        return "discrete"
+    if isinstance(space, MultiDiscrete) and len(space.shape) == 1:
+        return "multi_discrete"
+    if isinstance(space, Box) and len(space.shape) == 1 and space.dtype.kind == "f":
+        return "continuous"
+    raise UsageError(
+        f"The task {task!r} has the action space {space}; only a Box of numbers with one axis, "
+        "Discrete, and MultiDiscrete with one axis can be learned."
+    )
+
+
+def check_observations(task: str, space: Space[Any]) -> None:
+    """Check that observations are, or can be flattened to, a vector of numbers.
+
+    Raises:
+        UsageError: they are images, or vary in size.
+    """
+    if _has_images(space):
+        raise UsageError(
+            f"The task {task!r} has image observations, {space}; they are not supported yet. "
+            "Choose a task whose observations are vectors."
+        )
+    if not space.is_np_flattenable:
+        raise UsageError(
+            f"The task {task!r} has the observation space {space}, whose elements vary in size; "
+            "only those that flatten to a vector of fixed size can be learned."
+        )
+
+
+def _find(task: str) -> EnvSpec | None:
+    """Return Gymnasium's own record of a task."""
+    module, _, name = task.rpartition(":")
+    if module:
+        if not all(part.isidentifier() for part in module.split(".")):
+            return None
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise UsageError(
+                f"The task {task!r}: the module {module!r} cannot be imported: {error}"
+            ) from error
+    try:
+        return gymnasium.spec(name)
+    except (errors.VersionNotFound, errors.DeprecatedEnv) as error:
+        raise UsageError(f"Unknown task {task!r}. {error}") from error
+    except errors.Error:
+        return None
+
+
+def _missing(task: str, error: ImportError | errors.DependencyNotInstalled) -> str:
+    """Say what is missing; Gymnasium's own messages mostly say how to install it."""
+    message = f"The task {task!r} cannot be made here: {error}"
+    module = getattr(error, "name", None)
+    if not module or "pip install" in message:
+        return message
+    package = module.partition(".")[0]
+    ours = re.match(
+        r"gymnasium\.envs\.(\w+)", str(gymnasium.spec(task.rpartition(":")[2]).entry_point)
+    )
+    if ours:
+        package = f'"gymnasium[{_EXTRAS.get(ours[1], ours[1])}]"'
+    return f"{message}. Try `pip install {package}`."
+
+
+def _options(spec: EnvSpec) -> dict[str, Any] | None:
+    """Return the environment's keyword arguments, or None if it takes any."""
+    creator: Any = spec.entry_point
+    if isinstance(creator, str):
+        module, _, name = creator.partition(":")
+        creator = getattr(importlib.import_module(module), name)
+    try:
+        parameters = inspect.signature(creator).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    defaults = {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and parameter.default is not parameter.empty
+    }
+    options = {**defaults, **spec.kwargs, "max_episode_steps": spec.max_episode_steps}
+    return {name: value for name, value in options.items() if name != "render_mode"}
+
+
+def _has_images(space: Space[Any]) -> bool:
+    if isinstance(space, Dict):
+        return any(_has_images(part) for part in space.spaces.values())
+    if isinstance(space, Tuple):
+        return any(_has_images(part) for part in space.spaces)
+    return isinstance(space, Box) and len(space.shape) == 3

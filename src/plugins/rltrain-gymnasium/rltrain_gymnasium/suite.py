@@ -1,0 +1,60 @@
+"""The suite: embedded tasks in batches on the device, Gymnasium's own behind a converter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.vector import VectorEnv
+
+from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain_gymnasium.arrays import make_arrays
+from rltrain_gymnasium.batched import BatchedEnv
+from rltrain_gymnasium.converted import make_converted
+from rltrain_gymnasium.tasks import EMBEDDED, BatchedTask, make_task
+
+if TYPE_CHECKING:
+    from rltrain.session import Session
+
+__all__ = ["GymnasiumSuite"]
+
+FRAMEWORKS = ("torch",)
+
+
+class GymnasiumSuite:
+    """Makes environments of the embedded tasks and of all that are registered with Gymnasium."""
+
+    @hookimpl
+    def rltrain_make_env(self, session: Session) -> VectorEnv[Any, Any, Any]:
+        """Make this rank's environments.
+
+        Raises:
+            UsageError: the framework is not supported, or an `env.` option is wrong.
+        """
+        config = session.config
+        if session.framework not in FRAMEWORKS:
+            raise UsageError(
+                f"--framework {session.framework}: the suite 'gymnasium' gives arrays of "
+                f"{', '.join(FRAMEWORKS)} only. Use --framework {FRAMEWORKS[0]}."
+            )
+        num_envs, device = config.num_envs or 1, session.world.device
+        if config.task in EMBEDDED:
+            task = _embedded(config.task, config.env)
+            return BatchedEnv(task, num_envs, session.framework, device)
+        arrays = make_arrays(session.framework, device)
+        return make_converted(config.task, num_envs, config.env, arrays)
+
+
+def _embedded(name: str, options: Mapping[str, Any]) -> BatchedTask:
+    known = EMBEDDED[name].options()
+    for option in options:
+        if option not in known:
+            raise UsageError(
+                f"env.{option}: the task {name} has no such option. "
+                f"Its options: {', '.join(sorted(known))}."
+            )
+    try:
+        return make_task(name, options)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"env.{error} (task {name}).") from error

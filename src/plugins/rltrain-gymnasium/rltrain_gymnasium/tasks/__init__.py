@@ -1,0 +1,31 @@
+"""The embedded tasks: they need nothing but the tensor framework, and run on any device.
+
+Importing this package imports no tensor framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain_gymnasium.tasks.base import BatchedTask
+from rltrain_gymnasium.tasks.cartpole import CartPole, CartPoleContinuous
+from rltrain_gymnasium.tasks.pendulum import Pendulum
+
+__all__ = ["EMBEDDED", "BatchedTask", "CartPole", "CartPoleContinuous", "Pendulum", "make_task"]
+
+EMBEDDED: dict[str, type[BatchedTask]] = {
+    task.name: task for task in (CartPoleContinuous, CartPole, Pendulum)
+}
+"""The embedded tasks by name."""
+
+
+def make_task(name: str, options: Mapping[str, Any]) -> BatchedTask:
+    """Return an embedded task with some of its options set.
+
+    Raises:
+        KeyError: there is no such task.
+        TypeError: there is no such option, or its value is not a number.
+        ValueError: a value is out of range.
+    """
+    return EMBEDDED[name](**options)

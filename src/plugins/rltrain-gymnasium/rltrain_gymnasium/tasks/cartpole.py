@@ -1,0 +1,107 @@
+"""The cart-pole, with a force that is chosen (`CartPole`) or graded (`CartPoleContinuous`)."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rltrain_gymnasium.tasks.base import BatchedTask
+
+__all__ = ["CartPole", "CartPoleContinuous"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CartPolePhysics(BatchedTask):
+    """A pole hinged to a cart on a track, to be kept upright by pushing the cart.
+
+    State and observation: position (m), velocity (m/s), angle from upright (rad), angular velocity
+    (rad/s). The reward is 1 a step, the last one included. An episode terminates when the cart or
+    the pole leaves its limits.
+
+    The equations, the constants and the explicit Euler integration are those of Gymnasium's
+    CartPole-v1 (`gymnasium.envs.classic_control.cartpole`), after Florian, "Correct equations for
+    the dynamics of the cart-pole system" (2007), without friction.
+    """
+
+    num_envs: ClassVar[int] = 512
+    reward_threshold: ClassVar[float | None] = 475.0
+
+    gravity: float = 9.8
+    """In m/s^2."""
+    cart_mass: float = 1.0
+    """In kg."""
+    pole_mass: float = 0.1
+    """In kg."""
+    pole_length: float = 1.0
+    """From end to end, in m."""
+    force: float = 10.0
+    """The strongest push, in N."""
+    time_step: float = 0.02
+    position_limit: float = 2.4
+    """The track's half length, in m."""
+    angle_limit: float = math.radians(12)
+    """In rad."""
+    max_episode_length: int = 500
+
+    @property
+    def observation_bound(self) -> tuple[float, ...]:
+        """Twice the limits: the last observation of an episode lies outside them."""
+        return 2 * self.position_limit, math.inf, 2 * self.angle_limit, math.inf
+
+    @property
+    def initial_bound(self) -> tuple[float, ...]:
+        """Near rest, upright."""
+        return 0.05, 0.05, 0.05, 0.05
+
+    @abstractmethod
+    def push(self, xp: Any, state: Any, action: Any) -> Any:
+        """Return the force on the cart in N, shape (num_envs,)."""
+
+    def step(self, xp: Any, state: Any, action: Any) -> tuple[Any, Any, Any]:
+        """Advance by one Euler step; see the base class."""
+        velocity, angle, rate = state[:, 1], state[:, 2], state[:, 3]
+        cosine, sine = xp.cos(angle), xp.sin(angle)
+        mass, half = self.cart_mass + self.pole_mass, 0.5 * self.pole_length
+        swing = self.pole_mass * half
+        thrust = (self.push(xp, state, action) + swing * rate * rate * sine) / mass
+        angular = (self.gravity * sine - cosine * thrust) / (
+            half * (4.0 / 3.0 - self.pole_mass * cosine * cosine / mass)
+        )
+        linear = thrust - swing * angular * cosine / mass
+        state = state + self.time_step * xp.stack((velocity, linear, rate, angular), -1)
+        position, angle = xp.abs(state[:, 0]), xp.abs(state[:, 2])
+        terminations = (position > self.position_limit) | (angle > self.angle_limit)
+        return state, xp.ones_like(position), terminations
+
+    def observe(self, xp: Any, state: Any) -> Any:
+        """Return the state, as a new array: who is given it may write to it."""
+        return state * 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CartPole(CartPolePhysics):
+    """Push with full force to the left (action 0) or to the right (action 1)."""
+
+    name = "rltrain/CartPole-v1"
+    action = "discrete"
+    num_actions = 2
+
+    def push(self, xp: Any, state: Any, action: Any) -> Any:
+        """Return plus or minus the full force."""
+        force = xp.full_like(state[:, 0], self.force)
+        return xp.where(action == 1, force, -force)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CartPoleContinuous(CartPolePhysics):
+    """Push with a fraction of the full force: -1 is all of it to the left, 1 to the right."""
+
+    name = "rltrain/CartPoleContinuous-v1"
+    action = "continuous"
+    num_actions = 1
+
+    def push(self, xp: Any, state: Any, action: Any) -> Any:
+        """Return the fraction of the force, clipped."""
+        return self.force * xp.clip(action[:, 0], -self.action_bound, self.action_bound)

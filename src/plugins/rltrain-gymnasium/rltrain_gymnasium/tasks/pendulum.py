@@ -1,0 +1,76 @@
+"""The torque-limited pendulum, to be swung up and held."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rltrain_gymnasium.tasks.base import BatchedTask
+
+__all__ = ["Pendulum"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pendulum(BatchedTask):
+    """A rod on a motor that is too weak to lift it at once.
+
+    State: angle from upright (rad, not wrapped) and angular velocity (rad/s). Observation: cosine
+    and sine of the angle, angular velocity. Action: torque in N m. The reward is
+    -(angle^2 + 0.1 velocity^2 + 0.001 torque^2) of the state before the step, the angle wrapped to
+    [-pi, pi). Episodes never terminate; they are cut off.
+
+    Equations, constants and the semi-implicit Euler integration are those of Gymnasium's
+    Pendulum-v1 (`gymnasium.envs.classic_control.pendulum`).
+    """
+
+    name = "rltrain/Pendulum-v1"
+    action = "continuous"
+    num_actions = 1
+    num_envs: ClassVar[int] = 256
+
+    gravity: float = 10.0
+    """In m/s^2."""
+    mass: float = 1.0
+    """In kg."""
+    length: float = 1.0
+    """In m."""
+    max_torque: float = 2.0
+    """In N m."""
+    max_speed: float = 8.0
+    """In rad/s."""
+    time_step: float = 0.05
+    max_episode_length: int = 200
+
+    @property
+    def action_bound(self) -> float:
+        """The greatest torque, in N m."""
+        return self.max_torque
+
+    @property
+    def observation_bound(self) -> tuple[float, ...]:
+        """Cosine, sine, angular velocity."""
+        return 1.0, 1.0, self.max_speed
+
+    @property
+    def initial_bound(self) -> tuple[float, ...]:
+        """Any angle, slow."""
+        return math.pi, 1.0
+
+    def step(self, xp: Any, state: Any, action: Any) -> tuple[Any, Any, Any]:
+        """Advance by one step; see the base class."""
+        angle, speed = state[:, 0], state[:, 1]
+        torque = xp.clip(action[:, 0], -self.max_torque, self.max_torque)
+        wrapped = (angle + math.pi) % (2 * math.pi) - math.pi
+        cost = wrapped * wrapped + 0.1 * (speed * speed) + 0.001 * (torque * torque)
+        acceleration = (
+            3 * self.gravity / (2 * self.length) * xp.sin(angle)
+            + 3.0 / (self.mass * self.length**2) * torque
+        )
+        speed = xp.clip(speed + acceleration * self.time_step, -self.max_speed, self.max_speed)
+        state = xp.stack((angle + speed * self.time_step, speed), -1)
+        return state, -cost, xp.zeros_like(speed, dtype=bool)
+
+    def observe(self, xp: Any, state: Any) -> Any:
+        """Return cosine and sine of the angle, and the angular velocity."""
+        return xp.stack((xp.cos(state[:, 0]), xp.sin(state[:, 0]), state[:, 1]), -1)

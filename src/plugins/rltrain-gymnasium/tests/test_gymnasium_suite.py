@@ -1,0 +1,347 @@
+"""The suite: what it says of tasks, and what it makes of Gymnasium's own environments."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.vector import AutoresetMode
+
+from rltrain.config import DEFAULT_TASK, RunConfig
+from rltrain.environment import CountedEnv, check_env
+from rltrain.errors import UsageError
+from rltrain.specs import SuiteSpec
+from rltrain.types import World
+from rltrain_gymnasium.batched import BatchedEnv
+from rltrain_gymnasium.plugin import describe, rltrain_provides, tasks
+from rltrain_gymnasium.suite import GymnasiumSuite
+
+
+class Probe(gymnasium.Env):
+    """Ends after a few steps; remembers its actions; its spaces are chosen by the test."""
+
+    metadata = {"render_modes": []}  # noqa: RUF012
+
+    def __init__(self, observation, action, length=3):
+        self.observation_space, self.action_space, self.length = observation, action, length
+        self.actions, self.count = [], 0
+
+    def observe(self):
+        if isinstance(self.observation_space, Box):
+            space = self.observation_space
+            return np.full(space.shape, self.count, space.dtype)
+        return self.observation_space.sample()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return self.observe(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.actions.append(action)
+        self.count += 1
+        return self.observe(), 0.1 * self.count, self.count == self.length, False, {}
+
+
+VECTOR = Box(-1e308, 1e308, (3,), np.float64)
+
+
+@pytest.fixture
+def probe():
+    """Register a Probe with the given spaces and return its id."""
+    names = []
+
+    def register(observation=VECTOR, action=None, **more):
+        name = f"Probe{len(names)}-v0"
+        kwargs = {"observation": observation, "action": action or Discrete(2)}
+        gymnasium.register(name, **{"entry_point": Probe, "kwargs": kwargs, **more})
+        names.append(name)
+        return name
+
+    yield register
+    for name in names:
+        del gymnasium.registry[name]
+
+
+def make(task, num_envs=3, framework="torch", **env):
+    config = RunConfig(
+        task=task, suite="gymnasium", num_envs=num_envs, framework=framework, env=env
+    )
+    session = types.SimpleNamespace(config=config, world=World(), framework=framework)
+    made = GymnasiumSuite().rltrain_make_env(session)
+    check_env(made, num_envs, "gymnasium")
+    return made
+
+
+# What the plugin says
+
+
+def test_plugin_is_light():
+    code = (
+        "import sys\n"
+        "import rltrain_gymnasium.plugin as plugin\n"
+        "(spec,) = plugin.rltrain_provides()\n"
+        f"assert spec.describe({DEFAULT_TASK!r}).num_envs == 512\n"
+        "print([m for m in ('torch', 'numpy', 'jax', 'gymnasium') if m in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_declaration():
+    (spec,) = rltrain_provides()
+    assert isinstance(spec, SuiteSpec)
+    assert all(hasattr(GymnasiumSuite, hook) for hook in spec.requires)
+
+
+def test_describe_embedded():
+    info = describe("rltrain/CartPole-v1")
+    assert (info.action, info.num_envs, info.max_episode_length) == ("discrete", 512, 500)
+    assert info.options["pole_length"] == 1.0
+    assert describe(DEFAULT_TASK).action == "continuous"
+    assert describe("rltrain/Pendulum-v1").max_episode_length == 200
+
+
+def test_describe_registered():
+    info = describe("CartPole-v1")
+    assert (info.action, info.num_envs, info.max_episode_length) == ("discrete", 8, 500)
+    assert dict(info.options) == {"sutton_barto_reward": False, "max_episode_steps": 500}
+    assert describe("FrozenLake8x8-v1").options["map_name"] == "8x8"
+    assert describe("MountainCarContinuous-v0").action == "continuous"
+
+
+def test_describe_is_quiet(recwarn, capfd):
+    warnings.simplefilter("always")
+    assert describe("MountainCar-v0") is not None
+    assert describe("CartPole-v0") is not None  # out of date: Gymnasium would warn
+    assert not recwarn.list
+    assert capfd.readouterr() == ("", "")
+
+
+def test_describe_spaces(probe):
+    assert describe(probe(action=MultiDiscrete([3, 2]))).action == "multi_discrete"
+    with pytest.raises(UsageError, match=r"action space MultiBinary\(3\); only a Box"):
+        describe(probe(action=MultiBinary(3)))
+    with pytest.raises(UsageError, match="image observations"):
+        describe(probe(Dict(camera=Box(0, 255, (8, 8, 3), np.uint8), arm=VECTOR)))
+
+
+def test_describe_takes_any_options_of_an_environment_with_kwargs(probe):
+    def create(**kwargs):
+        return Probe(VECTOR, Discrete(2))
+
+    assert describe(probe(entry_point=create, kwargs={})).options is None
+
+
+@pytest.mark.parametrize(
+    "task", ["CartPool-v1", "nowhere/CartPole-v1", "what is this?", "a b:C-v0"]
+)
+def test_unknown_task(task):
+    assert describe(task) is None
+
+
+def test_wrong_version():
+    with pytest.raises(UsageError, match=r"Unknown task 'CartPole-v9'.*`v1`"):
+        describe("CartPole-v9")
+    with pytest.raises(UsageError, match="Please use `HalfCheetah-v5` instead"):
+        describe("HalfCheetah-v1")
+
+
+def test_task_of_a_module():
+    assert describe("gymnasium.envs:CartPole-v1").name == "gymnasium.envs:CartPole-v1"
+    with pytest.raises(UsageError, match="module 'no_such_module' cannot be imported"):
+        describe("no_such_module:CartPole-v1")
+
+
+def test_missing_dependency(probe):
+    def create():
+        raise gymnasium.error.DependencyNotInstalled(
+            'no Box2D, run `pip install "gymnasium[box2d]"`'
+        )
+
+    name = probe(entry_point=create, kwargs={})
+    with pytest.raises(UsageError, match=rf"'{name}' cannot be made here: .*gymnasium\[box2d\]"):
+        describe(name)
+
+
+def test_missing_module(probe):
+    name = probe(entry_point="no_such_simulator.envs:Arm", kwargs={})
+    with pytest.raises(UsageError, match="Try `pip install no_such_simulator`"):
+        describe(name)
+    name = probe(entry_point="gymnasium.envs.phys2d.no_such_file:Arm", kwargs={})
+    with pytest.raises(UsageError, match=r'Try `pip install "gymnasium\[jax\]"`'):
+        describe(name)
+
+
+def test_tasks_name_everything():
+    names = tasks()
+    assert names[0] == DEFAULT_TASK
+    assert "Pendulum-v1" in names
+    assert len(names) == len(set(names))
+
+
+# What the suite makes
+
+
+def test_embedded_task_with_options():
+    env = make(DEFAULT_TASK, 7, pole_length=2, max_episode_length=30)
+    assert isinstance(env, BatchedEnv)
+    assert env.task.pole_length == 2
+    assert env.max_episode_length == 30
+    counted = CountedEnv(env, seed=1)
+    observations, _ = counted.reset()
+    assert observations.device == torch.device("cpu")
+    assert torch.equal(observations, make(DEFAULT_TASK, 7).reset(seed=1)[0])
+    counted.unwrapped.episode_length_buf = torch.full((7,), 29)
+    assert counted.step(torch.zeros(7, 1))[3].all()
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
+def test_converter_gives_what_gymnasium_gives(task):
+    env, single = make(task, 1), gymnasium.make(task)
+    assert env.max_episode_length == single.spec.max_episode_steps
+    observations, _ = env.reset(seed=5)
+    expected, _ = single.reset(seed=5)
+    finished = 0
+    single.action_space.seed(0)
+    for _ in range(220):
+        np.testing.assert_array_equal(observations[0].numpy(), expected)
+        action = single.action_space.sample()
+        observations, rewards, terminations, truncations, info = env.step(
+            torch.as_tensor(np.asarray(action))[None]
+        )
+        expected, reward, terminated, truncated, _ = single.step(action)
+        assert float(rewards[0]) == pytest.approx(float(reward))
+        assert bool(terminations[0]) is bool(terminated)
+        assert bool(truncations[0]) is bool(truncated)
+        np.testing.assert_array_equal(info["final_obs"][0].numpy(), expected)
+        assert bool(info["_final_obs"][0]) == (terminated or truncated)
+        if terminated or truncated:
+            finished += 1
+            expected, _ = single.reset()
+    assert finished
+    env.close()
+
+
+def test_converter_arrays(probe):
+    env = make(probe(), 3, length=2)
+    assert env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    assert env.single_observation_space.dtype == np.float32
+    assert env.single_observation_space.high.tolist() == [np.inf] * 3
+    observations, _ = env.reset(seed=0)
+    assert observations.dtype == torch.float32
+    kept = []
+    for step in range(1, 5):
+        observations, rewards, terminations, truncations, info = env.step(torch.tensor([0, 1, 1]))
+        kept.append(observations)
+        done = step % 2 == 0
+        assert rewards.dtype == torch.float32
+        assert terminations.dtype == truncations.dtype == info["_final_obs"].dtype == torch.bool
+        assert terminations.tolist() == info["_final_obs"].tolist() == [done] * 3
+        assert info["final_obs"].tolist() == [[2.0 if done else 1.0] * 3] * 3
+        assert observations.tolist() == [[0.0 if done else 1.0] * 3] * 3
+    assert [float(batch[0, 0]) for batch in kept] == [1.0, 0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(("limit", "terminates"), [(3, True), (2, False)])
+def test_terminated_or_truncated(probe, limit, terminates):
+    env = make(probe(max_episode_steps=limit), 2)  # a Probe terminates in its third step
+    assert env.max_episode_length == limit
+    env.reset(seed=0)
+    for _ in range(limit):
+        _, _, terminations, truncations, _ = env.step(torch.tensor([0, 1]))
+    assert terminations.tolist() == [terminates] * 2
+    assert truncations.tolist() == [not terminates] * 2
+
+
+def test_box_actions_are_clipped(probe):
+    box = Box(np.array([-1.0, 0.0]), np.array([1.0, 0.5]), dtype=np.float64)
+    env = make(probe(action=box), 2)
+    assert env.single_action_space.dtype == np.float32
+    env.reset(seed=0)
+    env.step(torch.tensor([[-3.0, 0.25], [0.5, 9.0]], requires_grad=True))
+    seen = [sub.unwrapped.actions[0].tolist() for sub in env._env.envs]
+    assert seen == [[-1.0, 0.25], [0.5, 0.5]]
+
+
+def test_discrete_actions_count_from_zero(probe):
+    env = make(probe(action=Discrete(2, start=5)), 2)
+    assert env.single_action_space == Discrete(2)
+    env.reset(seed=0)
+    env.step(torch.tensor([[0], [1]]))
+    assert [int(sub.unwrapped.actions[0]) for sub in env._env.envs] == [5, 6]
+    env = make(probe(action=MultiDiscrete([2, 3], start=[0, 4])), 1)
+    env.reset(seed=0)
+    env.step(torch.tensor([[1, 2]]))
+    assert env._env.envs[0].unwrapped.actions[0].tolist() == [1, 6]
+
+
+@pytest.mark.parametrize(("task", "size"), [("FrozenLake-v1", 16), ("Blackjack-v1", 45)])
+def test_other_observations_are_flattened(task, size):
+    env = make(task, 4)
+    assert env.single_observation_space.shape == (size,)
+    env.action_space.seed(0)
+    env.reset(seed=0)
+    for _ in range(30):
+        observations, _, _, _, info = env.step(torch.as_tensor(env.action_space.sample()))
+        ones = observations.sum(1)
+        assert (ones == ones[0]).all()
+        assert torch.equal(info["final_obs"].sum(1), ones)
+
+
+def test_dict_observations_are_flattened(probe):
+    env = make(probe(Dict(arm=Box(-1, 1, (2, 2)), goal=Discrete(3))), 2)
+    assert env.reset(seed=0)[0].shape == (2, 7)
+
+
+def test_seeds_of_the_converter():
+    first, again, other = (make("CartPole-v1").reset(seed=seed)[0] for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert len(first.unique(dim=0)) == 3
+
+
+def test_options_reach_gymnasium():
+    env = make("FrozenLake-v1", 2, map_name="8x8", max_episode_steps=7)
+    assert env.single_observation_space.shape == (64,)
+    assert env.max_episode_length == 7
+
+
+def test_wrong_options():
+    with pytest.raises(UsageError, match=r"env\.pole: the task CartPole-v1 has no such option"):
+        make("CartPole-v1", pole=1)
+    with pytest.raises(UsageError, match=r"map_name.*KeyError"):
+        make("FrozenLake-v1", map_name="9x9")
+    with pytest.raises(UsageError, match=r"env\.pole: the task .* Its options: .*pole_length"):
+        make(DEFAULT_TASK, pole=1)
+    with pytest.raises(UsageError, match=r"env\.pole_length=0 is not a positive number"):
+        make(DEFAULT_TASK, pole_length=0)
+
+
+def test_other_frameworks_are_refused():
+    with pytest.raises(UsageError, match=r"--framework jax: .* Use --framework torch"):
+        make(DEFAULT_TASK, framework="jax")
+
+
+def test_mujoco():
+    pytest.importorskip("mujoco")
+    pytest.importorskip("imageio")
+    info = describe("HalfCheetah-v5")
+    assert (info.action, info.max_episode_length, info.options) == ("continuous", 1000, None)
+    env = make("HalfCheetah-v5", 2, forward_reward_weight=2.0)
+    env.reset(seed=0)
+    observations, *_ = env.step(torch.zeros(2, 6))
+    assert observations.shape == (2, 17)
+    with pytest.raises(UsageError, match=r"env\.speed: the task"):
+        make("HalfCheetah-v5", 1, speed=1)
+    env.close()

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted, Scalars
+from rltrain.types import World
+
+pytest.importorskip("tensorboard")
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from rltrain_tensorboard.plugin import rltrain_provides
+from rltrain_tensorboard.writer import FOLDER, TensorBoardWriter, scalars
+
+
+def started(run_dir: Path) -> RunStarted:
+    world = World(world_size=2, local_world_size=2)
+    return RunStarted(str(run_dir), "rl_games", "ppo", "Suite/Task-v1", world, 8, seed=7)
+
+
+def events(run_dir: Path) -> EventAccumulator:
+    accumulator = EventAccumulator(str(run_dir / FOLDER), size_guidance={"tensors": 0})
+    accumulator.Reload()
+    return accumulator
+
+
+def written(run_dir: Path, *records: Scalars) -> EventAccumulator:
+    writer = TensorBoardWriter()
+    for record in (started(run_dir), *records):
+        writer.rltrain_write(record)
+    writer.rltrain_shutdown()
+    return events(run_dir)
+
+
+def test_every_scalar_is_written_against_global_frames(tmp_path: Path) -> None:
+    record = Scalars(
+        3,
+        {"loss/policy": 0.25, "loss/grad (max)": 4.0},
+        frames=6144,
+        fps=(20500.0, 20700.0),
+        episode_return=187.5,
+        episode_length=190.0,
+    )
+    found = written(tmp_path, record)
+    assert {tag: found.Scalars(tag)[0].value for tag in found.Tags()["scalars"]} == {
+        "loss/policy": 0.25,
+        "loss/grad (max)": 4.0,
+        "episode/return": 187.5,
+        "episode/length": 190.0,
+        "performance/fps": 41200.0,
+        "performance/fps_rank_min": 20500.0,
+        "performance/fps_rank_max": 20700.0,
+        "iteration": 3.0,
+    }
+    assert {found.Scalars(tag)[0].step for tag in found.Tags()["scalars"]} == {6144}
+
+
+def test_iterations_make_one_curve_with_wall_time(tmp_path: Path) -> None:
+    found = written(tmp_path, *(Scalars(i, {"loss": 1.0 / i}, frames=512 * i) for i in (1, 2, 3)))
+    curve = found.Scalars("loss")
+    assert [event.step for event in curve] == [512, 1024, 1536]
+    times = [event.wall_time for event in curve]
+    assert times == sorted(times)
+    assert times[0] > 1e9
+
+
+def test_figures_that_do_not_exist_yet_are_left_out(tmp_path: Path) -> None:
+    assert scalars(Scalars(1, {})) == {"iteration": 1}
+    assert written(tmp_path, Scalars(1, {})).Tags()["scalars"] == ["iteration"]
+
+
+def test_values_that_are_not_finite_do_no_harm(tmp_path: Path) -> None:
+    values = {"nan": math.nan, "inf": -math.inf, "beyond float32": 1e300}
+    found = written(tmp_path, Scalars(1, values, episode_return=math.nan))
+    assert math.isnan(found.Scalars("nan")[0].value)
+    assert math.isnan(found.Scalars("episode/return")[0].value)
+    assert found.Scalars("inf")[0].value == -math.inf
+    assert found.Scalars("beyond float32")[0].value == math.inf
+
+
+def test_the_run_is_described_as_text(tmp_path: Path) -> None:
+    (event,) = written(tmp_path).Tensors("run/text_summary")
+    table = event.tensor_proto.string_val[0].decode()
+    assert "| library | `rl_games` |" in table
+    assert "| world size | `2` |" in table
+    assert "| seed | `7` |" in table
+
+
+def test_what_is_told_is_on_disk_before_shutdown(tmp_path: Path) -> None:
+    writer = TensorBoardWriter()
+    writer.rltrain_write(started(tmp_path))
+    writer.rltrain_write(Scalars(1, {"loss": 1.0}, frames=512))
+    assert events(tmp_path).Scalars("loss")[0].step == 512
+    writer.rltrain_shutdown()
+
+
+def test_other_records_and_a_run_that_never_started_do_no_harm(tmp_path: Path) -> None:
+    writer = TensorBoardWriter()
+    writer.rltrain_write(RunEnded(0, 0, 0.0, None, error="ValueError: no"))
+    writer.rltrain_shutdown()
+    writer.rltrain_write(started(tmp_path))
+    writer.rltrain_write(CheckpointSaved("ep_1.pth", 1))
+    writer.rltrain_write(Media("video.mp4", "video", 1))
+    writer.rltrain_shutdown()
+    writer.rltrain_shutdown()
+
+
+def test_two_runs_in_one_process_do_not_share_a_file(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        assert written(tmp_path / name, Scalars(1, {name: 1.0})).Scalars(name)
+
+
+def test_the_spec_names_the_writer() -> None:
+    (spec,) = rltrain_provides()
+    module, _, name = spec.factory.partition(":")
+    assert (module, getattr(sys.modules[module], name)) == (
+        "rltrain_tensorboard.writer",
+        TensorBoardWriter,
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("plugin", {"numpy", "rich", "tensorboard", "tensorflow", "torch"}),
+        ("writer", {"rich", "tensorflow", "torch"}),
+    ],
+)
+def test_imports_are_light(module: str, heavy: set[str]) -> None:
+    code = f"import sys, rltrain_tensorboard.{module} as module\n"
+    if module == "plugin":
+        code += "module.rltrain_provides()\n"
+    code += f"print(sorted({heavy} & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
