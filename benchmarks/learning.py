@@ -1,0 +1,122 @@
+"""Does it learn? Every library on every task, alone and on two ranks, over several seeds.
+
+    python benchmarks/learning.py
+    python benchmarks/learning.py --library skrl --task Pendulum-v1 --seeds 1
+
+A row learns if the median final return over the seeds is above the threshold. The final return is
+the mean over the last hundred or more episodes of all ranks. The random policy draws its actions
+uniformly from the action space, in the same number of episodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+
+import gymnasium
+import numpy as np
+
+import rltrain
+import rltrain_gymnasium.registration  # noqa: F401  Registers the embedded tasks.
+
+
+@dataclass(frozen=True)
+class Task:
+    """What counts as learned."""
+
+    name: str
+    threshold: float
+    libraries: tuple[str, ...] = ("rl_games", "rsl_rl", "skrl")
+
+
+TASKS = [
+    Task("rltrain/CartPoleContinuous-v1", 400),
+    Task("Pendulum-v1", -300),
+    Task("HalfCheetah-v5", 500, ("rl_games",)),
+]
+RANKS = (1, 2)
+
+
+def random_return(task: str, episodes: int = 100) -> float:
+    """Return the mean return of the uniformly random policy."""
+    if gymnasium.spec(task).entry_point is None:
+        env = gymnasium.make_vec(task, num_envs=episodes)
+    else:
+        same = gymnasium.vector.AutoresetMode.SAME_STEP
+        env = gymnasium.make_vec(
+            task,
+            num_envs=episodes,
+            vectorization_mode="sync",
+            vector_kwargs={"autoreset_mode": same},
+        )
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    running, final = np.zeros(episodes), np.full(episodes, np.nan)
+    while np.isnan(final).any():
+        _, rewards, terminations, truncations, _ = env.step(env.action_space.sample())
+        running += rewards
+        ended = (terminations | truncations) & np.isnan(final)
+        final[ended] = running[ended]
+    env.close()
+    return float(final.mean())
+
+
+def final_return(library: str, task: str, ranks: int, seed: int, folder: str) -> float:
+    """Train with the defaults and return the final return."""
+    result = rltrain.train(
+        library=library,
+        task=task,
+        seed=seed,
+        distributed=ranks > 1,
+        nproc_per_node=ranks if ranks > 1 else None,
+        log_root=folder,
+        device="cpu",
+        writers=(),
+    )
+    assert result.episode_return is not None
+    return result.episode_return
+
+
+def main() -> None:
+    """Print one row for each library, task and number of ranks."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--library", action="append")
+    parser.add_argument("--task", action="append")
+    parser.add_argument("--ranks", action="append", type=int)
+    parser.add_argument("--seeds", type=int, default=3)
+    arguments = parser.parse_args()
+    print("| task | library | ranks | random | threshold | median | lowest | highest | s a run |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    failed = False
+    for task in TASKS:
+        if arguments.task and task.name not in arguments.task:
+            continue
+        random = random_return(task.name)
+        for library in arguments.library or task.libraries:
+            for ranks in arguments.ranks or RANKS:
+                failed |= _row(task, library, ranks, arguments.seeds, random)
+    if failed:
+        raise SystemExit("A median is below its threshold.")
+
+
+def _row(task: Task, library: str, ranks: int, seeds: int, random: float) -> bool:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        returns = [
+            final_return(library, task.name, ranks, seed, folder) for seed in range(1, seeds + 1)
+        ]
+    seconds = (time.monotonic() - started) / seeds
+    median = statistics.median(returns)
+    print(
+        f"| {task.name} | {library} | {ranks} | {random:.0f} | {task.threshold:.0f} | "
+        f"{median:.0f} | {min(returns):.0f} | {max(returns):.0f} | {seconds:.0f} |",
+        flush=True,
+    )
+    return median < task.threshold
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The rsl_rl library for rltrain."""

@@ -1,0 +1,48 @@
+"""The library rsl_rl: from a session to a trained policy."""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import TYPE_CHECKING, Any
+
+from rltrain import hookimpl
+from rltrain.errors import UsageError
+from rltrain.types import TrainResult
+
+if TYPE_CHECKING:
+    from rltrain.session import Session
+
+__all__ = ["RslRlLibrary"]
+
+
+class RslRlLibrary:
+    """Trains with rsl_rl's on-policy runner."""
+
+    @hookimpl
+    def rltrain_train(self, session: Session) -> TrainResult:
+        """Train on this rank until the iterations are done or the session wants to stop.
+
+        Raises:
+            UsageError: the options, the environment or the checkpoint do not fit rsl_rl.
+        """
+        # rsl_rl imports GitPython, which otherwise fails to import where there is no git.
+        os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+        from rltrain_rsl_rl.env import RslRlEnv
+        from rltrain_rsl_rl.runner import SessionRunner
+
+        options = copy.deepcopy(dict(session.config.agent))
+        iterations = _iterations(session, options)
+        env = RslRlEnv(session.env, session.world.device, options.get("clip_actions"))
+        runner = SessionRunner(env, options, session)
+        runner.connect()
+        session.seed("learner")
+        runner.learn(iterations, bool(options.get("init_at_random_ep_len", False)))
+        return session.result()
+
+
+def _iterations(session: Session, options: dict[str, Any]) -> int:
+    iterations = session.config.max_iterations or options.get("max_iterations")
+    if not iterations:
+        raise UsageError("The agent config does not say how long to train: give --max-iterations.")
+    return int(iterations)

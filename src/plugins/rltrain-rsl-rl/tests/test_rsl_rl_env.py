@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete
+from rsl_rl_stubs import LocalSession, PointEnv, small_agent
+
+from rltrain.errors import UsageError
+from rltrain_rsl_rl.adapter import RslRlLibrary
+from rltrain_rsl_rl.env import RslRlEnv
+
+
+def sent(space: Box, outputs: list[float], **options) -> list[float]:
+    """What the environment is sent for one environment's output."""
+    inner = PointEnv(1, space)
+    RslRlEnv(inner, "cpu", **options).step(torch.tensor([outputs]))
+    assert inner.actions[0].shape == (1, *space.shape)
+    return inner.actions[0].reshape(-1).tolist()
+
+
+def test_outputs_are_mapped_onto_finite_bounds():
+    space = Box(np.array([-2.0, 0.0], np.float32), np.array([2.0, 10.0], np.float32))
+    assert sent(space, [0.0, 0.0]) == [0.0, 5.0]
+    assert sent(space, [0.5, -1.0]) == [1.0, 0.0]
+    assert sent(space, [7.0, -7.0]) == [2.0, 0.0]
+
+
+def test_outputs_pass_where_a_bound_is_infinite():
+    space = Box(np.array([-np.inf, 0.0], np.float32), np.array([np.inf, np.inf], np.float32))
+    assert sent(space, [7.0, 3.0]) == [7.0, 3.0]
+    assert sent(space, [-7.0, -3.0]) == [-7.0, 0.0]
+
+
+def test_clip_actions_is_what_it_is_in_users_files():
+    assert sent(Box(-np.inf, np.inf, (2,)), [7.0, -7.0], clip_actions=2.0) == [2.0, -2.0]
+
+
+def test_actions_have_the_shape_of_the_space():
+    assert sent(Box(-1, 1, (2, 1)), [0.5, -0.5]) == [0.5, -0.5]
+
+
+class Scripted(PointEnv):
+    """Ends environments as it is told."""
+
+    terminated = torch.tensor([False, True, False, True])
+    truncated = torch.tensor([False, False, True, True])
+
+    def __init__(self):
+        super().__init__(4)
+
+    def step(self, actions):
+        observations, rewards, *_ = super().step(actions)
+        return observations, rewards.double(), self.terminated, self.truncated, {}
+
+
+def test_time_outs_are_truncations_that_are_no_terminations():
+    env = RslRlEnv(Scripted(), "cpu")
+    observations, rewards, dones, extras = env.step(torch.zeros(4, 1))
+    assert extras["time_outs"].tolist() == [False, False, True, False]
+    assert dones.tolist() == [0, 1, 1, 1]
+    assert dones.dtype == torch.long
+    assert rewards.dtype == torch.float32
+    assert "log" not in extras
+    assert observations["policy"].shape == (4, 2)
+    assert env.get_observations() is observations
+
+
+def test_the_adapter_counts_lengths_where_the_environment_does_not():
+    env = RslRlEnv(Scripted(), "cpu")
+    env.step(torch.zeros(4, 1))
+    env.step(torch.zeros(4, 1))
+    assert env.episode_length_buf.tolist() == [2, 0, 0, 0]
+
+
+def test_lengths_are_read_and_set_on_the_environment_that_offers_them(tmp_path):
+    class Offering(PointEnv):
+        max_episode_length = 10
+
+        @property
+        def episode_length_buf(self):
+            return self.steps
+
+        @episode_length_buf.setter
+        def episode_length_buf(self, lengths):
+            self.was_set = True
+            self.steps = lengths
+
+    inner = Offering()
+    agent = small_agent()
+    agent["init_at_random_ep_len"] = True
+    RslRlLibrary().rltrain_train(LocalSession(tmp_path, agent, inner, max_iterations=1))
+    assert inner.was_set
+
+
+def test_random_lengths_need_an_environment_that_offers_them(tmp_path):
+    agent = small_agent()
+    agent["init_at_random_ep_len"] = True
+    with pytest.raises(UsageError, match="max_episode_length"):
+        RslRlLibrary().rltrain_train(LocalSession(tmp_path, agent))
+
+
+def test_observations_are_copies_outside_inference_mode():
+    inner = PointEnv(2)
+    env = RslRlEnv(inner, "cpu")
+    with torch.inference_mode():
+        first, *_ = env.step(torch.zeros(2, 1))
+        kept = first["policy"].clone()
+        env.step(torch.ones(2, 1))
+    assert torch.equal(first["policy"], kept)
+    assert not inner.actions[0].is_inference()
+    assert not first["policy"].is_inference()
+
+
+class Grouped(PointEnv):
+    def __init__(self):
+        super().__init__()
+        self.single_observation_space = Dict(
+            {"policy": Box(-9, 9, (2,)), "critic": Box(-9, 9, (1,), np.float64)}
+        )
+
+    def _observe(self):
+        return {"policy": super()._observe(), "critic": self.position.double().unsqueeze(1)}
+
+
+def test_groups_of_a_dict_space_are_rsl_rls(tmp_path):
+    observations = RslRlEnv(Grouped(), "cpu").get_observations()
+    assert observations["critic"].shape == (8, 1)
+    assert observations["critic"].dtype == torch.float32
+    agent = small_agent()
+    del agent["obs_groups"]
+    session = LocalSession(tmp_path, agent, Grouped(), max_iterations=1)
+    RslRlLibrary().rltrain_train(session)
+    assert session.models["actor"].obs_dim == 2
+    assert session.models["critic"].obs_dim == 1
+
+
+def test_groups_that_the_task_does_not_have_are_refused(tmp_path):
+    agent = small_agent()
+    agent["obs_groups"]["critic"] = ["camera"]
+    with pytest.raises(UsageError, match=r"obs_groups\.critic.*critic, policy"):
+        RslRlLibrary().rltrain_train(LocalSession(tmp_path, agent, Grouped()))
+
+
+def test_spaces_of_another_kind_are_refused():
+    env = PointEnv()
+    env.single_action_space = Discrete(3)
+    with pytest.raises(UsageError, match="continuous actions"):
+        RslRlEnv(env, "cpu")
+    env = PointEnv()
+    env.single_observation_space = Dict({"policy": Discrete(3)})
+    with pytest.raises(UsageError, match="'policy' is"):
+        RslRlEnv(env, "cpu")

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from gymnasium.spaces import Box
+from rsl_rl.runners import OnPolicyRunner
+from rsl_rl_stubs import LocalSession, PointEnv, small_agent
+
+from rltrain.errors import UsageError
+from rltrain.records import Scalars
+from rltrain.types import World
+from rltrain_rsl_rl.adapter import RslRlLibrary
+from rltrain_rsl_rl.env import RslRlEnv
+
+
+def train(session: LocalSession):
+    return RslRlLibrary().rltrain_train(session)
+
+
+def test_each_iteration_is_recorded(tmp_path, capsys):
+    session = LocalSession(tmp_path)
+    assert train(session).iterations == 3
+    scalars = [item for item in session.records if isinstance(item, Scalars)]
+    assert [(item.iteration, item.iterations) for item in scalars] == [(1, 3), (2, 3), (3, 3)]
+    values = scalars[-1].values
+    assert {"Loss/value", "Loss/surrogate", "Loss/learning_rate", "Policy/mean_std"} <= set(values)
+    assert values["Episode/distance"] == 1.5
+    assert all(type(value) is float for value in values.values())
+    assert not [name for name in values if name.startswith(("Train/", "Perf/total_fps"))]
+    assert "Learning iteration" not in capsys.readouterr().out
+
+
+def test_the_session_is_asked_in_order_and_before_the_first_record(tmp_path):
+    session = LocalSession(tmp_path)
+    train(session)
+    assert session.calls == [
+        "wrap actor",
+        "wrap critic",
+        "gradient_sync",
+        "watch optimiser",
+        "seed learner",
+    ]
+    wanted = [p for model in session.models.values() for p in model.parameters()]
+    assert [id(p) for p in session.parameters] == [id(p) for p in wanted]
+
+
+def test_max_iterations_of_the_run_are_before_the_files(tmp_path):
+    session = LocalSession(tmp_path, max_iterations=1)
+    train(session)
+    assert list(session.iterations()) == [1]
+
+
+def test_without_a_number_of_iterations_it_says_so(tmp_path):
+    agent = small_agent()
+    del agent["max_iterations"]
+    with pytest.raises(UsageError, match="--max-iterations"):
+        train(LocalSession(tmp_path, agent))
+
+
+def test_the_options_of_the_run_are_not_changed(tmp_path):
+    agent = small_agent()
+    before = copy.deepcopy(agent)
+    train(LocalSession(tmp_path, agent))
+    assert agent == before
+
+
+def test_only_checkpoints_are_written_and_each_once(tmp_path):
+    session = LocalSession(tmp_path)
+    train(session)
+    # save_interval is 2, and the last iteration has index 2.
+    assert session.saved() == [("model_0.pt", 1), ("model_2.pt", 3)]
+    files = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
+    assert files == ["model_0.pt", "model_2.pt"]
+
+
+def test_a_rank_that_is_not_the_root_writes_nothing(tmp_path):
+    session = LocalSession(tmp_path, world=World(rank=1, local_rank=1))
+    train(session)
+    assert list(session.iterations()) == [1, 2, 3]
+    assert not list(tmp_path.iterdir())
+
+
+def test_rsl_rls_own_runner_loads_the_checkpoint(tmp_path):
+    session = LocalSession(tmp_path)
+    train(session)
+    stock = OnPolicyRunner(RslRlEnv(PointEnv(), "cpu"), small_agent())
+    stock.load(str(tmp_path / "checkpoints/model_2.pt"))
+    assert stock.current_learning_iteration == 2
+    trained = session.models["actor"].state_dict()
+    loaded = stock.alg.get_policy().state_dict()
+    assert all(torch.equal(loaded[name], trained[name]) for name in trained)
+
+
+def test_a_resumed_run_counts_on(tmp_path):
+    train(LocalSession(tmp_path / "first"))
+    checkpoint = tmp_path / "first/checkpoints/model_2.pt"
+    session = LocalSession(tmp_path / "second", checkpoint=checkpoint, max_iterations=2)
+    train(session)
+    scalars = [item for item in session.records if isinstance(item, Scalars)]
+    assert [(item.iteration, item.iterations) for item in scalars] == [(4, 5), (5, 5)]
+    assert session.saved()[-1] == ("model_4.pt", 5)
+
+
+def test_a_resumed_run_has_models_learning_rate_and_normaliser(tmp_path, monkeypatch):
+    train(LocalSession(tmp_path / "first", small_agent(learning_rate=0.0123, schedule="fixed")))
+    path = tmp_path / "first/checkpoints/model_2.pt"
+    session = LocalSession(tmp_path / "second", checkpoint=path, max_iterations=1)
+    learned = {}
+
+    def learn(runner, *_):
+        learned.update(state=runner.alg.save(), learning_rate=runner.alg.learning_rate)
+
+    monkeypatch.setattr(OnPolicyRunner, "learn", learn)
+    train(session)
+    saved = torch.load(path, weights_only=False)
+    for name in ("actor_state_dict", "critic_state_dict"):
+        assert all(
+            torch.equal(learned["state"][name][key], saved[name][key]) for key in saved[name]
+        )
+    assert saved["actor_state_dict"]["obs_normalizer.count"] > 0
+    assert learned["learning_rate"] == 0.0123
+
+
+@pytest.mark.parametrize("content", [{"model": 1}, None])
+def test_a_checkpoint_that_does_not_fit_is_a_usage_error(tmp_path, content):
+    path = tmp_path / "wrong.pt"
+    path.write_text("no checkpoint") if content is None else torch.save(content, path)
+    with pytest.raises(UsageError, match=r"wrong\.pt: does not fit this run"):
+        train(LocalSession(tmp_path, checkpoint=path))
+
+
+def test_an_early_stop_saves_what_was_learned(tmp_path):
+    session = LocalSession(tmp_path, stop_at=2, max_iterations=50)
+    train(session)
+    assert list(session.iterations()) == [1, 2]
+    assert session.saved() == [("model_0.pt", 1), ("model_1.pt", 2)]
+
+
+def test_stray_variables_of_another_launcher_are_not_read(tmp_path, monkeypatch):
+    for name, value in {"WORLD_SIZE": "8", "RANK": "3", "LOCAL_RANK": "3"}.items():
+        monkeypatch.setenv(name, value)
+    session = LocalSession(tmp_path)
+    train(session)
+    assert list(session.iterations()) == [1, 2, 3]
+    assert not torch.distributed.is_initialized()
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
+def test_parameters_that_actor_and_critic_share_are_synchronised_once(tmp_path):
+    class ImageEnv(PointEnv):
+        def __init__(self):
+            super().__init__()
+            self.single_observation_space = Box(-10, 10, (1, 8, 8))
+
+        def _observe(self):
+            return self.position.reshape(-1, 1, 1, 1).expand(-1, 1, 8, 8)
+
+    agent = small_agent(share_cnn_encoders=True)
+    cnn = {"output_channels": [2], "kernel_size": [3]}
+    for model in ("actor", "critic"):
+        agent[model].update(class_name="CNNModel", cnn_cfg=cnn, obs_normalization=False)
+    session = LocalSession(tmp_path, agent, ImageEnv(), max_iterations=1)
+    train(session)
+    each = [p for model in session.models.values() for p in model.parameters()]
+    assert len({id(p) for p in session.parameters}) == len(session.parameters) < len(each)
+
+
+@pytest.mark.parametrize("name", ["PPO", "rsl_rl.algorithms:PPO"])
+def test_gradients_pass_the_gradient_sync_when_the_run_is_distributed(tmp_path, name, monkeypatch):
+    synchronised = []
+
+    class Observed(LocalSession):
+        def gradient_sync(self, parameters):
+            sync = super().gradient_sync(parameters)
+            return lambda gradients: synchronised.append(len(gradients)) or sync(gradients)
+
+    # One rank of a distributed run: PPO's own collectives need a default group.
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
+    try:
+        agent = small_agent()
+        agent["algorithm"]["class_name"] = name
+        session = Observed(tmp_path, agent, distributed=True, nproc_per_node=1)
+        train(session)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert synchronised == [len(session.parameters)] * 3 * 2 * 2

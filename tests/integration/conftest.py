@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TIMEOUT = 150
+
+
+@dataclass
+class Run:
+    """A finished command and where it wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    log_root: Path
+
+    @property
+    def folder(self) -> Path:
+        (folder,) = [path.parent for path in self.log_root.rglob("manifest.json")]
+        return folder
+
+    def checkpoints(self) -> list[Path]:
+        return sorted(self.folder.glob("checkpoints/*.p*"))
+
+
+class Command:
+    """Starts `rltrain` as its user does, in a session of its own, bounded in time."""
+
+    def __init__(self, folder: Path, plugins: Path) -> None:
+        self.folder = folder
+        self.plugins = plugins
+        self.started: list[subprocess.Popen[str]] = []
+        self.log_root = folder / "logs"
+
+    def start(self, *arguments: str, launcher: tuple[str, ...] = (), **environ: str):
+        command = [sys.executable, "-m", *(launcher or ("rltrain",)), *arguments]
+        variables = {**os.environ, "PYTHONPATH": str(self.plugins), **environ}
+        for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+            if name not in environ:
+                variables.pop(name, None)
+        process = subprocess.Popen(
+            [*command, "--log-root", str(self.log_root)],
+            cwd=self.folder,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.started.append(process)
+        return process
+
+    def finish(self, process: subprocess.Popen[str], timeout: float = TIMEOUT) -> Run:
+        stdout, stderr = process.communicate(timeout=timeout)
+        return Run(process.returncode, stdout, stderr, self.log_root)
+
+    def __call__(self, *arguments: str, **more) -> Run:
+        return self.finish(self.start(*arguments, **more))
+
+    def members(self, process: subprocess.Popen[str]) -> list[int]:
+        """Return the ids of all living processes of a command: those of its session."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == process.pid and fields[0] != "Z":
+                found.append(int(entry.name))
+        return sorted(found)
+
+    def ranks(self, process: subprocess.Popen[str], count: int, timeout: float = 60) -> list[int]:
+        """Wait until all ranks run, and return their process ids by rank."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            files = [self.folder / f"rank_{rank}.pid" for rank in range(count)]
+            if all(path.exists() for path in files):
+                return [int(path.read_text()) for path in files]
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.1)
+        raise AssertionError("the ranks did not start")
+
+    def all_gone(self, process: subprocess.Popen[str], within: float = 5) -> bool:
+        deadline = time.monotonic() + within
+        while self.members(process) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return not self.members(process)
+
+    def end(self) -> None:
+        for process in self.started:
+            for pid in self.members(process):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            process.wait(timeout=10)
+            process.stdout.close()
+            process.stderr.close()
+
+
+PLUGIN = '''
+"""A third party's plugin: an observer that counts hooks, and a task that fails on demand."""
+import collections, json, os, pathlib
+import gymnasium
+import numpy as np
+from rltrain import hookimpl
+from rltrain.specs import ObserverSpec
+
+
+@hookimpl
+def rltrain_provides():
+    return [ObserverSpec(name="probe", factory="probe_plugin:Probe", summary="counts hooks")]
+
+
+class Probe:
+    def __init__(self):
+        self.calls = collections.Counter()
+        self.models = {}
+
+    @hookimpl(wrapper=True)
+    def rltrain_init_distributed(self, world):
+        self.calls["init_distributed"] += 1
+        return (yield)
+
+    @hookimpl(wrapper=True)
+    def rltrain_seed(self, stream):
+        self.calls["seed"] += 1
+        self.calls["seed " + stream] += 1
+        return (yield)
+
+    @hookimpl(wrapper=True)
+    def rltrain_wrap_model(self, role):
+        self.calls["wrap_model"] += 1
+        self.models[role] = model = yield
+        return model
+
+    @hookimpl(wrapper=True)
+    def rltrain_gradient_sync(self):
+        self.calls["gradient_sync"] += 1
+        sync = yield
+
+        def counted(gradients):
+            self.calls["gradient averages"] += 1
+            return sync(gradients)
+
+        return counted
+
+    @hookimpl(wrapper=True)
+    def rltrain_write(self):
+        self.calls["write"] += 1
+        return (yield)
+
+    @hookimpl
+    def rltrain_shutdown(self, session, error):
+        import torch
+
+        folder = pathlib.Path(os.environ["PROBE_FOLDER"])
+        rank = session.world.rank
+        (folder / f"calls_{rank}.json").write_text(json.dumps(self.calls))
+        state = {
+            f"{role}.{name}": value.detach().clone()
+            for role, model in self.models.items()
+            for name, value in model.named_parameters()
+        }
+        torch.save(state, folder / f"parameters_{rank}.pt")
+
+
+class Slow(gymnasium.Env):
+    """Says that it runs; raises in the step that the environment variable names, on that rank."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,))
+    action_space = gymnasium.spaces.Box(-1, 1, (1,))
+    steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        rank = os.environ.get("RANK", "0")
+        (pathlib.Path(os.environ["PROBE_FOLDER"]) / f"rank_{rank}.pid").write_text(str(os.getpid()))
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        import time
+
+        time.sleep(0.001)
+        self.steps += 1
+        rank, _, step = os.environ.get("PLANTED", "").partition(":")
+        if rank == os.environ.get("RANK") and self.steps == int(step):
+            raise ValueError("planted in one rank's environment")
+        return np.zeros(3, np.float32), 1.0, False, False, {}
+
+
+gymnasium.register("Slow-v0", entry_point="probe_plugin:Slow", max_episode_steps=20)
+'''
+
+
+@pytest.fixture
+def command(tmp_path):
+    plugins = tmp_path / "plugins"
+    info = plugins / "probe_plugin-1.0.dist-info"
+    info.mkdir(parents=True)
+    (plugins / "probe_plugin.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: probe-plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[rltrain]\nprobe = probe_plugin\n")
+    command = Command(tmp_path, plugins)
+    os.environ["PROBE_FOLDER"] = str(tmp_path)
+    yield command
+    del os.environ["PROBE_FOLDER"]
+    command.end()

@@ -1,0 +1,89 @@
+"""A failure is loud and fast: the traceback last, exit code not 0, nothing left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+SLOW = ["--task", "probe_plugin:Slow-v0", "--num-envs", "2", "--max-iterations", "5000"]
+TWO_RANKS = [*SLOW, "--distributed", "--nproc-per-node", "2"]
+LIMIT = 15
+"""Seconds from the fault to the end of the command."""
+
+
+def test_sigkill_of_one_rank_ends_the_run(command):
+    process = command.start(*TWO_RANKS)
+    ranks = command.ranks(process, 2)
+    time.sleep(1)
+    os.kill(ranks[1], signal.SIGKILL)
+    run = command.finish(process, timeout=LIMIT)
+    assert run.returncode == 1
+    assert "Rank 1 was killed by SIGKILL" in run.stderr
+    assert command.all_gone(process)
+
+
+@pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
+def test_exception_in_one_rank_is_the_last_thing_printed(command, library):
+    process = command.start("--library", library, *TWO_RANKS, PLANTED="1:400")
+    command.ranks(process, 2)
+    run = command.finish(process, timeout=60)
+    assert run.returncode == 1
+    assert "Rank 1 failed" in run.stderr
+    assert run.stderr.rstrip().endswith("ValueError: planted in one rank's environment")
+    assert "planted" in (run.folder / "logs" / "rank_1.log").read_text()
+    assert command.all_gone(process)
+
+
+def test_exception_in_one_process_is_shown_with_its_traceback(command):
+    run = command(*SLOW, PLANTED="0:400", RANK="0")
+    assert run.returncode == 1
+    assert run.stderr.rstrip().endswith("ValueError: planted in one rank's environment")
+
+
+def test_ctrl_c_ends_everything(command):
+    process = command.start(*TWO_RANKS)
+    command.ranks(process, 2)
+    os.killpg(process.pid, signal.SIGINT)
+    run = command.finish(process, timeout=LIMIT)
+    assert run.returncode == 130
+    assert "interrupted" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert command.all_gone(process)
+
+
+def test_sigterm_to_the_launcher_ends_everything(command):
+    process = command.start(*TWO_RANKS)
+    command.ranks(process, 2)
+    process.terminate()
+    run = command.finish(process, timeout=LIMIT)
+    assert run.returncode == 143
+    assert command.all_gone(process)
+
+
+def test_no_rank_outlives_a_killed_launcher(command):
+    process = command.start(*TWO_RANKS)
+    command.ranks(process, 2)
+    process.kill()
+    process.wait(timeout=5)
+    assert command.all_gone(process, within=LIMIT)
+
+
+def test_a_failed_rank_under_torchrun_fails_the_job(command):
+    torchrun = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
+    process = command.start(*SLOW, "--distributed", launcher=torchrun, PLANTED="1:400")
+    run = command.finish(process, timeout=60)
+    assert run.returncode != 0
+    assert "ValueError: planted in one rank's environment" in run.stderr
+    assert command.all_gone(process)
+
+
+def test_what_only_a_made_environment_tells_is_refused_without_a_traceback(command):
+    run = command(*TWO_RANKS, "env.no_such_option=1")
+    assert run.returncode == 2
+    assert "no_such_option" in run.stderr
+    assert "Traceback" not in run.stderr

@@ -1,0 +1,80 @@
+"""Two real gloo ranks of each library: every hook is called, and the ranks end equal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.slow
+
+LIBRARIES = ["rl_games", "rsl_rl", "skrl"]
+TWO_RANKS = ["--distributed", "--nproc-per-node", "2", "--num-envs", "32"]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_hooks_are_called_on_every_rank_and_parameters_end_equal(command, library):
+    run = command("--library", library, *TWO_RANKS, "--max-iterations", "3", "--observer", "probe")
+    assert run.returncode == 0, run.stderr
+
+    calls = [json.loads((command.folder / f"calls_{rank}.json").read_text()) for rank in (0, 1)]
+    for rank in (0, 1):
+        assert calls[rank]["init_distributed"] == 1
+        assert [calls[rank][f"seed {s}"] for s in ("model", "environment", "learner")] == [1, 1, 1]
+        assert calls[rank]["wrap_model"] >= 1
+        assert calls[rank]["gradient_sync"] == 1
+        assert calls[rank]["gradient averages"] == calls[0]["gradient averages"] >= 3
+    # Run started, three iterations, at least one checkpoint, run ended; on rank 0 only.
+    assert calls[0]["write"] >= 6
+    assert "write" not in calls[1]
+
+    first, second = (
+        torch.load(command.folder / f"parameters_{rank}.pt", weights_only=True) for rank in (0, 1)
+    )
+    assert first.keys() == second.keys()
+    assert len(first) >= 5
+    for name, value in first.items():
+        assert torch.equal(value, second[name]), name
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_run_folder_holds_what_a_run_needs(command, library):
+    run = command("--library", library, *TWO_RANKS, "--max-iterations", "2", "--seed", "7")
+    assert run.returncode == 0, run.stderr
+
+    manifest = json.loads((run.folder / "manifest.json").read_text())
+    assert manifest["world_size"] == 2
+    assert manifest["versions"]["torch"]
+    assert "--library" in manifest["command"]
+    assert manifest["config"]["library"] == library
+    assert manifest["config"]["agent"]
+    assert manifest["seed"] == 7
+    seeds = manifest["seeds"]
+    assert [row["rank"] for row in seeds] == [0, 1]
+    assert seeds[0]["model"] == seeds[1]["model"]
+    assert len({row[stream] for row in seeds for stream in ("environment", "learner")}) == 4
+    assert len(list(run.folder.rglob("events.out.tfevents*"))) == 1
+    assert sorted(path.name for path in run.folder.glob("logs/*")) == ["rank_0.log", "rank_1.log"]
+    assert run.checkpoints()
+
+
+def test_drawn_seed_is_one_for_all_ranks_and_is_told(command):
+    run = command(*TWO_RANKS, "--max-iterations", "1", "--seed", "-1")
+    assert run.returncode == 0, run.stderr
+    seed = json.loads((run.folder / "manifest.json").read_text())["seed"]
+    assert seed >= 0
+    assert f"seed {seed}" in run.stdout
+
+
+def test_the_same_seed_gives_the_same_run(command):
+    first = command(*TWO_RANKS, "--max-iterations", "2", "--run-name", "a")
+    assert first.returncode == 0, first.stderr
+    again = command(*TWO_RANKS, "--max-iterations", "2", "--run-name", "b")
+    assert again.returncode == 0, again.stderr
+    states = [
+        torch.load(path, weights_only=False)["model"]
+        for path in sorted(command.log_root.rglob("*.pth"))
+    ]
+    assert len(states) == 2
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
