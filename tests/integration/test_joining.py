@@ -48,9 +48,7 @@ def test_own_launcher_torchrun_and_two_nodes_give_the_same_parameters(command):
 
 
 def test_a_cluster_whose_world_size_counts_nodes_does_not_confuse_one_process(command):
-    run = command(
-        *[word for word in RUN if word != "--distributed"], WORLD_SIZE="4", RANK="2"
-    )
+    run = command(*[word for word in RUN if word != "--distributed"], WORLD_SIZE="4", RANK="2")
     assert run.returncode == 0, run.stderr
     assert "1 rank " in run.stdout
 

@@ -1,7 +1,7 @@
 """Train any task, with any RL library, on any number of processes and machines.
 
-The core knows no RL library, no tensor framework and no simulator: it knows how a distributed run is
-put together, and asks plugins for every part of it. `rltrain.hookspecs` is that contract.
+The core knows no RL library, no tensor framework and no simulator: it knows how a distributed run
+is put together, and asks plugins for every part of it. `rltrain.hookspecs` is that contract.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The run's own options. A library's options pass through untouched: see `rltrain.agent_options`."""
+"""The run's own options. A library's pass through untouched: see `rltrain.agent_options`."""
 
 from __future__ import annotations
 

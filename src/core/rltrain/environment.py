@@ -41,6 +41,7 @@ class CountedEnv(_Wrapper):
         """Reset all environments; the first time with this rank's seed."""
         if seed is None:
             seed, self._seed = self._seed, None
+        self.episodes.restart()
         return self.env.reset(seed=seed, options=options)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -63,6 +64,6 @@ def check_env(env: VectorEnv[Any, Any, Any], num_envs: int, suite: str) -> None:
     mode = env.metadata.get("autoreset_mode")
     if mode != AutoresetMode.SAME_STEP:
         raise PluginError(
-            f"The suite {suite!r} made an environment with autoreset mode {mode}; a suite must give "
+            f"The suite {suite!r} made an environment with autoreset mode {mode}; it must give "
             "SAME_STEP (metadata['autoreset_mode'])."
         )

@@ -44,7 +44,8 @@ class RankFailed(RltrainError):
         exit_code: the exit status of the run.
     """
 
-    def __init__(self, message: str, *, rank: int | None, exit_code: int = 1) -> None:
+    # Only the message is needed to make one: pickle carries the rest, as for any exception.
+    def __init__(self, message: str, *, rank: int | None = None, exit_code: int = 1) -> None:
         super().__init__(message)
         self.rank = rank
         self.exit_code = exit_code

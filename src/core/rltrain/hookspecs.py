@@ -1,8 +1,8 @@
 """Every hook: the contract between the core and its plugins, in one file.
 
 A plugin is a module, named by an entry point of the group `rltrain`, that implements
-`rltrain_provides`. The specs it returns name classes; of the classes chosen for a run the core makes
-one object each, and calls the run hooks that they implement with `@rltrain.hookimpl`.
+`rltrain_provides`. The specs it returns name classes; of the classes chosen for a run the core
+makes one object each, and calls the run hooks that they implement with `@rltrain.hookimpl`.
 
 An implementation may leave out arguments that it does not need. An observer wraps any hook with
 `@hookimpl(wrapper=True)`. `rltrain.specs.KINDS` says which hooks each kind must implement.
@@ -171,7 +171,7 @@ class RunHooks:
 
     @hookspec(firstresult=True)
     def rltrain_gradient_sync(self, session: Session, parameters: Any) -> GradientSync:
-        """Make what averages gradients over ranks: gradient sync. A gradient sync must implement it.
+        """Make what averages gradients over ranks: gradient sync. Such a plugin must implement it.
 
         Called through `session.gradient_sync` once per optimiser, over all its parameters. The
         object it returns is called in every optimisation step, without a hook between.
@@ -188,7 +188,8 @@ class RunHooks:
             class MeanSync:
                 @hookimpl
                 def rltrain_gradient_sync(self, session, parameters):
-                    return lambda gradients: [session.group.all_reduce(g, "mean") for g in gradients]
+                    mean = session.group.all_reduce
+                    return lambda gradients: [mean(g, "mean") for g in gradients]
             ```
         """
         raise AssertionError("a specification, never called")

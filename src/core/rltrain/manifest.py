@@ -73,10 +73,12 @@ def write_config(folder: RunFolder, config: RunConfig) -> None:
     """Write `config.yaml`, with which `rltrain --config` repeats the run, and `agent.yaml`."""
     from omegaconf import OmegaConf
 
+    # With --total-envs, each rank's share follows from it, on any number of ranks.
+    derived = {"agent", "agent_config"} | ({"num_envs"} if config.total_envs else set())
     options = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in dataclasses.asdict(config).items()
-        if name not in ("agent", "agent_config") and value not in (None, (), {})
+        if name not in derived and value not in (None, {})
     }
     agent = OmegaConf.create(dict(config.agent))
     folder.write_atomically("agent.yaml", lambda path: OmegaConf.save(agent, path))
@@ -108,6 +110,6 @@ def check_agreement(group: ProcessGroup, config: RunConfig) -> None:
             mine, theirs = ranks[0].get(name), other.get(name)
             if repr(mine) != repr(theirs):
                 raise UsageError(
-                    f"The ranks do not run the same: {name} is {mine!r} on rank 0 and {theirs!r} on "
-                    f"rank {rank}. Start every node with the same options, files and versions."
+                    f"The ranks do not run the same: {name} is {mine!r} on rank 0 and {theirs!r} "
+                    f"on rank {rank}. Start every node with the same options, files and versions."
                 )

@@ -124,10 +124,21 @@ def _ranks(
         if not config.distributed and getattr(config, name) not in (None, 1):
             raise UsageError(f"{flag(name)} {getattr(config, name)}: add --distributed.")
     backend, visible = _backend(config, registry)
+    for name in ("gpu_ids", "num_gpus"):
+        if backend.device == "cpu" and getattr(config, name) not in (None, "none"):
+            raise UsageError(
+                f"{flag(name)}: the run is on the CPU, by backend {backend.name}. Leave it out, "
+                "or for GPUs leave out --backend and --device."
+            )
     gpus = select_gpus(config, visible) if backend.device != "cpu" else ()
     if config.gpu_ids == "all" and len(gpus) > 1:
         config = dataclasses.replace(config, distributed=True)
     config = dataclasses.replace(config, backend=backend.name)
+    if config.distributed and ":" in (config.device or ""):
+        raise UsageError(
+            f"--device {config.device}: each rank of a distributed run has a device of its own. "
+            "Choose them by --gpu-ids."
+        )
     if not config.distributed:
         return config, World(device=_one_device(config, backend, gpus, visible))
     if backend.device != "cpu" and len(gpus) < visible:
@@ -219,8 +230,8 @@ def _environments(config: RunConfig, task: TaskInfo, world: World | None) -> Run
         )
     if config.num_envs not in (None, share):
         raise UsageError(
-            f"--num-envs {config.num_envs} and --total-envs {config.total_envs}: {ranks} ranks would "
-            f"have {share} environments each. Give one of the two."
+            f"--num-envs {config.num_envs} and --total-envs {config.total_envs}: {ranks} ranks "
+            f"would have {share} environments each. Give one of the two."
         )
     return dataclasses.replace(config, env=env, num_envs=share)
 

@@ -14,10 +14,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rltrain.errors import PluginError, UsageError, suggest
-from rltrain.hookspecs import DeclarationHooks, RunHooks
+from rltrain.hookspecs import DeclarationHooks
 from rltrain.specs import KINDS, Spec
 
-__all__ = ["GROUP", "PluginRecord", "Registry", "RunPlugins", "discover", "load_object"]
+__all__ = ["GROUP", "PluginRecord", "Registry", "discover", "load_object"]
 
 GROUP = "rltrain"
 """The entry-point group of plugins."""
@@ -123,6 +123,7 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
         environ: the environment variables.
 
     Raises:
+        UsageError: a name in `blocked` is no plugin's.
         Exception: only with RLTRAIN_STRICT=1, whatever a broken plugin raised.
     """
     allowed = environ.get("RLTRAIN_PLUGINS")
@@ -131,6 +132,7 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
     # Sorted, so that nodes whose sys.path differs see the same order.
     points = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name)
     records = []
+    _check_known(blocked, points)
     for point in points:
         record = _inspect(point, _spellings(*blocked), only)
         if strict and record.error is not None:
@@ -161,6 +163,14 @@ def _inspect(
         return record("ready", specs=_declarations(point))
     except (Exception, SystemExit) as error:
         return record("broken", f"{type(error).__name__}: {error}", error=error)
+
+
+def _check_known(blocked: Sequence[str], points: Sequence[importlib.metadata.EntryPoint]) -> None:
+    known = {name for point in points for name in (point.name, point.dist and point.dist.name)}
+    names = sorted(name for name in known if name)
+    for name in blocked:
+        if not _spellings(name) & _spellings(*names):
+            raise UsageError(f"--no-plugin {name}: no such plugin.{suggest(name, names)}")
 
 
 def _spellings(*names: str) -> set[str]:
@@ -211,91 +221,3 @@ def load_object(path: str) -> Any:
     """Import what an import string "package.module:name" names."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)
-
-
-class RunPlugins:
-    """The plugins of one run: exactly those that were chosen, on a manager of their own."""
-
-    def __init__(self) -> None:
-        self._manager = pluggy.PluginManager("rltrain")
-        self._manager.add_hookspecs(RunHooks)
-
-    @property
-    def hook(self) -> Any:
-        """The callers of the run hooks."""
-        return self._manager.hook
-
-    def choose(self, spec: Spec) -> Any:
-        """Load a spec's class, make one object of it, and register its hooks.
-
-        Raises:
-            PluginError: the class cannot be loaded or lacks a hook that its kind must implement.
-        """
-        label = f"{spec.kind} {spec.name!r} ({spec.factory})"
-        try:
-            plugin = load_object(spec.factory)()
-        except Exception as error:
-            raise PluginError(
-                f"The {label} could not be loaded: {type(error).__name__}: {error}"
-            ) from error
-        self.register(plugin, f"{spec.kind}:{spec.name}", label)
-        caller_names = {caller.name for caller in self._manager.get_hookcallers(plugin) or []}
-        missing = [
-            name
-            for name in type(spec).requires
-            if name not in caller_names and not callable(getattr(plugin, name, None))
-        ]
-        unmarked = [
-            name
-            for name in type(spec).requires
-            if name.startswith("rltrain_") and name not in caller_names and name not in missing
-        ]
-        if missing or unmarked:
-            self._manager.unregister(plugin)
-            hint = f"implement {', '.join(missing)}" if missing else f"mark {unmarked[0]}"
-            raise PluginError(
-                f"The {label} does not implement what a {spec.kind} must: {hint} with "
-                f"@rltrain.hookimpl. Required: {', '.join(type(spec).requires)}."
-            )
-        return plugin
-
-    def register(self, plugin: object, name: str, label: str = "") -> None:
-        """Register an object's hooks under a unique name.
-
-        Raises:
-            PluginError: it implements a hook that does not exist, or with wrong arguments.
-        """
-        try:
-            self._manager.register(plugin, name=name)
-            self._manager.check_pending()
-        except pluggy.PluginValidationError as error:
-            # A plugin that fails half way would stay registered, and answer.
-            if self._manager.is_registered(plugin):
-                self._manager.unregister(plugin)
-            hooks = [hook for hook in vars(RunHooks) if hook.startswith("rltrain_")]
-            raise PluginError(
-                f"The {label or name} breaks the hook contract: {error}. Hooks: {', '.join(hooks)}."
-            ) from error
-
-    def call_each(self, hook: str, **arguments: Any) -> list[BaseException]:
-        """Call a hook of every plugin, though one raises; return what was raised."""
-        plugins = [plugin for _, plugin in self._manager.list_name_plugin() if plugin is not None]
-        errors: list[BaseException] = []
-        for plugin in plugins:
-            others = [other for other in plugins if other is not plugin]
-            try:
-                self._manager.subset_hook_caller(hook, others)(**arguments)
-            except BaseException as error:
-                errors.append(error)
-        return errors
-
-    def first(self, hook: str, origin: str, **arguments: Any) -> Any:
-        """Call a first-result hook.
-
-        Raises:
-            PluginError: the result is None.
-        """
-        result = getattr(self._manager.hook, hook)(**arguments)
-        if result is None:
-            raise PluginError(f"{hook} returned None; it is implemented by the {origin}.")
-        return result

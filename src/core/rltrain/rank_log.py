@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -32,13 +33,14 @@ class RankLog:
 
     def __enter__(self) -> RankLog:
         global _console
+        file = _open(self.path)  # First: if it cannot be opened, nothing has changed.
         self._outer_console = _console
         self._streams = sys.stdout, sys.stderr
         _flush(*self._streams)
         self._descriptors = [os.dup(1), os.dup(2)]
         if _console is None:
             _console = self._terminal(sys.stdout)
-        self._open(self.path)
+        self._redirect(file)
         return self
 
     def __exit__(
@@ -63,7 +65,7 @@ class RankLog:
         shutil.copyfile(self.path, path)
         self.path.unlink()
         self.path.symlink_to(path)
-        self._open(path)
+        self._redirect(_open(path))
 
     def _terminal(self, stdout: TextIO) -> TextIO:
         """Return a stream that still reaches what stdout reached, once descriptor 1 is the log."""
@@ -75,20 +77,22 @@ class RankLog:
             return stdout
         return os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace", buffering=1)
 
-    def _open(self, path: Path) -> None:
-        self._file = path.open("a", encoding="utf-8", errors="replace", buffering=1)
-        os.dup2(self._file.fileno(), 1)
-        os.dup2(self._file.fileno(), 2)
-        sys.stdout = sys.stderr = self._file
+    def _redirect(self, file: TextIO) -> None:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+        self._file = sys.stdout = sys.stderr = file
 
     def _close(self) -> None:
         if self._file is not None:
             self._file.close()
 
 
+def _open(path: Path) -> TextIO:
+    return path.open("a", encoding="utf-8", errors="replace", buffering=1)
+
+
 def _flush(*streams: TextIO) -> None:
     for stream in streams:
-        try:
+        # The reader may be gone, as under `| head`: nothing is lost that anybody wants.
+        with contextlib.suppress(OSError, ValueError):
             stream.flush()
-        except (OSError, ValueError):
-            pass  # The reader is gone, as under `| head`: nothing is lost that anybody wants.

@@ -110,7 +110,7 @@ def count_ranks(config: RunConfig, device: str, gpus: tuple[int, ...]) -> int:
     number = int(asked)
     if device != "cpu" and number > len(gpus):
         raise UsageError(
-            f"{flag('nproc_per_node')} {number}: only {len(gpus)} GPU(s) are visible or chosen, and "
+            f"{flag('nproc_per_node')} {number}: only {len(gpus)} GPU(s) are visible or chosen; "
             "each rank needs its own. For ranks on the CPU: --device cpu."
         )
     return number

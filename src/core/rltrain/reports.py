@@ -96,7 +96,7 @@ def failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
     log = log_path(folder, first.rank).resolve()
     headline = f"Rank {first.rank} failed."
     if first.kind == "peer_lost":
-        headline = f"Rank {first.rank} lost a peer. The cause is on another node: see its launcher's output."
+        headline += " It lost a peer: the cause is on another node, in its launcher's output."
     where = f" Its log: {log}" if log.exists() and not log.is_relative_to(folder.resolve()) else ""
     return RankFailed(f"{headline}{where}\n\n{first.traceback.rstrip()}", rank=first.rank)
 
@@ -104,7 +104,8 @@ def failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
 def _without_report(folder: Path, rank: int, exit_code: int) -> str:
     """Describe the end of a rank that could say nothing itself."""
     if exit_code < 0:
-        name = signal.Signals(-exit_code).name
+        known = {number.value: number.name for number in signal.Signals}
+        name = known.get(-exit_code, f"signal {-exit_code}")
         text = f"Rank {rank} was killed by {name}."
         if name == "SIGKILL":
             text += " If nobody did it by hand, the machine may have run out of memory."

@@ -19,7 +19,7 @@ from rltrain.types import GradientSync, ProcessGroup, Stream, TrainResult, World
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
     from rltrain.environment import CountedEnv
-    from rltrain.plugins import RunPlugins
+    from rltrain.run_plugins import RunPlugins
 
 __all__ = ["DIVERGENCE_INTERVAL", "Session"]
 
@@ -255,23 +255,30 @@ class Session:
         """Let every plugin let go, whatever has happened; then leave the group."""
         errors: list[BaseException] = []
         if self.world.is_root and hasattr(self, "run_folder"):
-            ended = RunEnded(
-                iterations=self._iteration,
-                frames=self._frames,
-                seconds=time.monotonic() - self._started,
-                episode_return=self._window.mean_return,
-                solved=self._solved,
-                error=f"{type(error).__name__}: {error}" if error else None,
-            )
-            errors += self._plugins.call_each("rltrain_write", record=ended)
+            try:
+                self.record(self._ended(error))
+            except Exception as raised:
+                errors.append(raised)
         errors += self._plugins.call_each("rltrain_shutdown", session=self, error=error)
         if error is not None:
             return  # Peers may be gone: closing the environment or the group could wait for them.
-        if hasattr(self, "env"):
-            self.env.close()
-        self.group.close()
+        try:
+            if hasattr(self, "env"):
+                self.env.close()
+        finally:
+            self.group.close()
         if errors:
             raise errors[0]
+
+    def _ended(self, error: BaseException | None) -> RunEnded:
+        return RunEnded(
+            iterations=self._iteration,
+            frames=self._frames,
+            seconds=time.monotonic() - self._started,
+            episode_return=self._window.mean_return,
+            solved=self._solved,
+            error=f"{type(error).__name__}: {error}" if error else None,
+        )
 
     def _first_result(self, hook: str, kind: str, **arguments: Any) -> Any:
         return self._plugins.first(hook, f"{kind} {getattr(self.config, kind)!r}", **arguments)

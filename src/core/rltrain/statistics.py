@@ -66,6 +66,10 @@ class EpisodeCounter:
         self._return = self._return * (1.0 - done)
         self._length = self._length * (1.0 - done)
 
+    def restart(self) -> None:
+        """Begin every environment's episode anew, as a reset does; unfinished ones do not count."""
+        self._return = self._length = 0.0
+
     def take(self) -> tuple[float, float, float]:
         """Return (sum of returns, sum of lengths, count) of the episodes since the last call."""
         sums = tuple(float(value) for value in self._sums)
@@ -133,14 +137,14 @@ def check_divergence(group: ProcessGroup, watched: Mapping[str, Watched], iterat
         for name, fingerprint in fingerprints().items()
     }
     ranks = group.gather_objects(local)
-    for name in ranks[0]:
+    for name in dict.fromkeys(name for values in ranks for name in values):
         # By text, so that a NaN equals a NaN: a run that blew up alike has not diverged.
-        expected = repr(ranks[0][name])
+        expected = repr(ranks[0].get(name))
         odd = [rank for rank, values in enumerate(ranks) if repr(values.get(name)) != expected]
         if odd:
             values = "; ".join(f"rank {rank}: {ranks[rank].get(name)}" for rank in [0, *odd[:3]])
             raise DivergenceError(
                 f"Ranks have diverged at iteration {iteration}: {name} differs from rank 0's on "
-                f"rank(s) {', '.join(map(str, odd))} ({values}). Every parameter must be registered "
-                "with session.wrap_model and stepped with gradients from session.gradient_sync."
+                f"rank(s) {', '.join(map(str, odd))} ({values}). Every parameter must be "
+                "registered with session.wrap_model and stepped by session.gradient_sync."
             )

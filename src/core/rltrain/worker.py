@@ -12,19 +12,27 @@ import time
 from pathlib import Path
 
 from rltrain.config import RunConfig
-from rltrain.plugins import Registry, RunPlugins, discover
-from rltrain.ranks import joined_world, rank_device
+from rltrain.plugins import Registry, discover
 from rltrain.rank_log import RankLog
+from rltrain.ranks import joined_world, rank_device
 from rltrain.reports import log_path, make_report, write_report
+from rltrain.run_plugins import RunPlugins
 from rltrain.session import Session
-from rltrain.specs import BackendSpec, GradientSyncSpec, LibrarySpec, ObserverSpec, SuiteSpec
-from rltrain.specs import Spec, WriterSpec
+from rltrain.specs import (
+    BackendSpec,
+    GradientSyncSpec,
+    LibrarySpec,
+    ObserverSpec,
+    Spec,
+    SuiteSpec,
+    WriterSpec,
+)
 from rltrain.types import TrainResult, World
 
 __all__ = ["CULPRIT_GRACE", "run_rank", "work"]
 
 CULPRIT_GRACE = 3.0
-"""Seconds a rank that lost a peer waits before it ends, so that its launcher sees the peer first."""
+"""Seconds a rank that lost a peer waits before it ends, so that the peer is seen first."""
 
 
 def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
@@ -39,7 +47,7 @@ def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
 
 def run_here(config: RunConfig, world: World) -> TrainResult:
     """Run this process' rank: the only one, or one that a launcher such as torchrun started."""
-    if world.world_size > 1:
+    if config.distributed:
         _select_gpus(config)
     with (
         tempfile.TemporaryDirectory(prefix="rltrain-") as folder,

@@ -133,7 +133,7 @@ def _find(task: str) -> EnvSpec | None:
             ) from error
     try:
         return gymnasium.spec(name)
-    except (errors.VersionNotFound, errors.DeprecatedEnv) as error:
+    except errors.DeprecatedEnv as error:
         raise UsageError(f"Unknown task {task!r}. {error}") from error
     except errors.Error:
         return None

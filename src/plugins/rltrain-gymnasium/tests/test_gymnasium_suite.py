@@ -151,8 +151,7 @@ def test_unknown_task(task):
 
 
 def test_wrong_version():
-    with pytest.raises(UsageError, match=r"Unknown task 'CartPole-v9'.*`v1`"):
-        describe("CartPole-v9")
+    assert describe("CartPole-v9") is None  # The core then suggests the closest name.
     with pytest.raises(UsageError, match="Please use `HalfCheetah-v5` instead"):
         describe("HalfCheetah-v1")
 

@@ -45,9 +45,7 @@ def test_gradients_are_synchronised_between_backward_and_clipping():
     assert step.index("if self.multi_gpu:") < step.index("clip_grad_norm_")
 
 
-@pytest.mark.parametrize(
-    "base", [a2c_common.ContinuousA2CBase, a2c_common.DiscreteA2CBase]
-)
+@pytest.mark.parametrize("base", [a2c_common.ContinuousA2CBase, a2c_common.DiscreteA2CBase])
 def test_training_counts_frames_and_ends_as_the_adapter_expects(base):
     source = inspect.getsource(base.train)
     assert "self.curr_frames * self.world_size if self.multi_gpu else self.curr_frames" in source
@@ -58,7 +56,7 @@ def test_training_counts_frames_and_ends_as_the_adapter_expects(base):
 def test_schedulers_take_the_kl_last():
     for name in ("AdaptiveScheduler", "LinearScheduler", "IdentityScheduler"):
         parameters = list(inspect.signature(getattr(schedulers, name).update).parameters)
-        assert parameters[:6] == ["self", "current_lr", "entropy_coef", "epoch", "frames", "kl_dist"]
+        assert parameters[1:6] == ["current_lr", "entropy_coef", "epoch", "frames", "kl_dist"]
 
 
 def test_runner_takes_an_environment_in_its_options():

@@ -89,8 +89,15 @@ def test_a_users_own_file_is_accepted_as_it_is(train, tmp_path):
     options = copy.deepcopy(dict(SPEC.default_agent(TaskInfo("any", "continuous"), "ppo")))
     config = options["params"]["config"]
     config.update(
-        name="mine", env_name="rlgpu", num_actors=8, minibatch_size=64, multi_gpu=True,
-        device="cuda:0", max_epochs=1, train_dir="runs", torch_compile=False,
+        name="mine",
+        env_name="rlgpu",
+        num_actors=8,
+        minibatch_size=64,
+        multi_gpu=True,
+        device="cuda:0",
+        max_epochs=1,
+        train_dir="runs",
+        torch_compile=False,
     )
     del config["minibatch_size_per_env"]
     options["params"]["seed"] = 3
@@ -110,7 +117,7 @@ def test_a_mini_batch_that_does_not_divide_is_refused_by_its_name(train):
 def test_checkpoints_of_others_are_named(tmp_path):
     for keys, name in ((("actor_state_dict",), "rsl_rl"), (("policy", "optimizer"), "skrl")):
         path = tmp_path / "other.pt"
-        torch.save(dict.fromkeys(keys, {}), path)
+        torch.save({key: {} for key in keys}, path)
         assert name in checkpoint.check(str(path))
     path.write_text("no checkpoint")
     assert "cannot be read" in checkpoint.check(str(path))

@@ -87,6 +87,8 @@ def _broadcast_state(session: Session, model: torch.nn.Module) -> None:
 def _fingerprints(model: torch.nn.Module) -> Mapping[str, Any]:
     """Return a checksum of each parameter's bytes: equal exactly where the parameter is."""
     return {
-        name: zlib.crc32(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        name: zlib.crc32(
+            parameter.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data
+        )
         for name, parameter in model.named_parameters()
     }

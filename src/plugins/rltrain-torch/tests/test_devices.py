@@ -1,0 +1,69 @@
+"""Counting devices, and what declaring the plugin costs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rltrain_torch.devices import _DRIVER_FILES, count_cuda
+
+
+def process(code: str, **variables: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "module", ["rltrain_torch", "rltrain_torch.plugin", "rltrain_torch.devices"]
+)
+def test_what_discovery_imports_is_light(module):
+    code = (
+        f"import sys, {module}\n"
+        "print([name for name in ('torch', 'numpy', 'gymnasium', 'omegaconf') "
+        "if name in sys.modules])"
+    )
+    assert process(code) == "[]"
+
+
+def test_declaring_the_plugin_is_light():
+    code = (
+        "import sys\n"
+        "from rltrain_torch.plugin import rltrain_provides\n"
+        "print(sorted(spec.name for spec in rltrain_provides()), 'torch' in sys.modules)"
+    )
+    assert process(code) == "['elastic', 'flat', 'gloo', 'nccl'] False"
+
+
+def test_everything_that_is_declared_can_be_chosen():
+    from rltrain.plugins import load_object
+    from rltrain.run_plugins import RunPlugins
+    from rltrain_torch.plugin import rltrain_provides
+
+    for spec in rltrain_provides():
+        if spec.kind == "launcher":
+            assert callable(load_object(spec.factory)().launch)
+        else:
+            RunPlugins().choose(spec)
+
+
+def test_hidden_gpus_do_not_count():
+    code = "from rltrain_torch.devices import count_cuda; print(count_cuda())"
+    assert process(code, CUDA_VISIBLE_DEVICES="") == "0"
+
+
+@pytest.mark.skipif(
+    any(Path(name).exists() for name in _DRIVER_FILES), reason="there is a GPU's driver"
+)
+def test_without_a_driver_there_are_no_gpus():
+    assert count_cuda() == 0

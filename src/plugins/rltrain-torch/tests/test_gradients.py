@@ -1,0 +1,182 @@
+"""Gradient sync `flat`: the mean over ranks, in kept buffers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch_threads import run_threads
+
+from rltrain.group import SingleProcess
+from rltrain_torch.gradients import FlatGradientSync, FlatSync, synchronise
+
+SHAPES = [(3, 2), (), (4,), (0,), (2, 1, 2)]
+
+
+def parameters(dtypes=(torch.float32,)):
+    return [
+        torch.nn.Parameter(torch.zeros(shape, dtype=dtypes[index % len(dtypes)]))
+        for index, shape in enumerate(SHAPES)
+    ]
+
+
+def gradients(made, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(p.shape, generator=generator).to(p.dtype) for p in made]
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+@pytest.mark.parametrize("in_place", [True, False])
+def test_gradients_are_averaged_over_ranks(world_size, in_place):
+    def work(group):
+        group.in_place = in_place
+        made = parameters()
+        return FlatSync(group, made)(gradients(made, group.rank))
+
+    per_rank = [gradients(parameters(), rank) for rank in range(world_size)]
+    for averaged in run_threads(world_size, work):
+        for index, gradient in enumerate(averaged):
+            mean = torch.stack([rank[index] for rank in per_rank]).mean(0)
+            torch.testing.assert_close(gradient, mean)
+
+
+def test_one_all_reduce_serves_each_dtype():
+    dtypes = (torch.float32, torch.bfloat16, torch.float64)
+
+    def work(group):
+        made = parameters(dtypes)
+        averaged = FlatSync(group, made)(gradients(made, group.rank))
+        assert [g.dtype for g in averaged] == [p.dtype for p in made]
+        assert [g.shape for g in averaged] == [p.shape for p in made]
+        return averaged, len(group.reduced)
+
+    per_rank = [gradients(parameters(dtypes), rank) for rank in range(2)]
+    for averaged, reductions in run_threads(2, work):
+        assert reductions == 3
+        for index, gradient in enumerate(averaged):
+            torch.testing.assert_close(gradient, (per_rank[0][index] + per_rank[1][index]) / 2)
+
+
+def test_a_gradient_that_one_rank_lacks_counts_as_zero_there():
+    def work(group):
+        made = parameters()
+        mine = [torch.ones_like(p) for p in made]
+        sync = FlatSync(group, made)
+        sync(mine)  # So that its buffer holds something.
+        if group.rank == 1:
+            mine[0] = mine[2] = None
+        return sync(mine)
+
+    for averaged in run_threads(2, work):
+        for index, gradient in enumerate(averaged):
+            expected = 0.5 if index in (0, 2) else 1.0
+            assert torch.equal(gradient, torch.full(SHAPES[index], expected))
+
+
+def test_a_gradient_that_every_rank_lacks_stays_none():
+    def work(group):
+        made = parameters()
+        mine = [torch.ones_like(p) for p in made]
+        mine[1] = None
+        sync = FlatSync(group, made)
+        first = sync(mine)
+        return first[1], sync([None] * len(made)), sync([torch.ones_like(p) for p in made])
+
+    for first, second, third in run_threads(2, work):
+        assert first is None
+        assert second == [None] * len(SHAPES)
+        assert all(torch.equal(g, torch.ones_like(g)) for g in third)
+
+
+def test_averages_set_as_gradients_serve_step_after_step():
+    """The views that are handed back become `.grad`, and come in again: accumulated, or as new."""
+
+    def train(group, synced):
+        torch_model = torch.nn.Linear(3, 2)
+        with torch.no_grad():
+            for parameter in torch_model.parameters():
+                parameter.fill_(0.5)
+        made = list(torch_model.parameters())
+        optimiser = torch.optim.SGD(made, lr=0.1, momentum=0.9)
+        sync = FlatSync(group, made)
+        for step in range(6):
+            optimiser.zero_grad(set_to_none=step % 2 == 0)
+            ranks = [group.rank] if synced else range(2)
+            for rank in ranks:
+                inputs = torch.arange(3.0) + rank + step
+                (torch_model(inputs).square().sum() / len(ranks)).backward()
+            if synced:
+                synchronise(sync, made)
+            optimiser.step()
+        return [parameter.detach().clone() for parameter in made]
+
+    first, second = run_threads(2, lambda group: train(group, synced=True))
+    alone = train(SingleProcess("cpu"), synced=False)
+    for ours, theirs, reference in zip(first, second, alone, strict=True):
+        assert torch.equal(ours, theirs)
+        torch.testing.assert_close(ours, reference)
+
+
+def test_no_memory_is_taken_from_step_to_step():
+    def work(group):
+        made = parameters()
+        sync = FlatSync(group, made)
+        pointers = {sync(gradients(made, step))[0].data_ptr() for step in range(4)}
+        return len(pointers), len({x.data_ptr() for x in group.reduced})
+
+    assert run_threads(2, work) == [(1, 1), (1, 1)]
+
+
+def test_gradients_that_are_strided_are_averaged():
+    def work(group):
+        made = [torch.nn.Parameter(torch.zeros(3, 2))]
+        gradient = torch.arange(6.0).reshape(2, 3).t()
+        assert not gradient.is_contiguous()
+        return FlatSync(group, made)([gradient])[0]
+
+    for averaged in run_threads(2, work):
+        assert torch.equal(averaged, torch.arange(6.0).reshape(2, 3).t())
+
+
+def test_nan_and_inf_reach_every_rank():
+    def work(group):
+        made = [torch.nn.Parameter(torch.zeros(3))]
+        bad = [float("nan"), float("inf"), 1.0] if group.rank == 0 else [1.0, 1.0, 1.0]
+        return FlatSync(group, made)([torch.tensor(bad)])[0]
+
+    for averaged in run_threads(2, work):
+        assert averaged.isnan().tolist() == [True, False, False]
+        assert averaged.isinf().tolist() == [False, True, False]
+
+
+def test_a_wrong_number_of_gradients_is_an_error():
+    sync = FlatSync(SingleProcess("cpu"), parameters())
+    with pytest.raises(ValueError, match=r"2 gradients were given; .* over 5 parameters"):
+        sync([None, None])
+
+
+def test_one_rank_gets_its_own_gradients_back():
+    made = parameters()
+    mine = [*gradients(made, 0)[:-1], None]
+    averaged = FlatSync(SingleProcess("cpu"), made)(mine)
+    assert all(ours is given for ours, given in zip(averaged, mine, strict=True))
+
+
+def test_synchronise_replaces_gradients():
+    def work(group):
+        made = parameters()
+        for parameter in made[1:]:
+            parameter.grad = torch.full_like(parameter, float(group.rank))
+        synchronise(FlatSync(group, made), made)
+        return [None if p.grad is None else p.grad.flatten().tolist() for p in made]
+
+    for made in run_threads(2, work):
+        assert made == [None, [0.5], [0.5] * 4, [], [0.5] * 4]
+
+
+def test_the_plugin_makes_a_sync_over_the_sessions_group():
+    session = SimpleNamespace(group=SingleProcess("cpu"))
+    made = parameters()
+    sync = FlatGradientSync().rltrain_gradient_sync(session, made)
+    assert len(sync(gradients(made, 0))) == len(made)

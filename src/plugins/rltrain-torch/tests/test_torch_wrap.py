@@ -1,0 +1,115 @@
+"""Model wrapping: rank 0's state everywhere, and registered with the divergence check."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch_threads import run_threads
+
+from rltrain.group import SingleProcess
+from rltrain_torch.backends import GlooBackend
+
+
+class Mixed(torch.nn.Module):
+    """Parameters and buffers of several dtypes and shapes."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.full((2, 3), float(value)).t())
+        self.scale = torch.nn.Parameter(torch.tensor(float(value)))
+        self.low = torch.nn.Parameter(torch.full((2,), float(value), dtype=torch.bfloat16))
+        self.empty = torch.nn.Parameter(torch.zeros(0))
+        self.frozen = torch.nn.Parameter(torch.full((2,), float(value)), requires_grad=False)
+        self.register_buffer("mean", torch.full((3,), float(value), dtype=torch.float64))
+        self.register_buffer("count", torch.tensor(value))
+        self.register_buffer("mask", torch.tensor([value > 1, True]))
+        self.register_buffer("hidden", torch.full((2,), float(value)), persistent=False)
+        self.register_buffer("nothing", None)
+        self.norm = torch.nn.BatchNorm1d(2)
+
+
+def session_of(group):
+    watched = {}
+    return SimpleNamespace(
+        group=group,
+        world=SimpleNamespace(device="cpu"),
+        watched=watched,
+        watch=lambda role, fingerprints: watched.update({role: fingerprints}),
+    )
+
+
+def wrap(group, model):
+    session = session_of(group)
+    assert GlooBackend().rltrain_wrap_model(session, model, "policy") is model
+    return session.watched["policy"]
+
+
+def test_every_rank_has_rank_0s_parameters_and_buffers():
+    def work(group):
+        model = Mixed(group.rank + 1)
+        wrap(group, model)
+        return dict(model.named_parameters()) | dict(model.named_buffers())
+
+    reference = Mixed(1)
+    expected = dict(reference.named_parameters()) | dict(reference.named_buffers())
+    for state in run_threads(2, work):
+        assert state.keys() == expected.keys()
+        for name, tensor in state.items():
+            assert torch.equal(tensor, expected[name]), name
+            assert tensor.dtype == expected[name].dtype
+            assert tensor.requires_grad == expected[name].requires_grad
+
+
+def test_parameters_stay_the_objects_that_an_optimiser_holds():
+    def work(group):
+        model = Mixed(group.rank)
+        before = {name: (id(p), p.data_ptr()) for name, p in model.named_parameters()}
+        wrap(group, model)
+        return before == {name: (id(p), p.data_ptr()) for name, p in model.named_parameters()}
+
+    assert run_threads(2, work) == [True, True]
+
+
+def test_tied_parameters_stay_tied():
+    def work(group):
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+        model[1].weight = model[0].weight
+        wrap(group, model)
+        return model[1].weight is model[0].weight, model[0].weight.tolist()
+
+    first, second = run_threads(2, work)
+    assert first == second
+    assert first[0]
+
+
+def test_fingerprints_are_equal_exactly_where_parameters_are():
+    fingerprints = wrap(SingleProcess("cpu"), model := Mixed(1))
+    assert dict(fingerprints()) == dict(wrap(SingleProcess("cpu"), Mixed(1))())
+    for name, parameter in model.named_parameters():
+        if not parameter.numel():
+            continue
+        before = dict(fingerprints())
+        with torch.no_grad():
+            flat = parameter.view(-1) if parameter.is_contiguous() else parameter.t().view(-1)
+            flat[0] += 2**-6
+        changed = {key for key in before if before[key] != fingerprints()[key]}
+        assert changed == {name}
+
+
+def test_a_permutation_has_another_fingerprint():
+    one, two = torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(2, 1, bias=False)
+    with torch.no_grad():
+        one.weight.copy_(torch.tensor([[1.0, 2.0]]))
+        two.weight.copy_(torch.tensor([[2.0, 1.0]]))
+    assert wrap(SingleProcess("cpu"), one)() != wrap(SingleProcess("cpu"), two)()
+
+
+@pytest.mark.parametrize("seed", [0, 2**31 - 1])
+def test_seeding_begins_torchs_sequence_anew(seed):
+    with torch.random.fork_rng():
+        GlooBackend().rltrain_seed(seed=seed)
+        first = torch.rand(3)
+        GlooBackend().rltrain_seed(seed=seed)
+        assert torch.equal(torch.rand(3), first)

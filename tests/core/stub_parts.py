@@ -1,0 +1,139 @@
+"""The classes that `stub_plugin` declares."""
+
+from __future__ import annotations
+
+import numpy as np
+import stub_plugin
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from rltrain.group import SingleProcess
+from rltrain.hookspecs import hookimpl
+from rltrain.records import Scalars
+from rltrain.types import TrainResult
+
+EVENTS = stub_plugin.EVENTS
+
+
+class StubEnv(VectorEnv):
+    """Rewards of 1; environment i ends every i + 2 steps; nothing is cut off."""
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, num_envs: int) -> None:
+        self.num_envs = num_envs
+        self.single_observation_space = Box(-1, 1, (1,))
+        self.single_action_space = Box(-1, 1, (1,))
+        self.max_episode_length = 4
+        self.limits = np.arange(num_envs) + 2
+        self.seeds: list[int | None] = []
+        self.closed_times = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.seeds.append(seed)
+        self.length = np.zeros(self.num_envs, dtype=int)
+        return np.zeros((self.num_envs, 1)), {}
+
+    def step(self, actions):
+        self.length = self.length + 1
+        done = self.length == self.limits
+        self.length = np.where(done, 0, self.length)
+        observations = np.zeros((self.num_envs, 1))
+        return observations, np.ones(self.num_envs), done, np.zeros_like(done), {}
+
+    def close(self, **kwargs):
+        EVENTS.append("env closed")
+
+
+class StubBackend:
+    @hookimpl
+    def rltrain_init_distributed(self, world):
+        EVENTS.append("init_distributed")
+        return SingleProcess(world.device)
+
+    @hookimpl
+    def rltrain_seed(self, stream, seed):
+        EVENTS.append(f"seed {stream}")
+
+    @hookimpl
+    def rltrain_wrap_model(self, session, model, role):
+        EVENTS.append(f"wrap_model {role}")
+        return model
+
+    @hookimpl
+    def rltrain_shutdown(self, error):
+        EVENTS.append(("shutdown", error))
+
+
+class StubSuite:
+    env_class = StubEnv
+
+    @hookimpl
+    def rltrain_make_env(self, session):
+        EVENTS.append("make_env")
+        return self.env_class(session.config.num_envs)
+
+
+class StubSync:
+    @hookimpl
+    def rltrain_gradient_sync(self, session, parameters):
+        EVENTS.append("gradient_sync")
+        return lambda gradients: gradients
+
+
+class StubLibrary:
+    """Steps the environments as its options say; `fail` is the name of an error to raise."""
+
+    @hookimpl
+    def rltrain_train(self, session):
+        EVENTS.append("train")
+        options = session.config.agent
+        session.wrap_model({"weight": np.zeros(2)}, "policy")
+        session.gradient_sync([])
+        session.seed("learner")
+        session.env.reset()
+        for iteration in range(1, options["learn"]["iterations"] + 1):
+            for _ in range(options["learn"]["steps"]):
+                session.env.step(np.zeros((session.env.num_envs, 1)))
+            session.record(Scalars(iteration, {"loss": 1.0 / iteration}))
+            session.save_checkpoint(
+                "last.txt", lambda path, i=iteration: path.write_text(f"stub {i}"), iteration
+            )
+            if options["fail"]:
+                raise {"ValueError": ValueError, "KeyboardInterrupt": KeyboardInterrupt}[
+                    options["fail"]
+                ]("as asked")
+            if session.should_stop:
+                break
+        return session.result()
+
+
+class StubLauncher:
+    """Starts nothing."""
+
+    def launch(self, config, work):
+        EVENTS.append(("launch", config.nproc_per_node))
+        return TrainResult(0, 0, None, None, run_dir="")
+
+
+class NotesWriter:
+    @hookimpl
+    def rltrain_write(self, record):
+        EVENTS.append(f"write {type(record).__name__}")
+        stub_plugin.RECORDS.append(record)
+
+
+class MoreNotesWriter:
+    @hookimpl
+    def rltrain_write(self, record):
+        EVENTS.append(f"write more {type(record).__name__}")
+
+
+class Watcher:
+    @hookimpl(wrapper=True)
+    def rltrain_train(self, session):
+        EVENTS.append("before train")
+        try:
+            return (yield)
+        finally:
+            EVENTS.append("after train")

@@ -1,0 +1,115 @@
+"""A plugin of every kind, on numpy, that trains nothing and writes down what it is asked."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import (
+    BackendSpec,
+    GradientSyncSpec,
+    LauncherSpec,
+    LibrarySpec,
+    ObserverSpec,
+    Refusal,
+    SuiteSpec,
+    WriterSpec,
+)
+from rltrain.types import TaskInfo
+
+EVENTS: list[Any] = []
+"""What was called, in order."""
+RECORDS: list[Any] = []
+"""What the writer `notes` was given."""
+
+OPTIONS: dict[str, Any] = {
+    "library": "stub",
+    "task": "Stub-v0",
+    "framework": "numpy",
+    "grad_sync": "plain",
+    "backend": "stub",
+    "writers": ["notes"],
+}
+"""The options of a run with nothing but stubs."""
+
+DEFAULTS: dict[str, Any] = {
+    "model": {"units": [8, 4], "activation": "elu"},
+    "layers": [{"size": 1}, {"size": 2}],
+    "learn": {"iterations": 3, "steps": 4, "rate": 1e-3, "base_seed": 11, "envs": None},
+    "fail": None,
+}
+
+
+def describe(task: str) -> TaskInfo | None:
+    if task == "StubOpen-v0":
+        return TaskInfo(task, "discrete", num_envs=2)
+    if task != "Stub-v0":
+        return None
+    return TaskInfo(task, "continuous", num_envs=2, max_episode_length=4, options={"gravity": 9.8})
+
+
+def default_agent(task: TaskInfo, algorithm: str) -> dict[str, Any]:
+    return DEFAULTS
+
+
+def count_gpus() -> int:
+    """Count as torch does: CUDA_VISIBLE_DEVICES chooses among the GPUs that the machine has."""
+    gpus = int(os.environ.get("STUB_GPUS", "0"))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return gpus if visible is None else len(visible.split(",")) if visible else 0
+
+
+def check_checkpoint(path: str) -> str | None:
+    with open(path) as file:
+        return None if file.read().startswith("stub") else "is no checkpoint of stub."
+
+
+@hookimpl
+def rltrain_provides():
+    parts = "stub_parts"
+    return [
+        BackendSpec(name="stub", factory=f"{parts}:StubBackend", framework="numpy", device="cpu"),
+        BackendSpec(
+            name="stub_gpu",
+            factory=f"{parts}:StubBackend",
+            framework="numpy",
+            device="cuda",
+            count_devices="stub_plugin:count_gpus",
+        ),
+        LauncherSpec(name="stub_launcher", factory=f"{parts}:StubLauncher", frameworks=("numpy",)),
+        LauncherSpec(name="no_launch", factory="builtins:object", frameworks=()),
+        GradientSyncSpec(name="plain", factory=f"{parts}:StubSync", frameworks=("numpy",)),
+        SuiteSpec(
+            name="stubs",
+            factory=f"{parts}:StubSuite",
+            describe=describe,
+            tasks=lambda: ["Stub-v0", "StubOpen-v0"],
+        ),
+        WriterSpec(name="notes", factory=f"{parts}:NotesWriter"),
+        WriterSpec(name="more_notes", factory=f"{parts}:MoreNotesWriter"),
+        ObserverSpec(name="watcher", factory=f"{parts}:Watcher"),
+        LibrarySpec(
+            name="stub",
+            factory=f"{parts}:StubLibrary",
+            frameworks=("numpy",),
+            algorithms=("ppo", "sac"),
+            default_agent=default_agent,
+            required_keys=("learn.iterations", "model"),
+            option_keys=frozenset({"learn.clip"}),
+            run_keys={
+                "seed": "learn.base_seed",
+                "max_iterations": "learn.iterations",
+                "num_envs": "learn.envs",
+            },
+            refuses=(
+                Refusal(
+                    "sac on several ranks",
+                    lambda config, task: config.algorithm == "sac" and config.on_several_ranks,
+                    "its replay buffers are not shared.",
+                    "train on one rank.",
+                ),
+            ),
+            check_checkpoint="stub_plugin:check_checkpoint",
+        ),
+    ]

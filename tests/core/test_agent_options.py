@@ -1,0 +1,238 @@
+"""A library's options: its file or its defaults, and dotted overrides, never remodelled."""
+
+from __future__ import annotations
+
+import pytest
+import stub_plugin
+
+from rltrain.agent_options import (
+    flatten,
+    get_dotted,
+    parse_override,
+    resolve_agent,
+    resolve_env,
+    set_dotted,
+)
+from rltrain.errors import UsageError
+from rltrain.plugins import PluginRecord, Registry
+from rltrain.specs import LibrarySpec
+from rltrain.types import TaskInfo
+
+TASK = TaskInfo("Stub-v0", "continuous", options={"gravity": 9.8, "mass": 1.0})
+
+
+def library(name: str, *required: str, **more) -> LibrarySpec:
+    return LibrarySpec(
+        name=name,
+        factory="nowhere:Nothing",
+        frameworks=("numpy",),
+        algorithms=("ppo",),
+        default_agent=stub_plugin.default_agent,
+        required_keys=required,
+        **more,
+    )
+
+
+STUB = library("stub", "learn.iterations", "model", option_keys=frozenset({"learn.clip"}))
+OTHER = library("other", "runner.steps")
+REGISTRY = Registry([PluginRecord("p", "p", "1", "ready", specs=(STUB, OTHER))])
+
+
+def resolve(overrides, path=None):
+    return resolve_agent(STUB, TASK, "ppo", path, overrides, REGISTRY)
+
+
+def refused(overrides, path=None) -> str:
+    with pytest.raises(UsageError) as caught:
+        resolve(overrides, path)
+    return str(caught.value)
+
+
+# Overrides as they are typed
+
+
+@pytest.mark.parametrize(
+    ("token", "read"),
+    [
+        ("agent.rate=3e-4", ("agent", "rate", 3e-4)),
+        ("agent.a.b.c=1", ("agent", "a.b.c", 1)),
+        ("env.on=true", ("env", "on", True)),
+        ("env.name=a=b", ("env", "name", "a=b")),
+        ("agent.units=[64, 32]", ("agent", "units", [64, 32])),
+        ("agent.map={a: 1, b: [2]}", ("agent", "map", {"a": 1, "b": [2]})),
+        ("agent.x=null", ("agent", "x", None)),
+        ("agent.x=", ("agent", "x", None)),
+        ("agent.x='1'", ("agent", "x", "1")),
+        ("agent.x=None", ("agent", "x", "None")),
+        ("agent.layers.0.size=7", ("agent", "layers.0.size", 7)),
+        ("+agent.new=1", ("agent", "+new", 1)),
+        ("+env.new=1", ("env", "+new", 1)),
+    ],
+)
+def test_an_override_is_read_as_yaml(token, read):
+    assert parse_override(token) == read
+    assert type(parse_override(token)[2]) is type(read[2])
+
+
+@pytest.mark.parametrize("token", ["agent=1", "--seed=1", "agents.x=1", "agent.x", "+x=1"])
+def test_what_is_no_override_is_not_read(token):
+    assert parse_override(token) is None
+
+
+@pytest.mark.parametrize("token", ["agent.=1", "agent.a..b=1", "env.a.=1", "+agent.=1"])
+def test_an_override_needs_a_whole_key(token):
+    with pytest.raises(UsageError, match="the key is not complete"):
+        parse_override(token)
+
+
+@pytest.mark.parametrize("token", ["agent.x=[1", "agent.x={a: 1", "agent.x=a: b"])
+def test_a_value_that_does_not_parse_is_refused(token):
+    with pytest.raises(UsageError, match="the value does not parse as YAML") as caught:
+        parse_override(token)
+    assert str(caught.value).startswith(token)
+
+
+# What becomes of them
+
+
+def test_without_overrides_the_defaults_are_copied():
+    options = resolve({})
+    assert options == stub_plugin.DEFAULTS
+    options["learn"]["rate"] = 0
+    assert stub_plugin.DEFAULTS["learn"]["rate"] == 1e-3
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"learn.rate": 0.5, "learn.steps": 9},
+        {"learn": {"rate": 0.5, "steps": 9}},
+        {"learn": {"rate": 0.5}, "learn.steps": 9},
+    ],
+)
+def test_overrides_may_be_dotted_or_nested_and_keep_the_rest(overrides):
+    learn = resolve(overrides)["learn"]
+    assert (learn["rate"], learn["steps"], learn["iterations"]) == (0.5, 9, 3)
+
+
+def test_lists_are_reached_by_index_and_replaced_whole():
+    assert resolve({"layers.1.size": 5})["layers"] == [{"size": 1}, {"size": 5}]
+    assert resolve({"model.units.0": 5})["model"]["units"] == [5, 4]
+    assert resolve({"model.units": [1]})["model"]["units"] == [1]
+
+
+def test_a_mapping_may_take_the_place_of_a_value():
+    assert resolve({"model.activation": {"name": "elu"}})["model"]["activation"] == {"name": "elu"}
+
+
+def test_an_unknown_option_is_refused_with_the_closest_and_how_to_add_it():
+    message = refused({"learn.ratte": 1})
+    assert "agent.learn.ratte: stub's defaults for Stub-v0 has no such option." in message
+    assert "Did you mean 'learn.rate'?" in message
+    assert "+agent.learn.ratte=" in message
+
+
+def test_a_last_part_that_is_unique_finds_the_whole_key():
+    assert "Did you mean 'model.activation'?" in refused({"activation": "relu"})
+
+
+def test_an_index_beyond_a_list_is_refused():
+    assert "has no such option" in refused({"layers.2.size": 1})
+
+
+def test_declared_keys_may_be_set_although_the_file_lacks_them():
+    assert resolve({"learn.clip": 0.2})["learn"]["clip"] == 0.2
+
+
+def test_a_plus_adds_an_option_and_makes_the_mappings_on_the_way():
+    assert resolve({"+new.deep.key": 1})["new"] == {"deep": {"key": 1}}
+    assert resolve({"+learn.more": 2})["learn"]["more"] == 2
+
+
+@pytest.mark.parametrize("key", ["layers.x", "layers.7.size", "model.units.5"])
+def test_a_plus_that_does_not_fit_a_list_is_refused(key):
+    assert f"{key}: cannot be set" in refused({f"+{key}": 1})
+
+
+@pytest.mark.parametrize("key", ["learn.rate.x", "fail.x"])
+def test_a_plus_does_not_silently_replace_a_value_by_a_mapping(key):
+    if key == "fail.x":  # A null may be filled.
+        assert resolve({f"+{key}": 1})["fail"] == {"x": 1}
+    else:
+        assert f"{key}: cannot be set" in refused({f"+{key}": 1})
+
+
+# The user's file
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text: str) -> str:
+        path = tmp_path / "agent.yaml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def test_a_file_takes_the_place_of_the_defaults_untouched(file):
+    path = file("learn: {iterations: 9, rate: 3e-4}\nmodel: x\nown: [1, {a: null}]\n")
+    assert resolve({}, path) == {
+        "learn": {"iterations": 9, "rate": 3e-4},
+        "model": "x",
+        "own": [1, {"a": None}],
+    }
+    assert resolve({"own.1.a": 2}, path)["own"] == [1, {"a": 2}]
+    assert "agent.yaml has no such option" in refused({"learn.steps": 1}, path)
+
+
+def test_another_librarys_file_is_refused_and_named(file):
+    message = refused({}, file("runner: {steps: 4}\n"))
+    assert "this is not a file of stub, whose options include learn.iterations, model" in message
+    assert "It looks like a file of other: try --library other." in message
+
+
+def test_a_file_of_no_library_is_refused(file):
+    message = refused({}, file("a: 1\n"))
+    assert "this is not a file of stub" in message
+    assert "looks like" not in message
+
+
+# The task's options
+
+
+def test_env_options_are_checked_where_the_suite_declared_them():
+    assert resolve_env(TASK, {"mass": 2}) == {"mass": 2}
+    with pytest.raises(UsageError, match=r"env\.mas: .* no such option\. Did you mean 'mass'\?"):
+        resolve_env(TASK, {"mas": 2})
+    assert resolve_env(TASK, {"+wind": 2}) == {"wind": 2}
+
+
+def test_env_options_of_a_task_without_declaration_pass_through():
+    task = TaskInfo("Open-v0", "discrete")
+    assert resolve_env(task, {"a.b": 1, "c": {"d": 2}}) == {"a": {"b": 1}, "c": {"d": 2}}
+
+
+# Dotted keys
+
+
+def test_dotted_access():
+    options = {"a": {"b": [{"c": 1}]}, "d.e": 2}
+    assert get_dotted(options, "a.b.0.c") == 1
+    assert get_dotted(options, "a.b.1.c", "none") == "none"
+    assert get_dotted(options, "a.x", None) is None
+    set_dotted(options, "a.b.0.c", 5)
+    set_dotted(options, "f.g", 6)
+    assert options["a"] == {"b": [{"c": 5}]}
+    assert options["f"] == {"g": 6}
+
+
+def test_flatten_reaches_every_leaf():
+    options = {"a": {"b": 1, "c": {}}, "d": [{"e": 2}], "f": None}
+    assert dict(flatten(options)) == {
+        "a.b": 1,
+        "a.c": {},
+        "d": [{"e": 2}],
+        "d.0.e": 2,
+        "f": None,
+    }

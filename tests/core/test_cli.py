@@ -1,0 +1,269 @@
+"""The command line: what is wrong is said in one line, with the status 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rltrain.cli import main
+
+HEAVY = ("torch", "numpy", "jax", "gymnasium", "omegaconf", "rich", "skrl", "rl_games", "rsl_rl")
+
+STUB = ["--library=stub", "--task=Stub-v0", "--framework=numpy", "--grad-sync=plain"]
+STUB += ["--backend=stub"]
+
+
+@pytest.fixture
+def cli(stub, capsys):
+    """Run a command line; return its status, and what went to stdout and stderr."""
+
+    def run(*words: str):
+        status = main(words)
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+@pytest.fixture
+def dry(cli):
+    """Return the plan of a run of stubs."""
+
+    def run(*words: str) -> str:
+        status, out, err = cli(*STUB, *words, "--dry-run")
+        assert (status, err) == (0, "")
+        return out
+
+    return run
+
+
+def process(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rltrain", *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+WRONG = [
+    ("--num-env 4", "Unknown argument '--num-env'. Did you mean '--num-envs'?"),
+    ("--libary=stub", "Unknown argument '--libary'. Did you mean '--library'?"),
+    ("trian", "Unknown command 'trian'. Did you mean 'train'?"),
+    ("plugin", "Did you mean 'plugins'?"),
+    ("plugins --jsn", "Did you mean '--json'? See rltrain plugins --help."),
+    ("train stray", "Options of the library are written agent.key=value"),
+    ("--num-envs 0", "--num-envs 0: must be at least 1."),
+    ("--num-envs", "argument --num-envs: expected one argument"),
+    ("--num-envs many", "--num-envs many: must be a whole number."),
+    ("--master-port 70000", "--master-port 70000: must be a port"),
+    ("--gpu-ids 0 0", "--gpu-ids 0 0: must be indices without repeats"),
+    ("--gpu-ids 0 one", "--gpu-ids 0 one: must be indices"),
+    ("--nproc-per-node 0", "--nproc-per-node 0: must be a number from 1"),
+    ("--nproc-per-node 2", "--nproc-per-node 2: add --distributed."),
+    ("--library stubb", "Unknown library 'stubb'. Did you mean 'stub'?"),
+    ("--task Stubb-v0", "Unknown task 'Stubb-v0'. Did you mean 'Stub-v0'?"),
+    ("--backend glooo", "Unknown backend 'glooo'. Did you mean 'gloo'?"),
+    ("--no-plugin stub", "its plugin rltrain-stub 1.0 is blocked: blocked by --no-plugin"),
+    ("agent.learn.rat=1", "Did you mean 'learn.rate'?"),
+    ("agent.learn..rate=1", "the key is not complete"),
+    ("agent.learn.rate=[1", "agent.learn.rate=[1: the value does not parse as YAML"),
+    ("+learn.rate=1", "+learn.rate=1: an override is written agent.key=value"),
+    ("env.gravty=1", "env.gravty: the task Stub-v0 has no such option. Did you mean 'gravity'?"),
+    ("--checkpoint none.pth", "--checkpoint none.pth: there is no such file."),
+    ("--agent-config none.yaml", "--agent-config none.yaml: there is no such file."),
+    ("--config none.yaml", "--config none.yaml: there is no such file."),
+    ("--config broken.yaml", "--config broken.yaml: does not parse as YAML"),
+    ("--config unknown.yaml", "Unknown option 'num_env'. Did you mean 'num_envs'?"),
+    ("--config flat.yaml", "--config flat.yaml: agent: must be a mapping, not 3."),
+    ("--log-root broken.yaml", "--log-root broken.yaml: cannot be written"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), WRONG, ids=[line for line, _ in WRONG])
+def test_what_is_wrong_is_said_in_one_message(cli, tmp_path, line, said):
+    work = tmp_path / "work"
+    (work / "broken.yaml").write_text("a: [1\n")
+    (work / "unknown.yaml").write_text("num_env: 1\n")
+    (work / "flat.yaml").write_text("agent: 3\n")
+    words = line.split()
+    stub = [] if words[0] in ("trian", "plugin", "plugins", "train") else STUB
+    before = set(work.iterdir())
+    # Later words count: each line takes one of the stub's options away, or adds one.
+    status, out, err = cli(*stub, *words)
+    assert (status, out) == (2, "")
+    assert err.startswith("rltrain: ")
+    assert said in err
+    assert "Traceback" not in err
+    assert set(work.iterdir()) == before
+
+
+@pytest.mark.parametrize("line", ["--num-envs 0", "--library stubb", "agent.x=[1", "--gpu-id 0"])
+def test_a_process_ends_with_status_2_and_no_traceback(stub, line):
+    done = process(*line.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("rltrain: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_that_fails_shows_where_and_leaves_status_1(stub):
+    done = process(*STUB, "agent.fail=ValueError", "--writer", "notes")
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("ValueError: as asked")
+
+
+def test_dashes_and_underscores_are_the_same(dry):
+    assert "7 a rank, 7 in all" in dry("--num_envs=7")
+    assert "7 a rank, 7 in all" in dry("--num_envs", "7")
+    assert "7 a rank, 7 in all" in dry("--num-envs", "7")
+    # Only in names: not in values.
+    assert "my_logs" in dry("--log_root=my_logs")
+
+
+def test_an_override_after_a_list_of_ids_is_no_id(cli, monkeypatch):
+    monkeypatch.setenv("STUB_GPUS", "2")
+    words = ["--task", "Stub-v0", "--framework", "numpy", "--grad-sync", "plain"]
+    words += ["--library", "stub", "--gpu-ids", "0", "1", "agent.learn.rate=0.5", "--dry-run"]
+    status, out, err = cli(*words)
+    assert (status, err) == (0, "")
+    assert "2 on this node, started by stub_launcher" in out
+    assert "rate: 0.5" in out
+
+
+def test_train_is_the_default_command(dry, cli):
+    assert cli("train", *STUB, "--dry-run")[1] == dry()
+
+
+def test_a_negative_number_is_a_value(dry):
+    assert "drawn on rank 0" in dry("--seed", "-1")
+    assert "a mean return of -200" in dry("--target-return", "-200")
+
+
+def test_a_file_of_the_run_is_merged_with_flags_and_overrides(dry, tmp_path):
+    (tmp_path / "work" / "run.yaml").write_text(
+        "num-envs: 3\nmax_iterations: 8\nseed: 1\nenv: {gravity: 1.5}\n"
+        "agent: {learn: {rate: 3e-4, steps: 6}, +more.deep: x}\n"
+    )
+    out = dry("--config", "run.yaml", "--seed", "2", "agent.learn.steps=7")
+    assert "3 a rank" in out
+    assert "iterations    8" in out
+    assert "seed          2" in out
+    for line in ("gravity: 1.5", "rate: 0.0003", "steps: 7", "deep: x"):
+        assert line in out
+
+
+def test_a_dry_run_prints_the_plan_and_starts_nothing(dry, stub, tmp_path):
+    out = dry("--distributed", "--nproc-per-node", "3", "--total-envs", "6")
+    assert "3 on this node, started by stub_launcher" in out
+    assert "2 a rank, 6 in all" in out
+    assert "Nothing was started" in out
+    assert stub.EVENTS == []
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_a_run_trains(cli, stub, tmp_path):
+    status, _out, err = cli(*STUB, "--writer", "notes", "--log-root", "out")
+    assert (status, err) == (0, "")
+    assert [type(record).__name__ for record in stub.RECORDS][-1] == "RunEnded"
+    assert len(list((tmp_path / "work").glob("out/stub/Stub-v0/*/manifest.json"))) == 1
+
+
+def test_the_config_that_a_run_wrote_repeats_it(cli, stub, tmp_path):
+    words = ["--writer", "notes", "--seed", "7", "--num-envs", "3", "env.gravity=2"]
+    assert cli(*STUB, *words, "agent.learn.steps=5", "+agent.own=[a, 1]")[0] == 0
+    (written,) = (tmp_path / "work").glob("logs/stub/Stub-v0/*/config.yaml")
+    first, frames = stub.RECORDS[0].config, stub.RECORDS[-1].frames
+    stub.RECORDS.clear()
+    assert cli("--config", str(written), "--run-name", "again")[0] == 0
+    again = stub.RECORDS[0].config
+    changed = {name for name in first if first[name] != again[name]}
+    assert changed == {"agent_config", "run_name"}
+    assert stub.RECORDS[-1].frames == frames
+
+
+def test_the_config_of_a_run_without_writers_has_none(cli, stub, tmp_path):
+    (tmp_path / "work" / "run.yaml").write_text("writers: []\n")
+    assert cli(*STUB, "--config", "run.yaml")[0] == 0
+    (written,) = (tmp_path / "work").glob("logs/stub/Stub-v0/*/config.yaml")
+    assert "writers: []" in written.read_text()
+
+
+def test_version(cli):
+    from rltrain import __version__
+
+    assert cli("--version") == (0, f"rltrain {__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["plugins"]])
+def test_help_names_every_flag(capsys, command):
+    with pytest.raises(SystemExit) as caught:
+        main([*command, "--help"])
+    assert caught.value.code == 0
+    out = capsys.readouterr().out
+    assert ("--json" if command == ["plugins"] else "--gpu-ids") in out
+
+
+def test_plugins_are_listed_with_what_is_wrong(cli, site):
+    site.install("odd-one", "import no_such_module")
+    status, out, _err = cli("plugins", "--no-plugin", "rltrain-skrl")
+    assert status == 0
+    rows = {line.split()[1]: line for line in out.splitlines() if not line.startswith(" ")}
+    assert rows["notes"].split()[:5] == ["writer", "notes", "1.0", "rltrain-stub", "ready"]
+    assert "broken" in rows["odd-one"]
+    assert "blocked" in rows["skrl"]
+    assert "    ModuleNotFoundError: No module named 'no_such_module'" in out
+
+
+def test_plugins_as_json(cli, site):
+    site.install("odd-one", "import no_such_module")
+    status, out, _err = cli("plugins", "--json")
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert status == 0
+    assert rows["notes"]["kind"] == "writer"
+    assert (rows["odd-one"]["kind"], rows["odd-one"]["status"]) == ("-", "broken")
+    assert set(rows["notes"]) == {
+        *("kind", "name", "version", "distribution", "status", "reason", "supports")
+    }
+
+
+def test_plugins_are_listed_where_nothing_is_ready(cli, monkeypatch):
+    monkeypatch.setenv("RLTRAIN_PLUGINS", "")
+    status, out, _err = cli("plugins")
+    assert status == 0
+    assert "not in RLTRAIN_PLUGINS" in out
+
+
+@pytest.mark.parametrize("line", ["--help", "plugins", "plugins --json", "--num-env 3"])
+def test_the_command_line_imports_nothing_heavy(line):
+    code = (
+        "import sys, contextlib, io\n"
+        "from rltrain.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+        f"    main({line.split()!r})\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_readers_end_is_no_error(stub):
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "rltrain", "plugins"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    os.close(write)
+    assert "Traceback" not in done.stderr

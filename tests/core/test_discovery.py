@@ -1,0 +1,327 @@
+"""Discovery never raises and selection always does; the plugins of a run are checked."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.errors import PluginError, UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain.plugins import Registry, discover, load_object
+from rltrain.run_plugins import RunPlugins
+from rltrain.specs import BackendSpec, LibrarySpec, Spec, SuiteSpec, WriterSpec
+
+WRITER = """
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import WriterSpec
+
+@hookimpl
+def rltrain_provides():
+    return [WriterSpec(name="{name}", factory="nowhere:Nothing")]
+"""
+
+
+def writer(name: str) -> str:
+    return WRITER.format(name=name)
+
+
+def record_of(registry: Registry, name: str):
+    return next(record for record in registry.records if record.name == name)
+
+
+# What becomes of a plugin
+
+
+def test_a_plugin_that_can_be_used_is_ready(site):
+    site.install("csv-writer", writer("csv"), point="csv", version="2.3")
+    registry = discover()
+    record = record_of(registry, "csv")
+    assert (record.status, record.reason) == ("ready", "")
+    assert record.origin == "csv-writer 2.3"
+    spec = registry.get(WriterSpec, "csv")
+    assert spec.name == "csv"
+    assert registry.record_of(spec) is record
+
+
+@pytest.mark.parametrize("blocked", ["csv", "csv-writer"])
+def test_a_plugin_is_blocked_by_entry_point_or_by_distribution(site, blocked):
+    module = site.install("csv-writer", writer("csv"), point="csv")
+    registry = discover([blocked])
+    assert record_of(registry, "csv").status == "blocked"
+    assert "--no-plugin" in record_of(registry, "csv").reason
+    assert "csv" not in registry.names(WriterSpec)
+    assert not site.loaded(module)
+
+
+def test_a_distribution_is_blocked_however_its_name_is_spelt(site):
+    site.install("csv-writer", writer("csv"), point="csv")
+    assert record_of(discover(["CSV_writer"]), "csv").status == "blocked"
+
+
+def test_the_allow_list_blocks_all_others(site):
+    site.install("csv-writer", writer("csv"), point="csv")
+    site.install("xml-writer", writer("xml"), point="xml")
+    registry = discover(environ={"RLTRAIN_PLUGINS": "csv-writer, other"})
+    ready = [record.name for record in registry.records if record.status == "ready"]
+    assert ready == ["csv"]
+    assert record_of(registry, "xml").reason == "not in RLTRAIN_PLUGINS"
+
+
+def test_an_empty_allow_list_blocks_everything(site):
+    site.install("csv-writer", writer("csv"))
+    registry = discover(environ={"RLTRAIN_PLUGINS": ""})
+    assert {record.status for record in registry.records} == {"blocked"}
+
+
+def test_an_unset_allow_list_blocks_nothing(site):
+    site.install("csv-writer", writer("csv"))
+    assert "blocked" not in {record.status for record in discover(environ={}).records}
+
+
+@pytest.mark.parametrize(
+    ("requirement", "said"),
+    [
+        ("no-such-library>=2; extra == 'library'", "needs no-such-library>=2, which is not"),
+        ("old-library>=2,<3; extra == 'library'", "but 1.5 is installed: pip install"),
+    ],
+)
+def test_an_unmet_range_is_found_before_the_module_is_imported(site, requirement, said):
+    site.install("old-library", version="1.5")
+    module = site.install("adapter", "raise AssertionError('imported')", requires=(requirement,))
+    record = record_of(discover(), "adapter")
+    assert record.status == "unmet"
+    assert said in record.reason
+    assert not site.loaded(module)
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "no-such-library>=2; extra == 'docs'",
+        "no-such-library>=2",
+        "no-such-library>=2; python_version < '3' and extra == 'library'",
+        "new-library>=2; extra == 'library'",
+    ],
+)
+def test_only_the_library_extra_and_only_where_it_applies_is_a_range(site, requirement):
+    site.install("new-library", version="2.1.dev3")
+    site.install("adapter", writer("csv"), requires=(requirement,))
+    assert record_of(discover(), "adapter").status == "ready"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("raise ValueError('half installed')", "ValueError: half installed"),
+        ("raise SystemExit('not on this machine')", "SystemExit: not on this machine"),
+        (writer("x") + "\n@hookimpl\ndef rltrain_provide(): ...", "rltrain_provide"),
+        (writer("x").replace("@hookimpl", ""), "is @hookimpl missing?"),
+        (writer("x").replace("return [", "return ['a string', "), "got 'a string'"),
+        (writer("x").replace("rltrain_provides()", "rltrain_provides(session)"), "session"),
+        (writer("x").replace("return [", "yield from ["), None),
+        (writer("x").replace("return [", "yield 1 / 0; yield from ["), "ZeroDivisionError"),
+    ],
+)
+def test_what_is_wrong_with_a_plugin_is_its_reason(site, source, said):
+    site.install("broken-one", source)
+    record = record_of(discover(), "broken-one")
+    if said is None:
+        assert record.status == "ready"
+        assert [spec.name for spec in record.specs] == ["x"]
+    else:
+        assert record.status == "broken"
+        assert said in record.reason
+
+
+def test_metadata_that_does_not_parse_breaks_that_plugin_only(site):
+    site.install("broken-one", writer("x"), requires=("not a requirement at all",))
+    site.install("csv-writer", writer("csv"))
+    registry = discover()
+    assert record_of(registry, "broken-one").status == "broken"
+    assert "csv" in registry.names(WriterSpec)
+
+
+def test_a_broken_plugin_leaves_every_other_one_working(site):
+    site.install("aaa", "raise RuntimeError")
+    site.install("csv-writer", writer("csv"))
+    site.install("zzz", "import no_such_module")
+    assert {"csv", "console"} <= set(discover().names(WriterSpec))
+
+
+def test_strict_raises_what_the_plugin_raised(site):
+    site.install("broken-one", "raise KeyError('deep inside')")
+    with pytest.raises(KeyError, match="deep inside"):
+        discover(environ={"RLTRAIN_STRICT": "1"})
+    assert record_of(discover(environ={"RLTRAIN_STRICT": "0"}), "broken-one").status == "broken"
+
+
+# Selection
+
+
+def test_one_name_offered_twice_is_an_error_that_names_both(site):
+    site.install("first-csv", writer("csv"), version="1.0")
+    site.install("second-csv", writer("csv"), version="2.0")
+    registry = discover()
+    assert registry.names(WriterSpec).count("csv") == 1
+    with pytest.raises(UsageError, match=r"first-csv 1\.0 and second-csv 2\.0.*--no-plugin"):
+        registry.get(WriterSpec, "csv")
+    assert discover(["second-csv"]).get(WriterSpec, "csv")
+
+
+def test_an_unknown_name_suggests_the_closest(site):
+    with pytest.raises(UsageError, match=r"Unknown backend 'glo'\. Did you mean 'gloo'\?"):
+        discover().get(BackendSpec, "glo")
+
+
+def test_an_unknown_name_with_nothing_installed_says_so(site):
+    with pytest.raises(UsageError, match="No library is installed"):
+        Registry([]).get(LibrarySpec, "rl_games")
+
+
+def test_choosing_a_plugin_that_is_not_ready_gives_its_reason(site):
+    site.install("csv", "raise ValueError('half installed')")
+    with pytest.raises(UsageError, match=r"'csv' cannot be used.*broken: ValueError: half inst"):
+        discover().get(WriterSpec, "csv")
+
+
+def test_names_of_plugins_that_are_not_ready_are_told_for_any_unknown_name(site):
+    site.install("formats", writer("csv"), requires=("no-such>=1; extra == 'library'",))
+    with pytest.raises(UsageError, match=r"Not ready: .*formats \(unmet: needs no-such>=1"):
+        discover().get(WriterSpec, "csv")
+
+
+# The plugins of a run
+
+
+def spec_of(cls: type, kind: type[Spec] = WriterSpec, **more) -> Spec:
+    """Return a spec of a class in this module's namespace."""
+    module = f"fixture_factories_{cls.__name__}"
+    import sys
+    import types
+
+    sys.modules[module] = types.ModuleType(module)
+    setattr(sys.modules[module], cls.__name__, cls)
+    return kind(name="mine", factory=f"{module}:{cls.__name__}", **more)
+
+
+class Good:
+    @hookimpl
+    def rltrain_write(self, record): ...
+
+
+class Lacks:
+    @hookimpl
+    def rltrain_shutdown(self):
+        raise AssertionError("called although it was refused")
+
+
+class Unmarked:
+    def rltrain_write(self, record): ...
+
+
+class Misspelt:
+    @hookimpl
+    def rltrain_write(self, record): ...
+
+    @hookimpl
+    def rltrain_shut_down(self): ...
+
+
+class WrongArguments:
+    @hookimpl
+    def rltrain_write(self, records): ...
+
+
+class CannotBeMade:
+    def __init__(self):
+        raise OSError("no disk")
+
+
+def test_a_good_plugin_is_chosen(site):
+    plugins = RunPlugins()
+    assert type(plugins.choose(spec_of(Good))) is Good
+
+
+@pytest.mark.parametrize(
+    ("cls", "said"),
+    [
+        (Lacks, r"implement rltrain_write with @rltrain\.hookimpl"),
+        (Unmarked, r"mark rltrain_write with @rltrain\.hookimpl"),
+        (Misspelt, "rltrain_shut_down"),
+        (WrongArguments, "records"),
+        (CannotBeMade, "OSError: no disk"),
+    ],
+)
+def test_a_class_that_breaks_the_contract_is_refused_when_chosen(site, cls, said):
+    plugins = RunPlugins()
+    with pytest.raises(PluginError, match=said) as caught:
+        plugins.choose(spec_of(cls))
+    assert "writer 'mine'" in str(caught.value)
+    # It does not stay and answer.
+    assert plugins.call_each("rltrain_shutdown", session=None, error=None) == []
+
+
+@pytest.mark.parametrize("factory", ["no_such_module:Name", "rltrain.plugins:NoSuchClass"])
+def test_a_factory_that_is_not_there_names_the_plugin(factory):
+    with pytest.raises(PluginError, match=r"writer 'mine' \(.*could not be loaded"):
+        RunPlugins().choose(WriterSpec(name="mine", factory=factory))
+
+
+class Answers:
+    def __init__(self, answer):
+        self.answer = answer
+
+    @hookimpl
+    def rltrain_make_env(self):
+        return self.answer
+
+
+def test_a_final_none_is_an_error_that_names_the_plugin():
+    plugins = RunPlugins()
+    plugins.register(Answers(None), "suite")
+    with pytest.raises(PluginError, match=r"rltrain_make_env returned None.*suite 'mine'"):
+        plugins.first("rltrain_make_env", "suite 'mine'", session=None)
+
+
+def test_the_first_answer_that_is_not_none_counts():
+    plugins = RunPlugins()
+    plugins.register(Answers("environment"), "suite")
+    plugins.register(Answers(None), "another")
+    assert plugins.first("rltrain_make_env", "suite", session=None) == "environment"
+
+
+class Doubles:
+    @hookimpl(wrapper=True)
+    def rltrain_make_env(self):
+        return (yield) * 2
+
+
+def test_an_observer_wraps_a_hook_whenever_it_is_registered():
+    plugins = RunPlugins()
+    plugins.register(Doubles(), "observer")
+    plugins.register(Answers(21), "suite")
+    assert plugins.first("rltrain_make_env", "suite", session=None) == 42
+
+
+class Shuts:
+    def __init__(self, log, error=None):
+        self.log, self.error = log, error
+
+    @hookimpl
+    def rltrain_shutdown(self, error):
+        self.log.append(error)
+        if self.error:
+            raise self.error
+
+
+def test_each_plugin_is_called_though_one_raises():
+    plugins, log = RunPlugins(), []
+    failures = [OSError("a"), KeyboardInterrupt("b")]
+    for number, failure in enumerate([failures[0], None, failures[1], None]):
+        plugins.register(Shuts(log, failure), f"plugin {number}")
+    assert plugins.call_each("rltrain_shutdown", session=None, error="why") == failures
+    assert log == ["why"] * 4
+
+
+def test_load_object_imports_what_an_import_string_names():
+    assert load_object("rltrain.specs:SuiteSpec") is SuiteSpec

@@ -1,0 +1,47 @@
+"""The errors: their statuses, and that they survive the way between processes."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from rltrain.errors import (
+    DivergenceError,
+    PluginError,
+    RankFailed,
+    RltrainError,
+    UsageError,
+    suggest,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UsageError("x"), 2),
+        (PluginError("x"), 1),
+        (DivergenceError("x"), 1),
+        (RankFailed("x", rank=3), 1),
+        (RankFailed("x", rank=None, exit_code=143), 143),
+    ],
+)
+def test_an_error_keeps_its_status_from_process_to_process(error, code):
+    assert isinstance(error, RltrainError)
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.exit_code) == (type(error), "x", code)
+    assert getattr(again, "rank", None) == getattr(error, "rank", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("rl_game", " Did you mean 'rl_games'?"),
+        ("CARTPOLE-V1", " Did you mean 'CartPole-v1'?"),
+        ("nothing like it", ""),
+        ("", ""),
+    ],
+)
+def test_suggestions(name, hint):
+    assert suggest(name, ["rl_games", "CartPole-v1"]) == hint
+    assert suggest(name, []) == ""

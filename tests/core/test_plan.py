@@ -1,0 +1,388 @@
+"""The plan of a run: every choice resolved, every refusal made, before any rank starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain.plan import make_plan
+from rltrain.types import World
+
+TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+
+
+@pytest.fixture
+def plan(stub):
+    """Plan a run of stubs on the CPU; None takes an option away."""
+
+    def make(environ=None, **options):
+        merged = {**stub.OPTIONS, **options}
+        return make_plan({k: v for k, v in merged.items() if v is not None}, environ or {})
+
+    return make
+
+
+@pytest.fixture
+def config(plan):
+    return lambda environ=None, **options: plan(environ, **options).config
+
+
+@pytest.fixture
+def refused(plan):
+    def refuse(environ=None, **options) -> str:
+        with pytest.raises(UsageError) as caught:
+            plan(environ, **options)
+        return str(caught.value)
+
+    return refuse
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    monkeypatch.setenv("STUB_GPUS", "2")
+
+
+# Backends and devices
+
+
+def test_one_process_on_the_cpu(plan):
+    made = plan(backend=None)
+    assert made.world == World(device="cpu")
+    assert (made.config.backend, made.config.suite) == ("stub", "stubs")
+    assert made.config.launcher is None
+    assert made.task.name == "Stub-v0"
+
+
+def test_a_gpu_is_used_where_there_is_one(plan, two_gpus):
+    made = plan(backend=None)
+    assert (made.config.backend, made.world.device) == ("stub_gpu", "cuda:0")
+
+
+@pytest.mark.parametrize("options", [{"device": "cpu"}, {"gpu_ids": "None"}, {"backend": "stub"}])
+def test_the_cpu_can_be_asked_for(plan, two_gpus, options):
+    made = plan(**{"backend": None, **options})
+    assert (made.config.backend, made.world.device) == ("stub", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("options", "device"),
+    [
+        ({"device": "cuda"}, "cuda:0"),
+        ({"device": "cuda:1"}, "cuda:1"),
+        ({"gpu_ids": 1}, "cuda:1"),
+        ({"num_gpus": 1}, "cuda:0"),
+    ],
+)
+def test_one_process_takes_the_gpu_that_was_asked_for(plan, two_gpus, options, device):
+    assert plan(backend=None, **options).world.device == device
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"backend": "stub_gpu"}, "--backend stub_gpu: needs a GPU, and no GPU is visible"),
+        ({"device": "cuda"}, "--device cuda: needs a GPU, and no GPU is visible"),
+        ({"gpu_ids": 0}, "--gpu-ids 0: there is no GPU 0: no GPU is visible"),
+        ({"gpu_ids": "all"}, "--gpu-ids all: no GPU is visible"),
+        ({"num_gpus": 1}, "--num-gpus 1: no GPU is visible"),
+        ({"gpu_ids": [0, 1]}, "--gpu-ids 0 1: there is no GPU 0"),
+        ({"device": "tpu"}, "No backend: does not run numpy on tpu. Installed: "),
+        ({"backend": "stub", "device": "cuda"}, "--backend stub: does not run numpy on cuda"),
+        ({"backend": "gloo"}, "--backend gloo: does not run numpy"),
+        ({"distributed": True, "nproc_per_node": "gpu"}, "--nproc-per-node gpu: the run is on"),
+    ],
+)
+def test_without_gpus_whatever_needs_one_is_refused(refused, options, said):
+    assert said in refused(**{"backend": None, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"device": "cuda:2"}, "--device cuda:2: 2 are visible, from 0."),
+        ({"device": "cuda:x"}, "--device cuda:x"),
+        ({"gpu_ids": [1, 2]}, "there is no GPU 2: 2 GPUs are visible"),
+        ({"num_gpus": 3, "distributed": True}, "--num-gpus 3: 2 GPUs are visible"),
+        ({"nproc_per_node": 3, "distributed": True}, "--nproc-per-node 3: only 2 GPU"),
+        ({"nproc_per_node": 2, "gpu_ids": 1, "distributed": True}, "only 1 GPU"),
+        ({"num_gpus": 2}, "--num-gpus 2: add --distributed"),
+        ({"device": "cuda:1", "distributed": True}, "--device cuda:1"),
+    ],
+)
+def test_with_two_gpus_what_does_not_fit_is_refused(refused, two_gpus, options, said):
+    assert said in refused(backend=None, **options)
+
+
+@pytest.mark.parametrize("cpu", [{"device": "cpu"}, {"backend": "stub"}])
+@pytest.mark.parametrize("gpu", [{"gpu_ids": [0, 1]}, {"num_gpus": 1}, {"gpu_ids": "all"}])
+def test_gpus_for_a_run_on_the_cpu_are_refused(refused, two_gpus, cpu, gpu):
+    message = refused(**{"backend": None, "distributed": True, **cpu, **gpu})
+    assert message.startswith("--gpu-ids" if "gpu_ids" in gpu else "--num-gpus")
+
+
+@pytest.mark.parametrize(
+    ("options", "ranks", "ids"),
+    [
+        ({"distributed": True}, 2, None),
+        ({"distributed": True, "num_gpus": 1}, 1, (0,)),
+        ({"distributed": True, "gpu_ids": 1}, 1, (1,)),
+        ({"distributed": True, "nproc_per_node": 1}, 1, None),
+        ({"gpu_ids": [1, 0]}, 2, (1, 0)),
+        ({"gpu_ids": "all"}, 2, "all"),
+    ],
+)
+def test_ranks_and_gpus_of_a_distributed_run(plan, two_gpus, options, ranks, ids):
+    made = plan(backend=None, **options)
+    assert made.world is None
+    assert made.config.distributed
+    assert (made.config.nproc_per_node, made.config.gpu_ids) == (ranks, ids)
+
+
+def test_only_visible_gpus_count(plan, two_gpus, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    assert plan(backend=None, distributed=True).config.nproc_per_node == 1
+
+
+def test_a_distributed_run_on_the_cpu(config):
+    made = config(distributed=True, nproc_per_node=3)
+    assert (made.nproc_per_node, made.launcher) == (3, "stub_launcher")
+    assert 1 <= config(distributed=True).nproc_per_node <= 8
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"nproc_per_node": 2}, "--nproc-per-node 2: add --distributed."),
+        ({"nnodes": 2}, "--nnodes 2: add --distributed."),
+        ({"distributed": True, "node_rank": 1}, "--node-rank 1: must be below --nnodes 1."),
+    ],
+)
+def test_options_of_several_ranks_need_them(refused, options, said):
+    assert refused(**options) == said
+
+
+# Ranks that were started
+
+
+def test_torchruns_ranks_are_joined(plan):
+    made = plan(TORCHRUN, distributed=True)
+    assert made.world == World(1, 1, 0, 2, 2, 1, "cpu")
+
+
+def test_torchruns_ranks_without_distributed_are_refused(refused):
+    message = refused(TORCHRUN)
+    assert "started 2 ranks" in message
+    assert "Add --distributed" in message
+
+
+def test_one_rank_of_torchrun_may_train_alone(plan):
+    variables = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+    assert plan(variables).world == World(device="cpu")
+    assert plan(variables, distributed=True).world == World(device="cpu")
+
+
+def test_variables_that_count_nodes_are_not_joined(plan):
+    variables = {"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "node-0"}
+    assert plan(variables).world == World(device="cpu")
+    assert plan(variables, distributed=True).world is None
+
+
+def test_joined_ranks_take_the_gpu_of_their_local_rank(plan, two_gpus):
+    assert plan(TORCHRUN, backend=None, distributed=True).world.device == "cuda:1"
+
+
+def test_joined_ranks_that_see_one_gpu_each_take_it(plan, two_gpus, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert plan(TORCHRUN, backend=None, distributed=True).world.device == "cuda:0"
+
+
+def test_more_joined_ranks_than_gpus_are_refused(refused, two_gpus):
+    variables = {"RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}
+    assert "Local rank 2 has no GPU" in refused(variables, backend=None, distributed=True)
+
+
+# Environments
+
+
+@pytest.mark.parametrize(
+    ("options", "each"),
+    [
+        ({}, 2),
+        ({"num_envs": 5}, 5),
+        ({"total_envs": 6}, 6),
+        ({"total_envs": 6, "distributed": True, "nproc_per_node": 3}, 2),
+        ({"total_envs": 12, "distributed": True, "nproc_per_node": 3, "nnodes": 2}, 2),
+        ({"total_envs": 6, "num_envs": 3, "distributed": True, "nproc_per_node": 2}, 3),
+    ],
+)
+def test_environments_a_rank(config, options, each):
+    assert config(**options).num_envs == each
+
+
+def test_total_environments_are_divided_over_joined_ranks(config):
+    assert config(TORCHRUN, total_envs=8, distributed=True).num_envs == 4
+
+
+@pytest.mark.parametrize(("total", "nearest"), [(7, 6), (2, 3), (8, 9), (1, 3)])
+def test_a_total_that_cannot_be_divided_is_refused(refused, total, nearest):
+    message = refused(total_envs=total, distributed=True, nproc_per_node=3)
+    assert f"--total-envs {total}: cannot be divided over 3 ranks" in message
+    assert message.endswith(f"that can is {nearest}.")
+
+
+def test_two_numbers_of_environments_that_differ_are_refused(refused):
+    assert "Give one of the two" in refused(num_envs=4, total_envs=6)
+
+
+# Options that both the run and the library's file have
+
+
+def test_the_files_options_are_the_runs(config):
+    made = config()
+    assert (made.seed, made.max_iterations) == (11, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [("seed", "base_seed", 5), ("max_iterations", "iterations", 9), ("num_envs", "envs", 6)],
+)
+def test_a_flag_is_put_before_the_file_and_reaches_the_library(config, name, key, value):
+    made = config(**{name: value})
+    assert getattr(made, name) == value
+    assert made.agent["learn"][key] == value
+
+
+def test_an_override_is_put_before_the_file(config):
+    made = config(agent={"learn.base_seed": 7})
+    assert (made.seed, made.agent["learn"]["base_seed"]) == (7, 7)
+
+
+def test_an_option_that_is_none_is_not_given(plan, stub):
+    made = make_plan({**stub.OPTIONS, "max_iterations": None, "seed": None, "num_envs": None}, {})
+    assert (made.config.seed, made.config.max_iterations) == (11, 3)
+    assert made.config.agent == stub.DEFAULTS
+
+
+def test_without_a_word_from_anybody_the_default_counts(config):
+    assert config(agent={"learn.base_seed": None}).seed == 42
+
+
+def test_environments_in_the_file_are_put_before_the_tasks(config):
+    assert config(agent={"learn.envs": 3}).num_envs == 3
+    assert config(agent={"learn.envs": 3}, total_envs=4).num_envs == 4
+
+
+def test_a_wrong_value_in_the_file_is_refused(refused):
+    assert "--num-envs 0: must be at least 1" in refused(agent={"learn.envs": 0})
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"library": "stubb"}, "Unknown library 'stubb'. Did you mean 'stub'?"),
+        ({"task": "stub-v0"}, "Unknown task 'stub-v0'. Did you mean 'Stub-v0'?"),
+        ({"suite": "stub"}, "Unknown suite 'stub'. Did you mean 'stubs'?"),
+        ({"algorithm": "ppp"}, "--algorithm ppp: stub is offered with ppo, sac. Did you mean 'pp"),
+        ({"framework": "numpi"}, "--framework numpi: stub runs on numpy only. Did you mean 'num"),
+        ({"backend": "stup"}, "Unknown backend 'stup'. Did you mean 'stub"),
+        ({"writers": ["note"]}, "Unknown writer 'note'. Did you mean 'notes'?"),
+        ({"observers": "watch"}, "Unknown observer 'watch'. Did you mean 'watcher'?"),
+        ({"grad_sync": "plan"}, "Unknown gradient sync 'plan'. Did you mean 'plain'?"),
+        ({"grad_sync": "flat"}, "--grad-sync flat: works with torch, not numpy."),
+        (
+            {"launcher": "stub_launch", "distributed": True},
+            "Unknown launcher 'stub_launch'. Did you mean 'stub_launcher'?",
+        ),
+        ({"agent": {"learn.rat": 1}}, "Did you mean 'learn.rate'?"),
+        ({"env": {"gravy": 1}}, "Did you mean 'gravity'?"),
+        ({"num_env": 1}, "Did you mean 'num_envs'?"),
+    ],
+)
+def test_unknown_names_are_refused_with_the_closest(refused, options, said):
+    assert said in refused(**options)
+
+
+def test_a_task_that_two_suites_have_needs_the_suite(site, refused, config):
+    site.install(
+        "second-suite",
+        """
+        from rltrain.hookspecs import hookimpl
+        from rltrain.specs import SuiteSpec
+        from stub_plugin import describe
+
+        @hookimpl
+        def rltrain_provides():
+            return [SuiteSpec(name="second", factory="x:y", describe=describe, tasks=list)]
+        """,
+    )
+    assert "Several suites have a task 'Stub-v0': say which by --suite: second, stubs." in refused()
+    assert config(suite="second").suite == "second"
+
+
+def test_a_library_that_is_blocked_says_so(refused):
+    assert "its plugin rltrain-stub 1.0 is blocked" in refused(no_plugins="stub")
+
+
+def test_by_default_the_writers_that_are_installed_are_taken(config):
+    assert config(writers=None).writers == ("console", "tensorboard")
+    assert config(writers=None, no_plugins=["rltrain-tensorboard"]).writers == ("console",)
+    assert config(writers=[]).writers == ()
+
+
+# Combinations and files
+
+
+def test_a_refused_combination_gives_the_reason_and_what_works(refused, plan):
+    message = refused(algorithm="sac", distributed=True, nproc_per_node=2)
+    assert message == (
+        "sac on several ranks: its replay buffers are not shared. Instead: train on one rank."
+    )
+    assert plan(algorithm="sac")
+    assert plan(algorithm="sac", distributed=True, nproc_per_node=1)
+
+
+def test_a_checkpoint_must_be_there_and_be_one(refused, config, tmp_path):
+    path = tmp_path / "last.txt"
+    assert refused(checkpoint=path) == f"--checkpoint {path}: there is no such file."
+    path.write_text("something else")
+    assert refused(checkpoint=path) == f"--checkpoint {path}: is no checkpoint of stub."
+    path.write_text("stub 3")
+    assert config(checkpoint=path).checkpoint == str(path)
+
+
+@pytest.mark.parametrize("below", ["", "deeper/still"])
+def test_a_log_root_that_cannot_be_written_is_refused(refused, tmp_path, below):
+    (tmp_path / "file").write_text("in the way")
+    log_root = tmp_path / "file" / below
+    assert f"--log-root {log_root}: cannot be written" in refused(log_root=log_root)
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "."])
+def test_a_run_name_is_part_of_a_folders_name(refused, name):
+    assert refused(run_name=name).startswith(f"--run-name {name}: is part of a folder's name")
+
+
+def test_a_plan_leaves_no_trace(plan, tmp_path):
+    plan(log_root="new/logs")
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+# The real plugins
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"library": "rsl_rl", "task": "CartPole-v1"}, "CartPoleContinuous-v1"),
+        ({"library": "rl_games", "framework": "jax"}, "rl_games runs on torch only"),
+        ({"library": "rl_gamse"}, "Did you mean 'rl_games'?"),
+        ({"task": "rltrain/CartPole-v2"}, "Did you mean 'rltrain/CartPole-v1'?"),
+    ],
+)
+def test_real_combinations_that_cannot_work_are_refused(options, said):
+    with pytest.raises(UsageError) as caught:
+        make_plan({"device": "cpu", **options}, {})
+    assert said in str(caught.value)

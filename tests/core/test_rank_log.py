@@ -1,0 +1,129 @@
+"""A rank's log: whatever it prints, from Python or from C, goes there."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from rltrain.rank_log import RankLog, console_stream
+
+
+def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process, where descriptor 1 is a pipe of ours and not the test runner's."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+
+def test_everything_that_is_written_lands_in_the_file(tmp_path):
+    log = tmp_path / "rank_0.log"
+    done = process(
+        """
+        import os, subprocess, sys
+        from pathlib import Path
+        from rltrain.rank_log import RankLog
+        print("before")
+        with RankLog(Path(sys.argv[1])):
+            print("python out")
+            print("python err", file=sys.stderr)
+            os.write(1, b"C out\\n")
+            os.write(2, b"C err\\n")
+            subprocess.run(["echo", "from a child"])
+        print("after")
+        os.write(2, b"C after\\n")
+        """,
+        str(log),
+    )
+    assert log.read_text().splitlines() == [
+        *("python out", "python err", "C out", "C err", "from a child")
+    ]
+    assert done.stdout == "before\nafter\n"
+    assert done.stderr == "C after\n"
+
+
+def test_the_console_still_reaches_the_user(tmp_path):
+    done = process(
+        """
+        import sys
+        from pathlib import Path
+        from rltrain.rank_log import RankLog, console_stream
+        sys.stdout.write("unflushed ")
+        with RankLog(Path(sys.argv[1])) as log:
+            print("to the console", file=console_stream())
+            print("to the log")
+            with RankLog(Path(sys.argv[2])):
+                print("from an inner log", file=console_stream())
+            print("again", file=console_stream())
+        assert console_stream() is sys.stdout
+        """,
+        str(tmp_path / "log"),
+        str(tmp_path / "inner"),
+    )
+    assert done.stdout == "unflushed to the console\nfrom an inner log\nagain\n"
+    assert (tmp_path / "log").read_text() == "to the log\n"
+    assert (tmp_path / "inner").read_text() == ""
+
+
+def test_moving_keeps_the_content_and_leaves_a_link(tmp_path):
+    early, late = tmp_path / "early.log", tmp_path / "late.log"
+    with RankLog(early) as log:
+        print("one")
+        log.move(late)
+        print("two")
+    assert late.read_text() == "one\ntwo\n"
+    assert early.is_symlink()
+    assert early.resolve() == late.resolve()
+
+
+def test_streams_are_restored_after_an_error(tmp_path):
+    streams = sys.stdout, sys.stderr
+    with pytest.raises(ZeroDivisionError), RankLog(tmp_path / "log"):
+        print(1 / 0)
+    assert (sys.stdout, sys.stderr) == streams
+    assert console_stream() is sys.stdout
+
+
+def test_a_log_that_cannot_be_opened_changes_nothing(tmp_path, monkeypatch):
+    streams = sys.stdout, sys.stderr
+    with pytest.raises(FileNotFoundError), RankLog(tmp_path / "missing" / "log"):
+        pass
+    assert (sys.stdout, sys.stderr) == streams
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert console_stream() is sys.stdout
+
+
+def test_a_stream_that_is_no_descriptor_stays_the_console(tmp_path, monkeypatch):
+    cell = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", cell)
+    with RankLog(tmp_path / "log"):
+        print("to the log")
+        print("to the cell", file=console_stream())
+    assert cell.getvalue() == "to the cell\n"
+    assert (tmp_path / "log").read_text() == "to the log\n"
+
+
+def test_logs_follow_one_another_without_leaking_descriptors(tmp_path):
+    done = process(
+        """
+        import os, sys
+        from pathlib import Path
+        from rltrain.rank_log import RankLog
+        counts = []
+        for number in range(5):
+            with RankLog(Path(sys.argv[1]) / f"{number}.log") as log:
+                log.move(Path(sys.argv[1]) / f"moved_{number}.log")
+            counts.append(len(os.listdir("/proc/self/fd")))
+        print(counts[0] == counts[-1])
+        """,
+        str(tmp_path),
+    )
+    assert done.stdout == "True\n"
+    assert done.stderr == ""

@@ -1,0 +1,171 @@
+"""Where a rank stands: joined ranks, counted ranks, chosen devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.config import RunConfig
+from rltrain.errors import UsageError
+from rltrain.ranks import (
+    MAX_CPU_RANKS,
+    available_cores,
+    count_ranks,
+    hide_rank_variables,
+    joined_world,
+    rank_device,
+    select_gpus,
+)
+from rltrain.types import World
+from rltrain.worker import _select_gpus
+
+
+def environ(**variables) -> dict[str, str]:
+    return {name: str(value) for name, value in variables.items()}
+
+
+def test_torchrun_on_two_nodes_is_joined():
+    variables = environ(
+        RANK=5,
+        LOCAL_RANK=1,
+        WORLD_SIZE=8,
+        LOCAL_WORLD_SIZE=4,
+        GROUP_RANK=1,
+        GROUP_WORLD_SIZE=2,
+    )
+    assert joined_world(variables, "cuda:1") == World(5, 1, 1, 8, 4, 2, "cuda:1")
+
+
+def test_what_a_launcher_leaves_out_is_derived():
+    variables = environ(RANK=5, LOCAL_RANK=1, WORLD_SIZE=8, LOCAL_WORLD_SIZE=4)
+    assert joined_world(variables) == World(5, 1, 1, 8, 4, 2)
+    assert joined_world(environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2)) == World(1, 1, 0, 2, 2, 1)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"RANK": "0", "WORLD_SIZE": "4"},
+        {"LOCAL_RANK": "0", "WORLD_SIZE": "4"},
+        {"RANK": "", "LOCAL_RANK": "", "WORLD_SIZE": ""},
+    ],
+)
+def test_variables_that_do_not_speak_of_ranks_are_not_joined(variables):
+    assert joined_world(variables) is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        (environ(RANK="a", LOCAL_RANK=0, WORLD_SIZE=1), "not numbers of ranks"),
+        (environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=0), "not numbers of ranks"),
+        (environ(RANK=2, LOCAL_RANK=0, WORLD_SIZE=2), "contradicts itself: RANK=2"),
+        (environ(RANK=-1, LOCAL_RANK=0, WORLD_SIZE=2), "contradicts itself: RANK=-1"),
+        (environ(RANK=0, LOCAL_RANK=2, WORLD_SIZE=2), "contradicts itself"),
+        (environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=2, LOCAL_WORLD_SIZE=4), "contradicts itself"),
+    ],
+)
+def test_variables_that_contradict_each_other_are_refused(variables, said):
+    with pytest.raises(UsageError, match=said):
+        joined_world(variables)
+
+
+def test_hidden_variables_leave_no_rank_to_join():
+    variables = environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=2, HOME="/")
+    hide_rank_variables(variables)
+    assert variables == {"HOME": "/"}
+    hide_rank_variables(variables)
+
+
+@pytest.mark.parametrize(
+    ("options", "visible", "gpus"),
+    [
+        ({}, 3, (0, 1, 2)),
+        ({}, 0, ()),
+        ({"gpu_ids": "all"}, 2, (0, 1)),
+        ({"gpu_ids": (2, 0)}, 3, (2, 0)),
+        ({"num_gpus": 2}, 3, (0, 1)),
+    ],
+)
+def test_gpus_are_selected(options, visible, gpus):
+    assert select_gpus(RunConfig(**options), visible) == gpus
+
+
+@pytest.mark.parametrize(
+    ("options", "visible", "said"),
+    [
+        ({"gpu_ids": "all"}, 0, "--gpu-ids all: no GPU is visible. For the CPU: --gpu-ids None."),
+        ({"gpu_ids": (0, 1)}, 0, "--gpu-ids 0 1: there is no GPU 0: no GPU is visible"),
+        ({"gpu_ids": (0, 3)}, 2, "there is no GPU 3: 2 GPUs are visible, 0 to 1."),
+        ({"gpu_ids": (1,)}, 1, "there is no GPU 1: 1 GPU is visible, 0 to 0."),
+        ({"num_gpus": 2}, 1, "--num-gpus 2: 1 GPU is visible."),
+        ({"num_gpus": 1}, 0, "--num-gpus 1: no GPU is visible."),
+    ],
+)
+def test_gpus_that_are_not_there_are_refused(options, visible, said):
+    with pytest.raises(UsageError) as caught:
+        select_gpus(RunConfig(**options), visible)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "gpus", "ranks"),
+    [
+        (None, "cuda", (0, 1, 2), 3),
+        ("gpu", "cuda", (0, 1), 2),
+        (2, "cuda", (0, 1, 2), 2),
+        (None, "cpu", (), min(available_cores(), MAX_CPU_RANKS)),
+        ("cpu", "cpu", (), available_cores()),
+        (17, "cpu", (), 17),
+    ],
+)
+def test_ranks_are_counted(asked, device, gpus, ranks):
+    assert count_ranks(RunConfig(nproc_per_node=asked), device, gpus) == ranks
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "gpus", "said"),
+    [
+        ("gpu", "cpu", (), "--nproc-per-node gpu: the run is on the CPU"),
+        (3, "cuda", (0, 1), "--nproc-per-node 3: only 2 GPU"),
+    ],
+)
+def test_ranks_without_a_gpu_of_their_own_are_refused(asked, device, gpus, said):
+    with pytest.raises(UsageError, match=said):
+        count_ranks(RunConfig(nproc_per_node=asked), device, gpus)
+
+
+def test_a_rank_takes_the_device_of_its_local_rank():
+    assert [rank_device("cuda", rank, 4) for rank in range(4)] == [f"cuda:{i}" for i in range(4)]
+    assert rank_device("cpu", 3, 0) == "cpu"
+
+
+def test_where_each_rank_sees_one_gpu_it_is_every_ranks_first():
+    assert rank_device("cuda", 3, 1) == "cuda:0"
+
+
+def test_more_local_ranks_than_gpus_are_refused():
+    with pytest.raises(UsageError, match="Local rank 2 has no GPU of its own: 2 are visible"):
+        rank_device("cuda", 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("visible", "ids", "shown"),
+    [
+        (None, (1, 0), "1,0"),
+        ("4,5,6", (2, 0), "6,4"),
+        ("GPU-aa, GPU-bb", (1,), "GPU-bb"),
+        ("4,5", "all", "4,5"),
+        ("4,5", None, "4,5"),
+        (None, None, None),
+    ],
+)
+def test_chosen_gpus_are_indices_into_the_visible_ones(monkeypatch, visible, ids, shown):
+    import os
+
+    # Set, then deleted, so that it is put back in any case.
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    _select_gpus(RunConfig(gpu_ids=ids))
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == shown

@@ -1,0 +1,145 @@
+"""How a rank that fails tells its launcher what happened."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.errors import RankFailed, UsageError
+from rltrain.reports import (
+    LOG_LINES,
+    Report,
+    failure,
+    log_path,
+    make_report,
+    read_reports,
+    write_report,
+)
+
+
+def raised(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as caught:
+        return caught
+
+
+def tell(folder, rank, error=None, **changes):
+    """Leave a rank's report in the folder."""
+    report = make_report(rank, raised(error or ValueError("as asked")))
+    write_report(folder, Report(**{**vars(report), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ValueError("wrong"), "error"),
+        (UsageError("wrong"), "usage"),
+        (RuntimeError("[gloo/...] Connection closed by peer [127.0.0.1]:1"), "peer_lost"),
+        (ConnectionResetError("Connection reset by peer"), "peer_lost"),
+        (RuntimeError("shapes differ"), "error"),
+        # A wording alone does not make a user's error the consequence of another's.
+        (ValueError("Connection reset by peer"), "error"),
+        (KeyboardInterrupt(), "error"),
+    ],
+)
+def test_an_error_is_told_apart_from_its_consequences(error, kind):
+    assert make_report(3, raised(error)).kind == kind
+
+
+def test_a_report_has_the_message_and_the_traceback():
+    report = make_report(3, raised(ValueError("as asked")))
+    assert (report.rank, report.message) == (3, "as asked")
+    assert report.traceback.startswith("Traceback")
+    assert "raise error" in report.traceback
+    assert report.traceback.endswith("ValueError: as asked\n")
+    assert make_report(0, raised(AssertionError())).message == "AssertionError"
+
+
+def test_reports_are_read_as_written_and_in_order_of_cause(tmp_path):
+    tell(tmp_path, 0, kind="peer_lost", time=1.0)
+    tell(tmp_path, 1, time=3.0)
+    tell(tmp_path, 2, time=2.0, message="first, with ünïcode")
+    reports = read_reports(tmp_path)
+    assert [report.rank for report in reports] == [2, 1, 0]
+    assert reports[0].message == "first, with ünïcode"
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_no_reports_are_none(tmp_path):
+    assert read_reports(tmp_path) == []
+
+
+def test_the_first_real_error_is_the_runs(tmp_path):
+    tell(tmp_path, 0, RuntimeError("Connection closed by peer"), time=1.0)
+    tell(tmp_path, 1, ValueError("the cause"), time=2.0)
+    error = failure(tmp_path, 0, 1)
+    assert isinstance(error, RankFailed)
+    assert (error.rank, error.exit_code) == (1, 1)
+    assert str(error).startswith("Rank 1 failed.\n\nTraceback")
+    assert str(error).endswith("ValueError: the cause")
+
+
+def test_what_a_rank_refused_is_the_users_error(tmp_path):
+    tell(tmp_path, 1, UsageError("--num-envs 3: must be even."))
+    error = failure(tmp_path, 1, 2)
+    assert isinstance(error, UsageError)
+    assert (str(error), error.exit_code) == ("--num-envs 3: must be even.", 2)
+
+
+def test_the_log_is_named_where_it_stays(tmp_path):
+    reports, logs = tmp_path / "reports", tmp_path / "run"
+    reports.mkdir()
+    logs.mkdir()
+    tell(reports, 0)
+    log_path(reports, 0).write_text("early")
+    assert "Its log" not in str(failure(reports, 0, 1))
+    log_path(reports, 0).unlink()
+    (logs / "rank_0.log").write_text("late")
+    log_path(reports, 0).symlink_to(logs / "rank_0.log")
+    assert f"Rank 0 failed. Its log: {logs / 'rank_0.log'}" in str(failure(reports, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (-9, "Rank 1 was killed by SIGKILL. If nobody did it by hand, the machine may have run"),
+        (-11, "Rank 1 was killed by SIGSEGV."),
+        (-35, "Rank 1 was killed by signal 35."),
+        (7, "Rank 1 exited with code 7 without an exception."),
+    ],
+)
+def test_a_rank_without_a_report_is_described_by_its_end(tmp_path, code, said):
+    # The others' reports tell only of its going.
+    tell(tmp_path, 0, RuntimeError("Connection closed by peer"))
+    error = failure(tmp_path, 1, code)
+    assert isinstance(error, RankFailed)
+    assert error.rank == 1
+    assert str(error).startswith(said)
+
+
+def test_a_rank_without_a_report_is_shown_by_the_end_of_its_log(tmp_path):
+    log_path(tmp_path, 1).write_bytes(b"".join(b"line %d\n" % i for i in range(100)) + b"\xff end")
+    message = str(failure(tmp_path, 1, -11))
+    assert "line 99" in message
+    assert "end" in message.splitlines()[-1]
+    assert len(message.splitlines()) <= LOG_LINES + 2
+    log_path(tmp_path, 1).write_text("")
+    assert str(failure(tmp_path, 1, -11)).endswith("(it is empty)")
+
+
+def test_another_ranks_error_explains_a_rank_without_a_report(tmp_path):
+    tell(tmp_path, 0, ValueError("the cause"))
+    error = failure(tmp_path, 1, -15)
+    assert error.rank == 0
+    assert "ValueError: the cause" in str(error)
+
+
+def test_only_lost_peers_point_to_another_node(tmp_path):
+    tell(tmp_path, 0, RuntimeError("Connection closed by peer"))
+    assert "the cause is on another node" in str(failure(tmp_path, 0, 1))
+
+
+def test_nothing_known_is_still_a_failure(tmp_path):
+    error = failure(tmp_path, None, 3)
+    assert str(error) == "A rank failed with exit code 3."
+    assert error.exit_code != 0

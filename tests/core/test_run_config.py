@@ -1,0 +1,250 @@
+"""Every option of a run is checked, and a wrong one is named as the user wrote it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from rltrain.config import RunConfig, flag, load_yaml
+from rltrain.errors import UsageError
+
+
+def checked(**options):
+    """Return the one field that was given."""
+    (name,) = options
+    return getattr(RunConfig.from_options(options), name)
+
+
+def refused(**options) -> str:
+    with pytest.raises(UsageError) as caught:
+        RunConfig.from_options(options)
+    return str(caught.value)
+
+
+def test_no_options_are_a_run_with_defaults():
+    config = RunConfig.from_options({})
+    assert config == RunConfig()
+    assert (config.seed, config.grad_sync, config.distributed) == (42, "flat", False)
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(RunConfig), ids=lambda field: field.name)
+def test_none_leaves_any_option_to_its_default(field):
+    assert RunConfig.from_options({field.name: None}) == RunConfig()
+
+
+def test_an_unknown_option_suggests_the_closest():
+    assert refused(num_env=3) == "Unknown option 'num_env'. Did you mean 'num_envs'?"
+
+
+@pytest.mark.parametrize(
+    ("value", "ids"),
+    [
+        (["0", "1"], (0, 1)),
+        ([0, 1], (0, 1)),
+        ("[0, 1]", (0, 1)),
+        (["[0,", "1]"], (0, 1)),
+        ("0,1", (0, 1)),
+        (["0,1"], (0, 1)),
+        (3, (3,)),
+        ("0", (0,)),
+        ((2, 0), (2, 0)),
+        ("all", "all"),
+        (["All"], "all"),
+        ("None", "none"),
+        (["none"], "none"),
+        (None, None),
+    ],
+)
+def test_gpu_ids_are_read_however_they_are_spelt(value, ids):
+    assert checked(gpu_ids=value) == ids
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ([0, 0], "--gpu-ids 0 0: must be indices without repeats"),
+        ("1,1", "without repeats"),
+        ([], "without repeats"),
+        ("-1", "indices from 0"),
+        ([0, -2], "indices from 0"),
+        ("one", "indices such as"),
+        (["0", "all"], "indices such as"),
+        (True, "indices such as"),
+        (1.5, "indices such as"),
+    ],
+)
+def test_wrong_gpu_ids_are_refused(value, said):
+    assert said in refused(gpu_ids=value)
+
+
+@pytest.mark.parametrize(
+    ("name", "minimum"),
+    [
+        ("num_gpus", 1),
+        ("nnodes", 1),
+        ("node_rank", 0),
+        ("master_port", 1),
+        ("max_restarts", 0),
+        ("num_envs", 1),
+        ("total_envs", 1),
+        ("max_iterations", 1),
+        ("seed", -1),
+    ],
+)
+def test_whole_numbers_are_read_and_have_a_minimum(name, minimum):
+    assert checked(**{name: str(minimum)}) == minimum
+    assert checked(**{name: minimum + 1}) == minimum + 1
+    assert refused(**{name: minimum - 1}).startswith(f"{flag(name)} {minimum - 1}: must be at l")
+    for value in ("many", 1.5, True, [1]):
+        assert "must be a whole number" in refused(**{name: value})
+
+
+@pytest.mark.parametrize("port", [65536, "100000"])
+def test_a_port_has_a_maximum(port):
+    assert refused(master_port=port) == f"--master-port {port}: must be a port from 1 to 65535."
+    assert checked(master_port="65535") == 65535
+
+
+@pytest.mark.parametrize(
+    ("value", "ranks"), [("gpu", "gpu"), ("cpu", "cpu"), ("auto", None), (2, 2), ("3", 3)]
+)
+def test_nproc_per_node_is_a_number_or_a_word(value, ranks):
+    assert checked(nproc_per_node=value) == ranks
+
+
+@pytest.mark.parametrize("value", [0, "-1", "two", 1.5, True])
+def test_a_wrong_nproc_per_node_is_refused(value):
+    said = f"--nproc-per-node {value}: must be a number from 1, gpu, cpu or auto."
+    assert refused(nproc_per_node=value) == said
+
+
+@pytest.mark.parametrize(("value", "number"), [("-200", -200.0), (1, 1.0), ("3e2", 300.0)])
+def test_a_target_return_is_a_number(value, number):
+    assert checked(target_return=value) == number
+
+
+@pytest.mark.parametrize("value", ["high", [1], "nan"])
+def test_a_target_return_that_is_no_number_is_refused(value):
+    assert refused(target_return=value) == f"--target-return {value}: must be a number."
+
+
+@pytest.mark.parametrize("name", ["distributed", "headless"])
+@pytest.mark.parametrize("value", ["true", 1, "yes"])
+def test_what_is_true_or_false_is_not_guessed(name, value):
+    assert refused(**{name: value}) == f"--{name} {value}: must be true or false."
+    assert checked(**{name: True}) is True
+
+
+@pytest.mark.parametrize("name", ["library", "task", "log_root", "run_name", "device"])
+def test_texts_are_texts(name, tmp_path):
+    assert checked(**{name: "x"}) == "x"
+    assert checked(**{name: tmp_path}) == str(tmp_path)
+    assert "must be text" in refused(**{name: 3})
+    assert "must be text, not empty" in refused(**{name: ""})
+
+
+@pytest.mark.parametrize(("name", "nothing"), [("writers", ()), ("observers", ())])
+def test_names_are_a_list_or_one(name, nothing):
+    assert checked(**{name: "a"}) == ("a",)
+    assert checked(**{name: ["a", "b"]}) == ("a", "b")
+    assert checked(**{name: []}) == nothing
+
+
+@pytest.mark.parametrize("name", ["agent", "env"])
+def test_options_of_others_are_mappings(name):
+    assert checked(**{name: {"a": {"b": 1}}}) == {"a": {"b": 1}}
+    assert refused(**{name: "a=1"}) == f"--{name} a=1: must be a mapping of options."
+
+
+def test_options_are_not_shared_with_the_caller():
+    agent = {"a": 1}
+    config = RunConfig.from_options({"agent": agent})
+    agent["a"] = 2
+    assert config.agent == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "spelt"),
+    [("num_envs", "--num-envs"), ("writers", "--writer"), ("no_plugins", "--no-plugin")],
+)
+def test_a_message_names_the_flag(name, spelt):
+    assert flag(name) == spelt
+
+
+@pytest.mark.parametrize(
+    ("several", "options"),
+    [
+        (False, {}),
+        (False, {"nproc_per_node": 2}),
+        (False, {"distributed": True, "nproc_per_node": 1}),
+        (True, {"distributed": True, "nproc_per_node": 2}),
+        (True, {"distributed": True}),
+        (True, {"distributed": True, "nproc_per_node": 1, "nnodes": 2}),
+    ],
+)
+def test_on_several_ranks_is_whether_there_may_be_more_than_one(several, options):
+    assert RunConfig.from_options(options).on_several_ranks is several
+
+
+# YAML files
+
+
+@pytest.fixture
+def yaml(tmp_path):
+    """Write text to a file, and load it."""
+
+    def load(text: str):
+        path = tmp_path / "options.yaml"
+        path.write_text(text)
+        return load_yaml(str(path), "--config")
+
+    return load
+
+
+def test_yaml_is_read_as_users_of_these_libraries_expect(yaml):
+    loaded = yaml("rate: 3e-4\nflag: true\nname: none\nlist: [1, 2.5]\nempty: null\n8: eight\n")
+    assert loaded == {
+        "rate": 3e-4,
+        "flag": True,
+        "name": "none",
+        "list": [1, 2.5],
+        "empty": None,
+        "8": "eight",
+    }
+
+
+def test_interpolations_are_resolved(yaml, monkeypatch):
+    monkeypatch.setenv("STUB_RATE", "0.5")
+    loaded = yaml("a: {b: 3}\nc: ${a.b}\nd: ${oc.decode:${oc.env:STUB_RATE}}\n")
+    assert (loaded["c"], loaded["d"]) == (3, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 1\nb: [1\nc: 2\n", "line 3"),
+        ("a:\n  b: ${no.such}\n", "no.such"),
+        ("a: 1\na: 2\n", "duplicate key"),
+        ("- 1\n- 2\n", "must hold a mapping of options"),
+        ("", "must hold a mapping of options"),
+        ("a: ${a}\n", "options.yaml"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named_with_the_place(yaml, text, said):
+    with pytest.raises(UsageError, match=r"--config .*options\.yaml") as caught:
+        yaml(text)
+    assert said in str(caught.value)
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path):
+    path = tmp_path / "policy.pth"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(UsageError, match=r"policy\.pth: does not parse"):
+        load_yaml(str(path), "--agent-config")
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", "."])
+def test_a_file_that_is_not_there_is_refused(tmp_path, name):
+    with pytest.raises(UsageError, match="there is no such file"):
+        load_yaml(str(tmp_path / name), "--config")

@@ -1,0 +1,64 @@
+"""Seed streams: deterministic, independent, and each rank's own."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from rltrain.seeding import CoreSeeding, SeedPlan, draw_seed
+
+STREAMS = ("model", "environment", "learner")
+
+
+def test_the_model_is_built_equal_on_all_ranks():
+    assert len({SeedPlan(42, rank).model for rank in range(64)}) == 1
+
+
+@pytest.mark.parametrize("stream", ["environment", "learner"])
+def test_other_streams_are_each_ranks_own(stream):
+    assert len({SeedPlan(42, rank).seed(stream) for rank in range(64)}) == 64
+
+
+def test_streams_and_neighbouring_base_seeds_do_not_meet():
+    seeds = [
+        SeedPlan(base, rank).seed(stream)
+        for base in range(16)
+        for rank in range(16)
+        for stream in STREAMS
+        if rank == 0 or stream != "model"
+    ]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_seeds_stay_what_they_are():
+    # A change here would change every run that names its seed.
+    plan = SeedPlan(42, 1)
+    assert (plan.model, plan.environment, plan.learner) == (995508986, 500939758, 439585157)
+
+
+@pytest.mark.parametrize("base", [0, 1, 2**31 - 1, 2**40])
+def test_seeds_are_what_every_generator_takes(base):
+    plan = SeedPlan(base, 3)
+    for stream in STREAMS:
+        assert 0 <= plan.seed(stream) < 2**31
+        assert plan.seed(stream) == getattr(plan, stream)
+        assert type(plan.seed(stream)) is int
+
+
+def test_the_core_seeds_random_and_numpy():
+    CoreSeeding().rltrain_seed(seed=5)
+    first = random.random(), np.random.rand()
+    CoreSeeding().rltrain_seed(seed=5)
+    assert (random.random(), np.random.rand()) == first
+    CoreSeeding().rltrain_seed(seed=6)
+    assert (random.random(), np.random.rand()) != first
+
+
+def test_a_drawn_seed_owes_nothing_to_the_generators():
+    random.seed(0)
+    first = draw_seed()
+    random.seed(0)
+    assert draw_seed() != first
+    assert 0 <= first < 2**31

@@ -1,0 +1,545 @@
+"""One rank's run, from start to shutdown, with stubs for every plugin."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stub_parts
+from gymnasium.vector import AutoresetMode
+from thread_ranks import run_ranks
+
+from rltrain import train
+from rltrain.config import RunConfig
+from rltrain.errors import DivergenceError, PluginError, UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
+from rltrain.run_plugins import RunPlugins
+from rltrain.session import DIVERGENCE_INTERVAL, Session
+from rltrain.types import World
+
+
+@pytest.fixture
+def run(stub):
+    """Run a training job of stubs."""
+
+    def start(**options):
+        return train(**{**stub.OPTIONS, **options})
+
+    return start
+
+
+class Library:
+    """Trains with the function that it is given."""
+
+    def __init__(self, body):
+        self.body = body
+
+    @hookimpl
+    def rltrain_train(self, session):
+        self.body(session)
+        return session.result()
+
+
+class Group:
+    """The backend of a rank in a thread."""
+
+    def __init__(self, group):
+        self.group = group
+
+    @hookimpl
+    def rltrain_init_distributed(self):
+        return self.group
+
+
+@pytest.fixture
+def ranks(stub, tmp_path):
+    """Run sessions of several ranks, in threads; return results, or raised errors, by rank."""
+
+    def start(body, world_size=2, configs=None, **options):
+        def one(group):
+            rank = group.rank
+            more = configs[rank] if configs else {}
+            config = RunConfig(
+                library="mine",
+                distributed=True,
+                log_root=str(tmp_path / "logs"),
+                **{"num_envs": 2, **options, **more},
+            )
+            plugins = RunPlugins()
+            plugins.register(Group(group), "backend")
+            plugins.register(stub_parts.StubSuite(), "suite")
+            plugins.register(Library(body), "library")
+            if rank == 0:
+                plugins.register(stub_parts.NotesWriter(), "writer")
+            return Session(config, World(rank, rank, 0, world_size, world_size), plugins).run()
+
+        return run_ranks(world_size, one)
+
+    return start
+
+
+def steps(session, number):
+    if not hasattr(session.env.unwrapped, "length"):
+        session.env.reset()
+    for _ in range(number):
+        session.env.step(np.zeros((session.env.num_envs, 1)))
+
+
+# One process
+
+
+def test_hooks_are_called_in_the_order_of_the_run(run, stub):
+    run(max_iterations=1, observers=["watcher"])
+    assert stub.EVENTS == [
+        "seed environment",
+        "make_env",
+        "seed model",
+        "write RunStarted",
+        "before train",
+        "train",
+        "wrap_model policy",
+        "gradient_sync",
+        "seed learner",
+        "write Scalars",
+        "write CheckpointSaved",
+        "after train",
+        "write RunEnded",
+        ("shutdown", None),
+        "env closed",
+    ]
+
+
+def test_a_distributed_run_makes_its_group_first(run, stub, monkeypatch):
+    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    run(distributed=True)
+    assert stub.EVENTS[0] == "init_distributed"
+
+
+def test_a_rank_that_joins_sees_only_the_chosen_gpus(run, stub, monkeypatch):
+    import os
+
+    values = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "STUB_GPUS": "2"}
+    for name, value in {**values, "CUDA_VISIBLE_DEVICES": "4,5"}.items():
+        monkeypatch.setenv(name, value)
+    run(distributed=True, backend="stub_gpu", gpu_ids=1)
+    assert stub.RECORDS[0].world.device == "cuda:0"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "5"
+
+
+def test_the_result_is_what_the_run_came_to(run):
+    # 2 environments of lengths 2 and 3, 3 iterations of 4 steps: 6 + 4 episodes.
+    result = run()
+    assert (result.iterations, result.frames) == (3, 24)
+    assert result.episode_return == result.episode_length == pytest.approx((6 * 2 + 4 * 3) / 10)
+    assert not result.solved
+    assert Path(result.checkpoint).read_text() == "stub 3"
+    assert Path(result.checkpoint).parent == Path(result.run_dir) / "checkpoints"
+
+
+def test_records_tell_the_whole_run(run, stub):
+    result = run(max_iterations=2, seed=5)
+    started, first, saved, second, _, ended = stub.RECORDS
+    assert isinstance(started, RunStarted)
+    assert (started.run_dir, started.seed, started.num_envs) == (result.run_dir, 5, 2)
+    assert isinstance(first, Scalars)
+    assert (first.values, first.frames, len(first.fps)) == ({"loss": 1.0}, 8, 1)
+    assert saved == CheckpointSaved(result.checkpoint, 1)
+    assert (second.values, second.frames) == ({"loss": 0.5}, 16)
+    assert second.seconds >= first.seconds >= 0
+    assert isinstance(ended, RunEnded)
+    assert (ended.iterations, ended.frames, ended.error) == (2, 16, None)
+    assert ended.episode_return == second.episode_return
+
+
+def test_every_writer_is_told(run, stub):
+    run(writers=["notes", "more_notes"], max_iterations=1)
+    told = [event for event in stub.EVENTS if str(event).startswith("write")]
+    for kind in ("RunStarted", "Scalars", "CheckpointSaved", "RunEnded"):
+        assert f"write {kind}" in told
+        assert f"write more {kind}" in told
+
+
+def test_no_writer_is_needed(run, stub):
+    assert run(writers=[]).iterations == 3
+    assert stub.RECORDS == []
+
+
+@pytest.mark.parametrize(("name", "kind"), [("ValueError", ValueError)])
+def test_an_error_in_training_passes_unchanged_and_is_recorded(run, stub, name, kind):
+    with pytest.raises(kind, match=r"^as asked$") as caught:
+        run(agent={"fail": name})
+    assert stub.EVENTS[-2:] == ["write RunEnded", ("shutdown", caught.value)]
+    assert stub.RECORDS[-1].error == "ValueError: as asked"
+    assert "env closed" not in stub.EVENTS
+
+
+def test_an_interrupt_shuts_down_too(run, stub):
+    with pytest.raises(KeyboardInterrupt):
+        run(agent={"fail": "KeyboardInterrupt"})
+    assert isinstance(stub.EVENTS[-1][1], KeyboardInterrupt)
+
+
+def test_an_error_before_training_shuts_down_without_a_start(run, stub, monkeypatch):
+    monkeypatch.setattr(stub_parts.StubSuite, "env_class", property(lambda suite: 1 / 0))
+    with pytest.raises(ZeroDivisionError):
+        run()
+    assert [type(record) for record in stub.RECORDS] == [RunEnded]
+    assert isinstance(stub.EVENTS[-1][1], ZeroDivisionError)
+
+
+class WrongNumber(stub_parts.StubEnv):
+    def __init__(self, num_envs):
+        super().__init__(num_envs + 1)
+
+
+class NextStep(stub_parts.StubEnv):
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+
+
+class NoMode(stub_parts.StubEnv):
+    metadata = {}  # noqa: RUF012
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        (WrongNumber, "'stubs' made 3 environments; 2 were asked for"),
+        (NextStep, "SAME_STEP"),
+        (NoMode, "autoreset mode None"),
+    ],
+)
+def test_an_environment_of_the_wrong_kind_is_refused(run, monkeypatch, env, said):
+    monkeypatch.setattr(stub_parts.StubSuite, "env_class", env)
+    with pytest.raises(PluginError, match=said):
+        run()
+
+
+def test_the_manifest_says_what_was_run(run):
+    result = run(seed=3, agent={"learn.steps": 2})
+    manifest = json.loads((Path(result.run_dir) / "manifest.json").read_text())
+    assert manifest["seed"] == 3
+    assert [set(seeds) for seeds in manifest["seeds"]] == [
+        {"rank", "model", "environment", "learner"}
+    ]
+    assert manifest["config"]["agent"]["learn"]["steps"] == 2
+    assert manifest["config"]["num_envs"] == 2
+    assert {"python", "rltrain", "rltrain-stub"} <= set(manifest["versions"])
+    assert {"started", "command", "host", "folder", "world_size", "num_nodes"} <= set(manifest)
+
+
+def test_metadata_that_does_not_parse_does_not_stop_a_run(run, site):
+    site.install("broken-one", "", requires=("not a requirement at all",))
+    assert run().iterations == 3
+
+
+def test_the_agents_options_are_written(run):
+    from rltrain.config import load_yaml
+
+    result = run(agent={"learn.rate": 0.25})
+    options = load_yaml(str(Path(result.run_dir) / "agent.yaml"), "agent")
+    assert options["learn"]["rate"] == 0.25
+    assert options["layers"] == [{"size": 1}, {"size": 2}]
+
+
+def test_a_drawn_seed_is_told_and_differs_from_run_to_run(run, stub):
+    seeds = set()
+    for _ in range(3):
+        stub.RECORDS.clear()
+        result = run(seed=-1)
+        seeds.add(stub.RECORDS[0].seed)
+        assert stub.RECORDS[0].config["seed"] == stub.RECORDS[0].seed
+        assert f"seed: {stub.RECORDS[0].seed}" in (Path(result.run_dir) / "config.yaml").read_text()
+    assert len(seeds) == 3
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+# Several ranks
+
+
+def test_ranks_agree_on_a_drawn_seed_and_a_folder(ranks):
+    def body(session):
+        seen[session.world.rank] = (session.config.seed, session.run_folder.path)
+
+    seen = {}
+    results = ranks(body, seed=-1)
+    assert seen[0] == seen[1]
+    assert seen[0][0] >= 0
+    assert results[0].run_dir == results[1].run_dir == str(seen[0][1])
+
+
+def test_the_first_reset_takes_the_ranks_seed_and_no_later_one(ranks):
+    def body(session):
+        session.env.reset()
+        session.env.reset()
+        session.env.reset(seed=9)
+        seen[session.world.rank] = session.env.unwrapped.seeds, session.seeds.environment
+
+    seen = {}
+    ranks(body)
+    for seeds, own in seen.values():
+        assert seeds == [own, None, 9]
+    assert seen[0][1] != seen[1][1]
+
+
+@pytest.mark.parametrize("name", ["seed", "agent", "num_envs"])
+def test_ranks_that_run_different_things_are_refused(ranks, name):
+    values = {"seed": (1, 2), "agent": ({"a": {"b": 1}}, {"a": {"b": 2}}), "num_envs": (2, 3)}
+    errors = ranks(steps, configs=[{name: value} for value in values[name]])
+    for error in errors:
+        assert isinstance(error, UsageError)
+        assert name in str(error)
+        assert "1 on rank 0" in str(error) or "2 on rank 0" in str(error)
+        assert "on rank 1" in str(error)
+
+
+def test_nodes_may_differ_in_what_is_theirs(ranks):
+    configs = [{"node_rank": 0, "gpu_ids": None}, {"node_rank": 1, "gpu_ids": (1,)}]
+    results = ranks(lambda session: None, configs=configs)
+    assert not any(isinstance(result, Exception) for result in results)
+
+
+def test_a_folder_that_cannot_be_made_ends_every_rank(ranks, tmp_path):
+    (tmp_path / "logs").write_text("in the way")
+    errors = ranks(lambda session: None)
+    assert all(isinstance(error, UsageError) for error in errors)
+    assert "--log-root" in str(errors[1])
+
+
+def test_scalars_and_episodes_are_merged_over_ranks(ranks, stub):
+    # Environments end every 2 and 3 steps. Rank 0 does 6 steps and rank 1 does 12.
+    def body(session):
+        rank = session.world.rank
+        steps(session, 6 * (rank + 1))
+        values = {"loss": float(rank), "t (max)": rank, "t (min)": rank, "n (sum)": rank + 1}
+        merged[rank] = session.record(Scalars(1, {**values, f"only {rank}": 5.0}))
+        steps(session, 1)
+        merged[rank + 2] = session.record(Scalars(2, {}))
+
+    merged = {}
+    results = ranks(body)
+    for rank in (0, 1):
+        assert merged[rank].values == {
+            "loss": 0.5,
+            "t (max)": 1.0,
+            "t (min)": 0.0,
+            "n (sum)": 3.0,
+            "only 0": 5.0,
+            "only 1": 5.0,
+        }
+        assert merged[rank].frames == 2 * (6 + 12)
+        assert len(merged[rank].fps) == 2
+        # 3 + 2 episodes on rank 0, 6 + 4 on rank 1.
+        assert merged[rank].episode_return == (3 * 2 + 2 * 3 + 6 * 2 + 4 * 3) / 15
+        assert merged[rank].episode_length == merged[rank].episode_return
+        assert merged[rank + 2].frames == 2 * 20
+        assert merged[rank + 2].episode_return == merged[rank].episode_return
+        assert results[rank].frames == 40
+    assert stub.RECORDS[1] == merged[0]
+
+
+def test_only_rank_0_writes(ranks, stub):
+    def body(session):
+        session.record(Scalars(1, {}))
+        session.save_checkpoint("a.txt", lambda path: saved.append(path.write_text("a")), 1)
+
+    saved = []
+    results = ranks(body)
+    kinds = [type(record).__name__ for record in stub.RECORDS]
+    assert kinds == ["RunStarted", "Scalars", "CheckpointSaved", "RunEnded"]
+    assert len(saved) == 1
+    assert results[0].checkpoint
+    assert results[1].checkpoint is None
+
+
+def test_a_target_ends_every_rank_at_once(ranks, stub):
+    # 100 episodes are needed: 5 in 6 steps of 2 environments on each of 2 ranks.
+    def body(session):
+        for iteration in range(1, 100):
+            steps(session, 6)
+            session.record(Scalars(iteration, {}))
+            if session.should_stop:
+                break
+
+    results = ranks(body, target_return=2.4)
+    assert [result.solved for result in results] == [True, True]
+    assert [result.iterations for result in results] == [10, 10]
+    assert stub.RECORDS[-1].solved
+
+
+def test_a_target_that_is_not_reached_ends_nothing(ranks):
+    def body(session):
+        steps(session, 200)
+        session.record(Scalars(1, {}))
+        assert not session.should_stop
+
+    assert not any(result.solved for result in ranks(body, target_return=2.41))
+
+
+@pytest.mark.parametrize(
+    ("iterations", "found"),
+    [(DIVERGENCE_INTERVAL, DIVERGENCE_INTERVAL), (DIVERGENCE_INTERVAL + 1, DIVERGENCE_INTERVAL)],
+)
+def test_ranks_that_diverge_are_found_at_the_interval(ranks, iterations, found):
+    assert_diverged(ranks, iterations, found)
+
+
+def test_ranks_that_diverge_are_found_when_training_ends(ranks):
+    assert_diverged(ranks, 2, 2)
+
+
+def assert_diverged(ranks, iterations, found):
+    def body(session):
+        rank = session.world.rank
+        session.watch("policy", lambda: {"same": 1, "weight": rank % 2, "bias": rank})
+        for iteration in range(1, iterations + 1):
+            session.record(Scalars(iteration, {}))
+
+    errors = ranks(body, world_size=3)
+    for error in errors:
+        assert isinstance(error, DivergenceError)
+        assert f"at iteration {found}: policy.weight differs" in str(error)
+        assert "on rank(s) 1 (rank 0: 0; rank 1: 1)" in str(error)
+
+
+def test_ranks_that_are_equal_have_not_diverged(ranks):
+    def body(session):
+        session.watch("policy", lambda: {"weight": float("nan")})
+        session.record(Scalars(DIVERGENCE_INTERVAL, {}))
+
+    assert not any(isinstance(result, Exception) for result in ranks(body))
+
+
+def test_the_group_is_closed_unless_there_was_an_error(ranks):
+    def body(session):
+        groups.append(session.group)
+
+    groups = []
+    ranks(body)
+    assert [group.closed for group in groups] == [1, 1]
+
+
+# Checkpoints and seeds
+
+
+def single(body, tmp_path, *more) -> Session:
+    plugins = RunPlugins()
+    plugins.register(Library(body), "library")
+    plugins.register(stub_parts.StubSuite(), "suite")
+    for number, plugin in enumerate(more):
+        plugins.register(plugin, f"more {number}")
+    config = RunConfig(library="mine", num_envs=2, log_root=str(tmp_path))
+    return Session(config, World(), plugins)
+
+
+def test_a_checkpoint_that_fails_leaves_the_one_before_it(stub, tmp_path):
+    def body(session):
+        session.save_checkpoint("last.txt", lambda path: path.write_text("first"), 1)
+
+        def save(path):
+            path.write_text("sec")
+            raise OSError("disk full")
+
+        with pytest.raises(OSError, match="disk full"):
+            session.save_checkpoint("last.txt", save, 2)
+        (file,) = session.run_folder.checkpoints.iterdir()
+        assert (file.name, file.read_text()) == ("last.txt", "first")
+
+    assert single(body, tmp_path).run().checkpoint.endswith("last.txt")
+
+
+def test_the_checkpoint_to_start_from_is_a_path(tmp_path):
+    config = RunConfig(checkpoint="a/b.pth")
+    assert Session(config, World(), RunPlugins()).checkpoint == Path("a/b.pth")
+    assert Session(RunConfig(), World(), RunPlugins()).checkpoint is None
+
+
+def test_streams_seed_the_generators_at_their_time(stub, tmp_path):
+    def body(session):
+        drawn["model"] = random.random(), np.random.rand()
+        session.seed("learner")
+        drawn["learner"] = random.random(), np.random.rand()
+
+    drawn = {}
+    single(body, tmp_path).run()
+    again, drawn = drawn, {}
+    single(body, tmp_path).run()
+    assert drawn == again
+    assert drawn["model"] != drawn["learner"]
+
+
+def test_iterations_go_on_after_a_loaded_checkpoint(stub, tmp_path):
+    def body(session):
+        for iteration in (101, 102, 103):
+            session.record(Scalars(iteration, {}))
+
+    assert single(body, tmp_path).run().iterations == 3
+
+
+def test_what_a_suite_adds_is_read_through_the_counter(stub, tmp_path):
+    def body(session):
+        assert session.env.max_episode_length == 4
+        assert not hasattr(session.env, "no_such_thing")
+        session.env.unwrapped.max_episode_length = 7
+        assert session.env.max_episode_length == 7
+
+    single(body, tmp_path).run()
+
+
+def test_a_reset_begins_every_episode_anew(stub, tmp_path):
+    def body(session):
+        steps(session, 1)
+        session.env.reset()
+        steps(session, 2)
+        assert session.record(Scalars(1, {})).episode_return == 2.0
+
+    single(body, tmp_path).run()
+
+
+class Shuts:
+    def __init__(self, error=None):
+        self.error, self.calls = error, 0
+
+    @hookimpl
+    def rltrain_shutdown(self, error):
+        self.calls += 1
+        if self.error:
+            raise self.error
+
+
+def test_an_error_while_shutting_down_ends_a_good_run_after_everything_is_let_go(stub, tmp_path):
+    other = Shuts()
+    with pytest.raises(OSError, match="cannot close"):
+        single(lambda session: None, tmp_path, Shuts(OSError("cannot close")), other).run()
+    assert other.calls == 1
+    assert stub.EVENTS[-1] == "env closed"
+
+
+def test_an_error_while_shutting_down_does_not_hide_the_one_before(stub, tmp_path):
+    def body(session):
+        raise ValueError("the cause")
+
+    with pytest.raises(ValueError, match="the cause"):
+        single(body, tmp_path, Shuts(OSError("cannot close"))).run()
+
+
+def test_a_hook_that_nobody_implements_names_who_should(tmp_path):
+    plugins = RunPlugins()
+    plugins.register(Library(lambda session: None), "library")
+    config = RunConfig(suite="mine", num_envs=1, log_root=str(tmp_path))
+    with pytest.raises(PluginError, match=r"rltrain_make_env returned None.*suite 'mine'"):
+        Session(config, World(), plugins).run()
+
+
+def test_a_launcher_without_launch_names_itself(run):
+    with pytest.raises(PluginError, match=r"'no_launch' .* has no method `launch`"):
+        run(distributed=True, nproc_per_node=2, launcher="no_launch")
+
+
+def test_a_launcher_is_given_the_plan(run, stub):
+    run(distributed=True, nproc_per_node=3)
+    assert stub.EVENTS == [("launch", 3)]
