@@ -1,0 +1,1 @@
+"""The skrl library for rltrain."""

@@ -1,0 +1,27 @@
+"""The library skrl."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rltrain.hookspecs import hookimpl
+from rltrain_skrl import bootstrap
+
+if TYPE_CHECKING:
+    from rltrain.session import Session
+    from rltrain.types import TrainResult
+
+__all__ = ["SkrlLibrary"]
+
+
+class SkrlLibrary:
+    """Trains with skrl's own Runner, agent and trainer."""
+
+    @hookimpl
+    def rltrain_train(self, session: Session) -> TrainResult:
+        """Train until the iterations are done or the session says stop."""
+        with bootstrap.configured(session.world):
+            from rltrain_skrl.torch.runner import SessionRunner
+
+            SessionRunner(session).train()
+        return session.result()

@@ -1,0 +1,76 @@
+"""Importing is harmless, and skrl knows its place only while a run goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rltrain.types import World
+from rltrain_skrl import bootstrap
+
+
+def in_child(code: str, **environment: str) -> str:
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_the_plugin_module_imports_neither_torch_nor_skrl():
+    code = """
+import sys
+import rltrain_skrl.plugin as plugin
+from rltrain.types import TaskInfo
+(spec,) = plugin.rltrain_provides()
+spec.default_agent(TaskInfo("Pendulum-v1", "continuous"), "ppo")
+print(sorted({"torch", "skrl", "jax", "gymnasium"} & set(sys.modules)))
+"""
+    assert in_child(code) == "[]"
+
+
+@pytest.mark.parametrize("module", ["adapter", "bootstrap", "torch.runner"])
+def test_importing_under_rank_variables_makes_no_process_group(module):
+    code = f"""
+import os
+import rltrain_skrl.{module}
+from rltrain_skrl.bootstrap import import_skrl
+skrl = import_skrl()
+import torch
+started = torch.distributed.is_initialized()
+print(started, skrl.config.torch.is_distributed, os.environ["WORLD_SIZE"])
+"""
+    rank = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}
+    variables = rank | {f"JAX_{name}": value for name, value in rank.items()}
+    assert in_child(code, **variables) == "False False 2"
+
+
+def test_skrl_is_told_its_place_for_one_run_at_a_time(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "9")
+    skrl = bootstrap.import_skrl()
+    stock = skrl.config.torch
+    outer = World(rank=3, local_rank=1, world_size=4, device="cpu")
+    with bootstrap.configured(outer):
+        place = skrl.config.torch
+        assert (place.rank, place.local_rank, place.world_size) == (3, 1, 4)
+        assert place.is_distributed
+        assert str(place.device) == "cpu"
+        with bootstrap.configured(World()):
+            assert not skrl.config.torch.is_distributed
+        assert skrl.config.torch is place
+    assert skrl.config.torch is stock
+
+
+def test_the_place_is_taken_back_after_an_error():
+    skrl = bootstrap.import_skrl()
+    stock = skrl.config.torch
+    with pytest.raises(KeyError), bootstrap.configured(World(world_size=2)):
+        raise KeyError
+    assert skrl.config.torch is stock

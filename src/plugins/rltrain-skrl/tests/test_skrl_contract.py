@@ -1,0 +1,122 @@
+"""What the plugin leans on in the installed skrl."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from rltrain_skrl import bootstrap
+from rltrain_skrl.plugin import OPTION_KEYS, rltrain_provides
+
+skrl = bootstrap.import_skrl()
+
+from skrl.agents.torch.base import Agent, ExperimentCfg  # noqa: E402
+from skrl.agents.torch.ppo import PPO, PPO_CFG  # noqa: E402
+from skrl.memories.torch import RandomMemory  # noqa: E402
+from skrl.models.torch import Model  # noqa: E402
+from skrl.trainers.torch import SequentialTrainerCfg, Trainer  # noqa: E402
+from skrl.utils.runner.torch import Runner  # noqa: E402
+
+TORCH_SOURCES = [
+    path
+    for path in Path(skrl.__file__).parent.rglob("*.py")
+    if "jax" not in path.parts and "warp" not in path.parts
+]
+
+
+def test_rank_variables_are_read_in_one_file_only():
+    readers = [
+        path.name
+        for path in TORCH_SOURCES
+        if re.search(
+            r"getenv\(\"(RANK|LOCAL_RANK|WORLD_SIZE)|environ.*WORLD_SIZE", path.read_text()
+        )
+    ]
+    assert [Path(skrl.__file__).name] == readers
+
+
+def test_the_torch_configuration_is_an_attribute_read_at_each_use():
+    assert "torch" in vars(skrl.config)
+    held = re.compile(r"^\s*(?:\w+ = config\.torch$|from skrl\.config)", re.MULTILINE)
+    assert not [path for path in TORCH_SOURCES if held.search(path.read_text())]
+
+
+def test_the_place_is_known_by_these_names_only():
+    used = {
+        name
+        for path in TORCH_SOURCES
+        if path.name != "__init__.py" or path.parent.name == "utils"
+        for name in re.findall(r"config\.torch\.(\w+)", path.read_text())
+    }
+    assert used <= {"device", "is_distributed", "key", "parse_device", "rank", "world_size"}
+
+
+def test_the_torch_configuration_can_be_made_again():
+    own = type(skrl.config.torch)
+    assert list(inspect.signature(own).parameters) == []
+    for name in ("rank", "local_rank", "world_size", "is_distributed"):
+        assert isinstance(getattr(own, name), property)
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "parameters"),
+    [
+        (Runner, "_component", ["self", "name"]),
+        (Runner, "_process_cfg", ["self", "cfg"]),
+        (Runner, "_generate_models", ["self", "env", "cfg"]),
+        (Runner, "_generate_agent", ["self", "env", "cfg", "models"]),
+        (Model, "reduce_parameters", ["self"]),
+        (Model, "broadcast_parameters", ["self", "rank"]),
+        (Agent, "init", ["self", "trainer_cfg"]),
+        (Agent, "post_interaction", ["self", "timestep", "timesteps"]),
+    ],
+)
+def test_what_is_overridden_is_there(owner, method, parameters):
+    assert list(inspect.signature(getattr(owner, method)).parameters) == parameters
+
+
+def test_what_a_transition_has():
+    names = set(inspect.signature(PPO.record_transition).parameters)
+    assert names >= {"observations", "states", "next_observations", "next_states", "infos"}
+    assert names >= {"terminated", "truncated"}
+
+
+def test_gradients_are_reduced_policy_first_and_value_last():
+    update = inspect.getsource(PPO.update)
+    assert update.count("reduce_parameters()") == 2
+    assert update.index("self.policy.reduce_parameters()") < update.index(
+        "self.value.reduce_parameters()"
+    )
+    assert update.index("reduce_parameters()") < update.index("clip_grad_norm_")
+
+
+def test_the_trainer_uses_the_environment_as_the_wrapper_expects():
+    train = inspect.getsource(Trainer.train)
+    assert "self.env.num_envs > 1" in train
+    assert train.count("self.env.reset()") == 2
+
+
+def test_option_keys_are_options_of_the_installed_version():
+    def fields(cls):
+        return {field.name for field in dataclasses.fields(cls)}
+
+    known = {f"agent.{name}" for name in fields(PPO_CFG) - {"experiment", "rewards_shaper"}}
+    known |= {f"agent.experiment.{name}" for name in fields(ExperimentCfg)}
+    known |= {f"trainer.{name}" for name in fields(SequentialTrainerCfg)}
+    known |= {f"memory.{name}" for name in inspect.signature(RandomMemory).parameters}
+    known.add("agent.rewards_shaper_scale")
+    assert "rewards_shaper_scale" in inspect.getsource(Runner._process_cfg)
+    assert known >= OPTION_KEYS
+    agent = {key for key in known if key.startswith("agent.") and "experiment" not in key}
+    assert agent <= OPTION_KEYS, "skrl has new options"
+
+
+def test_the_spec_names_what_exists():
+    (spec,) = rltrain_provides()
+    for name in (spec.factory, spec.check_checkpoint):
+        module, attribute = name.split(":")
+        assert hasattr(__import__(module, fromlist=[attribute]), attribute)

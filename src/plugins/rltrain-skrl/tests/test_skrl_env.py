@@ -1,0 +1,131 @@
+"""The translation of the environments, and the value after a time limit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from gymnasium import spaces
+from skrl_fakes import Corridor, FakeSession, small_agent
+
+from rltrain.errors import UsageError
+from rltrain_skrl import bootstrap
+from rltrain_skrl.torch.env import FINAL, SkrlEnv
+from rltrain_skrl.torch.runner import SessionRunner
+
+
+def test_shapes_and_types():
+    env = SkrlEnv(Corridor(6, limit=3, grouped=True), "cpu", "episode")
+    observations, _ = env.reset()
+    assert observations.shape == (6, 2)
+    assert env.state().shape == (6, 3)
+    assert (env.observation_space.shape, env.state_space.shape) == ((2,), (3,))
+    for _ in range(3):
+        observations, rewards, terminated, truncated, info = env.step(torch.zeros(6, 1))
+    assert [x.shape for x in (rewards, terminated, truncated)] == [(6, 1)] * 3
+    assert rewards.dtype == torch.float32
+    assert truncated.dtype == terminated.dtype == torch.bool
+    assert truncated.all()
+    final, final_states, mask = info[FINAL]
+    assert (observations[:, 1] == 0).all()
+    assert (final[:, 1] == 1).all()
+    assert final_states.shape == (6, 3)
+    assert mask.shape == (6, 1)
+    assert info["episode"]["Own/level"].shape == ()
+
+
+@pytest.mark.parametrize(
+    ("action", "given", "native"),
+    [
+        ("continuous", [[2.0], [-0.5]], [[1.0], [-0.5]]),
+        ("discrete", [[0], [1]], [1, 2]),
+        ("multi_discrete", [[0, 2], [1, 0]], [[0, 2], [1, 0]]),
+    ],
+)
+def test_actions_lie_in_the_tasks_space(action, given, native):
+    corridor = Corridor(2, action)
+    env = SkrlEnv(corridor, "cpu", "episode")
+    env.reset()
+    env.step(torch.tensor(given))
+    taken = corridor.actions[-1]
+    assert taken.tolist() == native
+    assert taken.dtype == (torch.float32 if action == "continuous" else torch.int64)
+
+
+def test_only_the_first_reset_resets():
+    corridor = Corridor(1, limit=2)
+    env = SkrlEnv(corridor, "cpu", "episode")
+    env.reset()
+    for _ in range(2):
+        after, *_ = env.step(torch.ones(1, 1))
+    again, _ = env.reset()
+    assert corridor.resets == 1
+    assert torch.equal(after, again)
+
+
+def test_rewards_are_not_shared_with_the_task():
+    class Kept(Corridor):
+        def step(self, actions):
+            observations, self.kept, *rest = super().step(actions)
+            return observations, self.kept, *rest
+
+    corridor = Kept(2)
+    env = SkrlEnv(corridor, "cpu", "episode")
+    env.reset()
+    rewards = env.step(torch.zeros(2, 1))[1]
+    before = corridor.kept.clone()
+    rewards += 5
+    assert torch.equal(corridor.kept, before)
+
+
+def test_groups_without_a_policy_are_refused():
+    corridor = Corridor(2)
+    corridor.single_observation_space = spaces.Dict({"camera": spaces.Box(0, 1, (2,))})
+    with pytest.raises(UsageError, match="camera"):
+        SkrlEnv(corridor, "cpu", "episode")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_value_after_a_time_limit_is_that_of_the_final_observation(known):
+    """With a value that is the share of steps done, each end is told from a first observation."""
+
+    class Hidden(Corridor):
+        def step(self, actions):
+            *rest, info = super().step(actions)
+            return *rest, info if known else {}
+
+    agent = small_agent(value_preprocessor=None, observation_preprocessor=None)
+    session = FakeSession(Hidden(4, limit=4), agent, max_iterations=1)
+    with bootstrap.configured(session.world):
+        runner = SessionRunner(session)
+        runner.agent.value.act = lambda inputs, role: (inputs["observations"][:, 1:], {})
+        runner.agent.update = lambda **timing: None
+        runner.train()
+    memory = runner.agent.memory
+    stored = memory.get_tensor_by_name("rewards")
+    bare = -(memory.get_tensor_by_name("observations")[1:, :, :1]).abs()
+    assert torch.allclose(stored[:-1], bare)
+    # The last reward is the position's, between -2 and 0, plus 0.99 of the value: 1 or 3/4.
+    added = stored[-1] - (-_final_position(memory, session).abs())
+    assert torch.allclose(added, torch.full((4, 1), 0.99 * (1.0 if known else 0.75)), atol=1e-5)
+
+
+def _final_position(memory, session):
+    last = memory.get_tensor_by_name("observations")[-1, :, :1]
+    return last + 0.3 * session.env.unwrapped.actions[-1]
+
+
+def test_a_termination_at_the_time_limit_has_no_value_after_it():
+    class Both(Corridor):
+        def step(self, actions):
+            observations, rewards, _, truncated, info = super().step(actions)
+            return observations, rewards, truncated.clone(), truncated, info
+
+    agent = small_agent(value_preprocessor=None, observation_preprocessor=None)
+    session = FakeSession(Both(4, limit=4), agent, max_iterations=1)
+    with bootstrap.configured(session.world):
+        runner = SessionRunner(session)
+        runner.agent.update = lambda **timing: None
+        runner.train()
+    memory = runner.agent.memory
+    last = memory.get_tensor_by_name("rewards")[-1]
+    assert torch.allclose(last, -_final_position(memory, session).abs(), atol=1e-6)

@@ -1,0 +1,234 @@
+"""Small trainings on one rank, through the adapter."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from skrl_fakes import ACTIONS, Corridor, FakeSession, small_agent
+
+from rltrain.agent_options import set_dotted
+from rltrain.errors import UsageError
+from rltrain.types import World
+from rltrain_skrl import bootstrap, checkpoint
+from rltrain_skrl.adapter import SkrlLibrary
+from rltrain_skrl.torch.agent import SessionPPO
+from rltrain_skrl.torch.runner import SessionRunner
+
+skrl = bootstrap.import_skrl()
+
+
+def train(session):
+    SkrlLibrary().rltrain_train(session)
+    return session
+
+
+def saved(session):
+    return [session.run_folder.checkpoints / name for name, _ in session.saved]
+
+
+@pytest.mark.parametrize("num_envs", [1, 16])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_each_iteration_is_recorded(action, num_envs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    session = FakeSession(Corridor(num_envs, action), small_agent(action), max_iterations=3)
+    result = SkrlLibrary().rltrain_train(session)
+    assert result.iterations == 3
+    assert [record.iteration for record in session.records] == [1, 2, 3]
+    assert [record.iterations for record in session.records] == [3, 3, 3]
+    assert session.env.episodes.steps == 3 * 4 * num_envs
+    assert session.env.unwrapped.resets == 1
+    for record in session.records:
+        assert {"Loss / Policy loss", "Loss / Value loss", "Info / distance"} <= set(record.values)
+        assert record.values["Own/level"] == 3.0
+        assert all(math.isfinite(value) for value in record.values.values())
+        assert not any(name.startswith(("Reward", "Episode")) for name in record.values)
+    assert not list(tmp_path.iterdir()), "skrl must write no files of its own"
+
+
+def test_what_the_session_is_asked_for():
+    session = train(FakeSession(Corridor(8, grouped=True), small_agent(), max_iterations=1))
+    scalers = [f"{name}_preprocessor" for name in ("observation", "state", "value")]
+    assert list(session.wrapped) == ["policy", "value", *scalers]
+    assert session.streams == ["learner"]
+    (parameters,) = session.syncs
+    models = [session.wrapped["policy"], session.wrapped["value"]]
+    assert {id(p) for p in parameters} == {id(p) for m in models for p in m.parameters()}
+    assert len(parameters) == len(set(parameters))
+    assert session.watched["optimizer"]().keys() == {"learning rate"}
+    assert "running_mean" in session.watched["value_preprocessor"]()
+
+
+def test_a_shared_model_is_one_model():
+    agent = small_agent()
+    agent["models"]["separate"] = False
+    session = train(FakeSession(Corridor(8), agent, max_iterations=2))
+    assert "value" not in session.wrapped
+    (parameters,) = session.syncs
+    assert len(parameters) == len(list(session.wrapped["policy"].parameters()))
+
+
+def test_without_max_iterations_the_files_length_is_kept():
+    agent = small_agent()
+    agent["trainer"]["timesteps"] = 11  # Two rollouts of four, and a rest that teaches nothing.
+    session = train(FakeSession(Corridor(8), agent))
+    assert len(session.records) == 2
+
+
+def test_checkpoints_are_saved_at_the_interval_and_at_the_end():
+    agent = small_agent()
+    set_dotted(agent, "agent.experiment.checkpoint_interval", 6)
+    session = train(FakeSession(Corridor(8), agent, max_iterations=4))
+    assert session.saved == [("agent_8.pt", 2), ("agent_12.pt", 3), ("agent_16.pt", 4)]
+    set_dotted(agent, "agent.experiment.checkpoint_interval", 0)
+    session = train(FakeSession(Corridor(8), agent, max_iterations=4))
+    assert session.saved == [("agent_16.pt", 4)]
+
+
+def test_a_stop_is_heeded_and_saved():
+    agent = small_agent()
+    set_dotted(agent, "agent.experiment.checkpoint_interval", 0)
+    session = train(FakeSession(Corridor(8), agent, max_iterations=9, stop_at=2))
+    assert len(session.records) == 2
+    assert session.saved == [("agent_8.pt", 2)]
+    assert session.env.episodes.steps == 2 * 4 * 8
+
+
+def test_a_checkpoint_loads_in_stock_skrl():
+    from skrl.utils.runner.torch import Runner
+
+    from rltrain_skrl.torch.env import SkrlEnv
+    from rltrain_skrl.torch.runner import runner_options
+
+    session = train(FakeSession(Corridor(8), small_agent(), max_iterations=2))
+    stock = Runner(SkrlEnv(Corridor(8), "cpu", "episode"), runner_options(session))
+    assert not isinstance(stock.agent, SessionPPO)
+    stock.agent.load(str(saved(session)[-1]))
+    for role in ("policy", "value"):
+        for mine, theirs in zip(
+            session.wrapped[role].parameters(), stock.agent.models[role].parameters(), strict=True
+        ):
+            assert torch.equal(mine, theirs)
+    scaler = stock.agent.checkpoint_modules["observation_preprocessor"]
+    assert torch.equal(
+        scaler.running_mean, session.wrapped["observation_preprocessor"].running_mean
+    )
+
+
+def test_training_goes_on_from_a_checkpoint():
+    first = train(FakeSession(Corridor(8), small_agent(), max_iterations=2))
+    path = saved(first)[-1]
+    assert checkpoint.check(str(path)) is None
+    second = FakeSession(Corridor(8), small_agent(), max_iterations=3, checkpoint=str(path))
+    with bootstrap.configured(second.world):
+        runner = SessionRunner(second)
+    for mine, theirs in zip(
+        first.wrapped["policy"].parameters(), runner.agent.policy.parameters(), strict=True
+    ):
+        assert torch.equal(mine, theirs)
+    second = FakeSession(Corridor(8), small_agent(), max_iterations=3, checkpoint=str(path))
+    train(second)
+    assert [(record.iteration, record.iterations) for record in second.records] == [
+        (3, 5),
+        (4, 5),
+        (5, 5),
+    ]
+    assert second.saved[-1] == ("agent_20.pt", 5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"models.policy.network.0.layers": [8]}, {"agent.observation_preprocessor": None}],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused(change):
+    first = train(FakeSession(Corridor(8), small_agent(), max_iterations=1))
+    agent = small_agent()
+    for key, value in change.items():
+        set_dotted(agent, key, value)
+    with pytest.raises(UsageError, match="does not fit"):
+        train(FakeSession(Corridor(8), agent, checkpoint=str(saved(first)[-1])))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"model": {}, "optimizer": {}, "epoch": 1, "frame": 1}, "--library rl_games"),
+        ({"actor_state_dict": {}, "critic_state_dict": {}}, "--library rsl_rl"),
+        ({"policy": {}}, "lacks optimizer, value"),
+        ([1], "lacks"),
+    ],
+)
+def test_other_checkpoints_are_told_apart(content, says, tmp_path):
+    path = tmp_path / "other.pt"
+    torch.save(content, path)
+    assert says in checkpoint.check(str(path))
+
+
+def test_what_torch_cannot_load_is_no_checkpoint(tmp_path):
+    path = tmp_path / "text.pt"
+    path.write_text("no")
+    assert "cannot load" in checkpoint.check(str(path))
+    assert "no such file" in checkpoint.check(str(Path("/none/there.pt")))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("agent.rollout", 3, "Did you mean 'rollouts'"),
+        ("agent.experiment.interval", 3, "no such option"),
+        ("trainer.steps", 3, "no such option"),
+        ("models.policy.class", "Nonsense", "Nonsense"),
+        ("models.value.network.0.input", "STATES", "Write OBSERVATIONS"),
+    ],
+)
+def test_wrong_options_are_usage_errors(key, value, says):
+    agent = small_agent()
+    set_dotted(agent, key, value)
+    with pytest.raises(UsageError, match=says):
+        train(FakeSession(Corridor(8), agent, max_iterations=1))
+
+
+def test_files_of_older_versions_work():
+    agent = small_agent()
+    options = agent["agent"]
+    options["lambda"] = options.pop("gae_lambda")
+    options |= {"clip_predicted_values": True, "random_timesteps": 0, "learning_starts": 0}
+    options["state_preprocessor"] = options.pop("observation_preprocessor")
+    options["experiment"] |= {"directory": "cartpole", "experiment_name": "", "write_interval": 9}
+    train(FakeSession(Corridor(8), agent, max_iterations=1))
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_models_are_built_equal_before_any_broadcast(rank):
+    """skrl adds the rank to its seed; the broadcast of this fake group does nothing."""
+    world = World(rank=rank, world_size=4)
+    session = FakeSession(Corridor(8), small_agent(), world=world)
+    with bootstrap.configured(world):
+        SessionRunner(session)
+        assert skrl.config.torch.key == session.seeds.learner
+    built = torch.cat([p.flatten() for p in session.wrapped["policy"].parameters()])
+    alone = FakeSession(Corridor(8), small_agent())
+    with bootstrap.configured(alone.world):
+        SessionRunner(alone)
+    expected = torch.cat([p.flatten() for p in alone.wrapped["policy"].parameters()])
+    assert torch.equal(built, expected)
+    assert (session.seeds.learner == alone.seeds.learner) == (rank == 0)
+
+
+def test_nothing_grows_from_iteration_to_iteration():
+    held = []
+
+    class Watching(FakeSession):
+        def record(self, record):
+            held.append(sum(map(len, agent().tracking_data.values())))
+            return super().record(record)
+
+    session = Watching(Corridor(8), small_agent(), world=World(rank=1), max_iterations=3)
+    agent = lambda: runner.agent  # noqa: E731
+    with bootstrap.configured(session.world):
+        runner = SessionRunner(session)
+        runner.train()
+    assert held == [0, 0, 0]
+    assert session.saved == [], "only rank 0 saves"
