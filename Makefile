@@ -8,7 +8,6 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 PLUGINS := $(sort $(wildcard src/plugins/*))
-SOURCES := src/core $(PLUGINS)
 READY := $(VENV)/.ready
 TIMEOUT := timeout --kill-after=30
 
@@ -48,7 +47,7 @@ format: $(READY)
 $(READY): constraints.txt pyproject.toml $(wildcard src/plugins/*/pyproject.toml)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	$(PIP) -e ".[dev]" $(foreach plugin,$(PLUGINS),-e "$(plugin)[library]")
+	$(PIP) -e ".[all,dev]" $(foreach plugin,$(PLUGINS),-e $(plugin))
 	@touch $@
 
 clean:
