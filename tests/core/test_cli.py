@@ -71,7 +71,7 @@ WRONG = [
     ("--task Stubb-v0", "Unknown task 'Stubb-v0'. Did you mean 'Stub-v0'?"),
     ("--backend glooo", "Unknown backend 'glooo'. Did you mean 'gloo'?"),
     ("--no-plugin stub", "its plugin rltrain-stub 1.0 is blocked: blocked by --no-plugin"),
-    ("agent.learn.rat=1", "Did you mean 'learn.rate'?"),
+    ("agent.learn.rat=1", "Did you mean 'agent.learn.rate'?"),
     ("agent.learn..rate=1", "the key is not complete"),
     ("agent.learn.rate=[1", "agent.learn.rate=[1: the value does not parse as YAML"),
     ("+learn.rate=1", "+learn.rate=1: an override is written agent.key=value"),

@@ -296,7 +296,7 @@ def test_a_wrong_value_in_the_file_is_refused(refused):
             {"launcher": "stub_launch", "distributed": True},
             "Unknown launcher 'stub_launch'. Did you mean 'stub_launcher'?",
         ),
-        ({"agent": {"learn.rat": 1}}, "Did you mean 'learn.rate'?"),
+        ({"agent": {"learn.rat": 1}}, "Did you mean 'agent.learn.rate'?"),
         ({"env": {"gravy": 1}}, "Did you mean 'gravity'?"),
         ({"num_env": 1}, "Did you mean 'num_envs'?"),
     ],

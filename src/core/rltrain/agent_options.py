@@ -70,7 +70,7 @@ def resolve_agent(
         known = {name for name, _ in flatten(options)} | library.option_keys
         if key not in library.option_keys and get_dotted(options, key) is _MISSING:
             raise UsageError(
-                f"agent.{key}: {source} has no such option.{_suggest_key(key, known)} To add it, "
+                f"agent.{key}: no such option in {source}.{_suggest_key(key, known)} To add it, "
                 f"write +agent.{key}=..."
             )
         set_dotted(options, key, value)
@@ -163,8 +163,8 @@ def _suggest_key(key: str, known: set[str]) -> str:
     last = key.rsplit(".", 1)[-1]
     same = sorted(name for name in known if name.rsplit(".", 1)[-1] == last)
     if len(same) == 1:
-        return f" Did you mean {same[0]!r}?"
-    return suggest(key, known)
+        return f" Did you mean 'agent.{same[0]}'?"
+    return suggest(f"agent.{key}", [f"agent.{name}" for name in known])
 
 
 def _check_format(

@@ -13,7 +13,7 @@ from rltrain.agent_options import flatten, get_dotted, resolve_agent, resolve_en
 from rltrain.config import RunConfig, flag
 from rltrain.errors import UsageError, suggest
 from rltrain.plugins import Registry, discover
-from rltrain.preflight import call_in_child
+from rltrain.preflight import preflight
 from rltrain.ranks import count_ranks, joined_world, rank_device, select_gpus
 from rltrain.run_folder import check_log_root
 from rltrain.specs import (
@@ -171,8 +171,9 @@ def _backend(config: RunConfig, registry: Registry) -> tuple[BackendSpec, int]:
     # An accelerator is used where there is one; the CPU otherwise.
     fitting.sort(key=lambda spec: spec.device == "cpu")
     wants_gpu = config.num_gpus is not None or isinstance(config.gpu_ids, tuple)
+    starts = config.distributed or config.gpu_ids == "all"
     for spec in fitting:
-        visible = call_in_child(spec.count_devices) if spec.count_devices else 0
+        visible = preflight(spec.count_devices, in_child=starts) if spec.count_devices else 0
         if spec.device == "cpu" or visible or (wants_gpu or config.gpu_ids == "all"):
             return spec, visible
     what = f"--backend {config.backend}" if config.backend else f"--device {config.device}"
@@ -278,6 +279,6 @@ def _check_files(config: RunConfig, library: LibrarySpec) -> None:
     if not Path(config.checkpoint).is_file():
         raise UsageError(f"--checkpoint {config.checkpoint}: there is no such file.")
     if library.check_checkpoint:
-        wrong = call_in_child(library.check_checkpoint, config.checkpoint)
+        wrong = preflight(library.check_checkpoint, config.checkpoint, in_child=config.distributed)
         if wrong:
             raise UsageError(f"--checkpoint {config.checkpoint}: {wrong}")

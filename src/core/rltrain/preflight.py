@@ -1,6 +1,7 @@
-"""Checks that need a framework run in one short process, so that the launcher stays light.
+"""Checks that need a framework, made before a run starts.
 
-The launcher must never touch CUDA, not even to count devices: its children could not use it then.
+A process that will start ranks makes them in a child, so that it stays light, and because it must
+never touch CUDA, not even to count devices: its children could not use it then.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import sys
 from typing import Any
 
 from rltrain.errors import RltrainError
+from rltrain.plugins import load_object
 from rltrain.ranks import hide_rank_variables
 
-__all__ = ["call_in_child"]
+__all__ = ["preflight"]
 
 TIMEOUT = 120
 """Seconds; importing a framework from a cold network disk can take a minute."""
@@ -27,19 +29,24 @@ print("\\n" + json.dumps(result))
 """
 
 
-def call_in_child(path: str, *arguments: Any) -> Any:
-    """Call the function that an import string names in a process of its own.
+def preflight(path: str, *arguments: Any, in_child: bool) -> Any:
+    """Call the function that an import string names.
 
     Args:
         path: "package.module:function".
         *arguments: what JSON can carry.
+        in_child: whether in a process of its own, or in this one, which starts no ranks.
 
     Returns:
-        What the function returned, through JSON.
+        What the function returned, which JSON can carry too.
 
     Raises:
-        RltrainError: the process failed.
+        RltrainError: the child failed.
     """
+    return _call_in_child(path, *arguments) if in_child else load_object(path)(*arguments)
+
+
+def _call_in_child(path: str, *arguments: Any) -> Any:
     environ = dict(os.environ)
     hide_rank_variables(environ)
     command = [sys.executable, "-c", _CODE, path, json.dumps(arguments)]

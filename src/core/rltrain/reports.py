@@ -13,7 +13,15 @@ from typing import Literal
 
 from rltrain.errors import RankFailed, RltrainError, UsageError
 
-__all__ = ["Report", "failure", "log_path", "make_report", "read_reports", "write_report"]
+__all__ = [
+    "Report",
+    "failure",
+    "forget_report",
+    "log_path",
+    "make_report",
+    "read_reports",
+    "write_report",
+]
 
 Kind = Literal["usage", "error", "peer_lost"]
 
@@ -56,6 +64,11 @@ def make_report(rank: int, error: BaseException) -> Report:
         kind = "peer_lost"
     lines = "".join(traceback.format_exception(error))
     return Report(rank, time.time(), kind, text or type(error).__name__, lines)
+
+
+def forget_report(folder: Path, rank: int) -> None:
+    """Remove what this rank wrote before its launcher started it anew."""
+    (folder / f"rank_{rank}.json").unlink(missing_ok=True)
 
 
 def write_report(folder: Path, report: Report) -> None:

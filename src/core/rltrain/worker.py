@@ -15,7 +15,7 @@ from rltrain.config import RunConfig
 from rltrain.plugins import Registry, discover
 from rltrain.rank_log import RankLog
 from rltrain.ranks import joined_world, rank_device
-from rltrain.reports import log_path, make_report, write_report
+from rltrain.reports import forget_report, log_path, make_report, write_report
 from rltrain.run_plugins import RunPlugins
 from rltrain.session import Session
 from rltrain.specs import (
@@ -53,7 +53,12 @@ def run_here(config: RunConfig, world: World) -> TrainResult:
         tempfile.TemporaryDirectory(prefix="rltrain-") as folder,
         RankLog(log_path(Path(folder), world.rank)) as log,
     ):
-        return run_rank(config, world, log)
+        try:
+            return run_rank(config, world, log)
+        except Exception as error:
+            if make_report(world.rank, error).kind == "peer_lost":
+                time.sleep(CULPRIT_GRACE)
+            raise
 
 
 def work(config: RunConfig, report_dir: str) -> TrainResult | None:
@@ -73,6 +78,7 @@ def work(config: RunConfig, report_dir: str) -> TrainResult | None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _select_gpus(config)
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
+    forget_report(folder, rank)
     try:
         world = joined_world(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"

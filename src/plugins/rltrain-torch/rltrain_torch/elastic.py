@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import multiprocessing
 import os
@@ -64,26 +65,34 @@ class ElasticLauncher:
         from torch.distributed.elastic.rendezvous.api import RendezvousError
         from torch.distributed.launcher.api import elastic_launch
 
+        results: dict[int, Any] = {}
+        failed: BaseException | None = None
         try:
             results = elastic_launch(_launch_config(config, reports), work)(config, str(reports))
         except ChildFailedError as error:
-            rank, failed = next(iter(error.failures.items()))
-            raise failure(reports, rank, failed.exitcode) from None
+            rank, process = next(iter(error.failures.items()))
+            failed = failure(reports, rank, process.exitcode)
         except SignalException as error:
-            if error.sigval == signal.SIGINT:
-                raise KeyboardInterrupt from None
-            raise RankFailed(
-                f"The launcher got {error.sigval.name} and ended the run.",
-                rank=None,
-                exit_code=128 + error.sigval,
-            ) from None
+            failed = _signalled(error.sigval)
         except RendezvousError as error:
-            raise UsageError(
+            failed = UsageError(
                 f"The nodes did not find each other at {_endpoint(config)}: {error} Check "
                 "--nnodes, --node-rank, --master-addr and --master-port on every node."
-            ) from error
+            )
+        if failed is not None:
+            # Raised out here, it does not hold on to the agent, whose semaphores would otherwise
+            # be reported as leaked, after the traceback that is to be the last thing printed.
+            gc.collect()
+            raise failed
         result = next((value for value in results.values() if value is not None), None)
         return result or TrainResult(0, 0, None, None, run_dir="")
+
+
+def _signalled(number: signal.Signals) -> BaseException:
+    if number == signal.SIGINT:
+        return KeyboardInterrupt()
+    message = f"The launcher got {number.name} and ended the run."
+    return RankFailed(message, rank=None, exit_code=128 + number)
 
 
 def _launch_config(config: RunConfig, reports: Path) -> Any:
@@ -125,6 +134,9 @@ def _prepared_process() -> Iterator[None]:
     hide_rank_variables(os.environ)
     # LaunchConfig asks whether there is CUDA; by NVML, that opens no context.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    # Semaphores of a rank that was ended (tqdm makes one) are cleaned up, and need no warning.
+    quiet = "ignore::UserWarning:multiprocessing.resource_tracker"
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [saved.get("PYTHONWARNINGS"), quiet]))
     loggers = [logging.getLogger(name) for name in _NOISY]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
