@@ -173,15 +173,15 @@ def test_no_writer_is_needed(run, stub):
 def test_an_error_in_training_passes_unchanged_and_is_recorded(run, stub, name, kind):
     with pytest.raises(kind, match=r"^as asked$") as caught:
         run(agent={"fail": name})
-    assert stub.EVENTS[-2:] == ["write RunEnded", ("shutdown", caught.value)]
+    # One process has no peer that could be gone: its environment is closed all the same.
+    assert stub.EVENTS[-3:] == ["write RunEnded", ("shutdown", caught.value), "env closed"]
     assert stub.RECORDS[-1].error == "ValueError: as asked"
-    assert "env closed" not in stub.EVENTS
 
 
 def test_an_interrupt_shuts_down_too(run, stub):
     with pytest.raises(KeyboardInterrupt):
         run(agent={"fail": "KeyboardInterrupt"})
-    assert isinstance(stub.EVENTS[-1][1], KeyboardInterrupt)
+    assert isinstance(stub.EVENTS[-2][1], KeyboardInterrupt)
 
 
 def test_an_error_before_training_shuts_down_without_a_start(run, stub, monkeypatch):

@@ -47,10 +47,14 @@ def test_own_launcher_torchrun_and_two_nodes_give_the_same_parameters(command):
     }
 
 
-def test_a_cluster_whose_world_size_counts_nodes_does_not_confuse_one_process(command):
-    run = command(*[word for word in RUN if word != "--distributed"], WORLD_SIZE="4", RANK="2")
+@pytest.mark.parametrize(
+    ("more", "said"), [([], "1 rank "), (["--distributed", "--nproc-per-node", "2"], "2 ranks ")]
+)
+def test_a_cluster_whose_world_size_counts_nodes_does_not_confuse(command, more, said):
+    alone = [word for word in RUN if word != "--distributed"]
+    run = command(*alone, *more, WORLD_SIZE="4", RANK="2")
     assert run.returncode == 0, run.stderr
-    assert "1 rank " in run.stdout
+    assert said in run.stdout
 
 
 @pytest.mark.parametrize("library", ["rsl_rl", "skrl"])

@@ -72,7 +72,7 @@ class RunConfig:
     max_iterations: int | None = None
     """Iterations of this run; by default as the library's options say."""
     target_return: float | None = None
-    """End as soon as the mean return over all ranks reaches this."""
+    """End as soon as the mean return of all ranks' last 100 or more episodes reaches this."""
     seed: int = DEFAULT_SEED
     """The base seed; -1 draws one."""
     grad_sync: str = "flat"

@@ -261,13 +261,17 @@ class Session:
                 errors.append(raised)
         errors += self._plugins.call_each("rltrain_shutdown", session=self, error=error)
         if error is not None:
-            return  # Peers may be gone: closing the environment or the group could wait for them.
+            for other in errors:
+                error.add_note(f"While shutting down: {type(other).__name__}: {other}")
+            if self.config.distributed:
+                return  # Peers may be gone: closing environment or group could wait for them.
         try:
             if hasattr(self, "env"):
                 self.env.close()
         finally:
-            self.group.close()
-        if errors:
+            if hasattr(self, "group"):
+                self.group.close()
+        if errors and error is None:
             raise errors[0]
 
     def _ended(self, error: BaseException | None) -> RunEnded:

@@ -17,6 +17,9 @@ __all__ = ["rltrain_provides"]
 
 _DEFAULTS = Path(__file__).parent / "defaults"
 
+_MANY_ENVS = 64
+"""From here on, short rollouts of many environments learn faster than long ones of few."""
+
 
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
@@ -42,8 +45,9 @@ def rltrain_provides() -> Iterable[Spec]:
 
 
 def _default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
-    """Return the options tuned for the task, or those for its kind of actions."""
+    """Return the options tuned for the task, or those for its actions and environments."""
     tuned = _DEFAULTS / f"{task.name.replace('/', '-')}.yaml"
     kind = "continuous" if task.action == "continuous" else "discrete"
-    path = tuned if tuned.exists() else _DEFAULTS / f"{algorithm}_{kind}.yaml"
+    scale = "" if task.num_envs >= _MANY_ENVS else "_few_envs"
+    path = tuned if tuned.exists() else _DEFAULTS / f"{algorithm}_{kind}{scale}.yaml"
     return load_yaml(str(path), "the defaults")

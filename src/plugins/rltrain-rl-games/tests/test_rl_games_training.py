@@ -40,7 +40,7 @@ def test_the_run_folder_is_the_only_place_that_is_written(train, tmp_path, monke
 
 def test_rl_games_itself_loads_the_checkpoint(train, tmp_path):
     result = train()
-    params = copy.deepcopy(SPEC.default_agent(TaskInfo("any", "continuous"), "ppo"))["params"]
+    params = copy.deepcopy(SPEC.default_agent(TaskInfo("any", "continuous", 512), "ppo"))["params"]
     params["config"].update(
         name="stock", env_name="any", num_actors=4, device_name="cpu", device="cpu"
     )
@@ -86,7 +86,7 @@ def test_the_same_seed_repeats_the_run_and_another_does_not(train):
 
 
 def test_a_users_own_file_is_accepted_as_it_is(train, tmp_path):
-    options = copy.deepcopy(dict(SPEC.default_agent(TaskInfo("any", "continuous"), "ppo")))
+    options = copy.deepcopy(dict(SPEC.default_agent(TaskInfo("any", "continuous", 512), "ppo")))
     config = options["params"]["config"]
     config.update(
         name="mine",
@@ -107,6 +107,15 @@ def test_a_users_own_file_is_accepted_as_it_is(train, tmp_path):
     assert result.iterations == 1
     assert result.frames == 8 * 32
     assert "mine" in os.path.basename(result.checkpoint)
+
+
+def test_minus_one_in_a_file_leaves_the_choice_to_the_command_line(train, tmp_path):
+    options = copy.deepcopy(dict(SPEC.default_agent(TaskInfo("any", "continuous", 512), "ppo")))
+    options["params"]["config"].update(num_actors=-1, max_epochs=-1, max_frames=1024)
+    path = tmp_path / "agent.yaml"
+    OmegaConf.save(OmegaConf.create(options), path)
+    assert train(agent_config=str(path), max_iterations=1).frames == 16 * 32
+    assert train(agent_config=str(path), max_iterations=None).frames == 1024
 
 
 def test_a_mini_batch_that_does_not_divide_is_refused_by_its_name(train):

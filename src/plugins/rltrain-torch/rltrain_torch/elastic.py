@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import multiprocessing
 import os
@@ -80,9 +79,6 @@ class ElasticLauncher:
                 "--nnodes, --node-rank, --master-addr and --master-port on every node."
             )
         if failed is not None:
-            # Raised out here, it does not hold on to the agent, whose semaphores would otherwise
-            # be reported as leaked, after the traceback that is to be the last thing printed.
-            gc.collect()
             raise failed
         result = next((value for value in results.values() if value is not None), None)
         return result or TrainResult(0, 0, None, None, run_dir="")

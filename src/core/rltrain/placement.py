@@ -1,0 +1,113 @@
+"""Where a run runs: its backend, its devices, and how many ranks there are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from rltrain.config import RunConfig, flag
+from rltrain.errors import UsageError
+from rltrain.plugins import Registry
+from rltrain.preflight import preflight
+from rltrain.ranks import count_ranks, joined_world, rank_device, select_gpus
+from rltrain.specs import BackendSpec
+from rltrain.types import World
+
+__all__ = ["place"]
+
+
+def place(
+    config: RunConfig, registry: Registry, environ: Mapping[str, str]
+) -> tuple[RunConfig, World | None]:
+    """Choose backend and devices; count the ranks, or find this one's place among started ones.
+
+    Returns:
+        The config with `backend`, `distributed`, `gpu_ids` and `nproc_per_node` settled, and this
+        process' place: None if ranks are to be started.
+
+    Raises:
+        UsageError: what was asked for is not there, or contradicts itself.
+    """
+    joined = joined_world(environ)
+    if joined and joined.world_size > 1 and not config.distributed:
+        raise UsageError(
+            f"A launcher started {joined.world_size} ranks (WORLD_SIZE is set), but --distributed "
+            "was not given: each would train alone. Add --distributed, or start one process."
+        )
+    several = isinstance(config.gpu_ids, tuple) and len(config.gpu_ids) > 1
+    if several and not config.distributed:  # As with mjlab, several GPUs are several ranks.
+        config = dataclasses.replace(config, distributed=True)
+    for name in ("nproc_per_node", "num_gpus", "nnodes"):
+        if not config.distributed and getattr(config, name) not in (None, 1):
+            raise UsageError(f"{flag(name)} {getattr(config, name)}: add --distributed.")
+    backend, visible = _backend(config, registry)
+    for name in ("gpu_ids", "num_gpus"):
+        if backend.device == "cpu" and getattr(config, name) not in (None, "none"):
+            raise UsageError(
+                f"{flag(name)}: the run is on the CPU, by backend {backend.name}. Leave it out, "
+                "or for GPUs leave out --backend and --device."
+            )
+    gpus = select_gpus(config, visible) if backend.device != "cpu" else ()
+    if config.gpu_ids == "all" and len(gpus) > 1:
+        config = dataclasses.replace(config, distributed=True)
+    config = dataclasses.replace(config, backend=backend.name)
+    if config.distributed and ":" in (config.device or ""):
+        raise UsageError(
+            f"--device {config.device}: each rank of a distributed run has a device of its own. "
+            "Choose them by --gpu-ids."
+        )
+    if not config.distributed:
+        return config, World(device=_one_device(config, backend, gpus, visible))
+    if backend.device != "cpu" and len(gpus) < visible:
+        config = dataclasses.replace(config, gpu_ids=gpus)
+    if joined:
+        device = rank_device(backend.device, joined.local_rank, len(gpus))
+        return config, dataclasses.replace(joined, device=device)
+    ranks = count_ranks(config, backend.device, gpus)
+    if config.node_rank >= config.nnodes:
+        raise UsageError(f"--node-rank {config.node_rank}: must be below --nnodes {config.nnodes}.")
+    return dataclasses.replace(config, nproc_per_node=ranks), None
+
+
+def _backend(config: RunConfig, registry: Registry) -> tuple[BackendSpec, int]:
+    """Return the backend and how many of its devices are visible (0 for the CPU)."""
+    kind = "cpu" if config.gpu_ids == "none" else (config.device or "").partition(":")[0] or None
+    if config.backend is not None:
+        candidates = [registry.get(BackendSpec, config.backend)]
+    else:
+        candidates = registry.all(BackendSpec)
+        if not candidates:
+            registry.get(BackendSpec, "gloo")  # Says why there is none.
+    of_framework = [spec for spec in candidates if spec.framework == config.framework]
+    fitting = [spec for spec in of_framework if kind in (None, spec.device)]
+    if not fitting:
+        wanted = f"{config.framework}" + (f" on {kind}" if kind else "")
+        have = "; ".join(f"{spec.name}: {spec.supports()}" for spec in registry.all(BackendSpec))
+        asked = f"--backend {config.backend}" if config.backend else "No backend"
+        raise UsageError(f"{asked}: does not run {wanted}. Installed: {have}.")
+    # An accelerator is used where there is one; the CPU otherwise.
+    fitting.sort(key=lambda spec: spec.device == "cpu")
+    wants_gpu = config.num_gpus is not None or isinstance(config.gpu_ids, tuple)
+    starts = config.distributed or config.gpu_ids == "all"
+    for spec in fitting:
+        visible = preflight(spec.count_devices, in_child=starts) if spec.count_devices else 0
+        if spec.device == "cpu" or visible or (wants_gpu or config.gpu_ids == "all"):
+            return spec, visible
+    what = f"--backend {config.backend}" if config.backend else f"--device {config.device}"
+    raise UsageError(
+        f"{what}: needs a GPU, and no GPU is visible on this machine. On the CPU: --backend gloo."
+    )
+
+
+def _one_device(
+    config: RunConfig, backend: BackendSpec, gpus: tuple[int, ...], visible: int
+) -> str:
+    """Return the device of a run that is one process."""
+    if backend.device == "cpu":
+        return "cpu"
+    index = (config.device or "").partition(":")[2]
+    if not index:
+        return f"{backend.device}:{gpus[0]}"
+    if not index.isdigit() or int(index) >= visible:
+        raise UsageError(f"--device {config.device}: {visible} are visible, from 0.")
+    return f"{backend.device}:{int(index)}"

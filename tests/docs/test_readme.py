@@ -1,0 +1,102 @@
+"""What the README says is so: its flags exist, and its plugin works."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rltrain.commands import plugins, train
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = PAGES[0].read_text()
+OF_OTHERS = {"--nproc_per_node", "--version"}
+"""Flags of torchrun, and what is no field of a run."""
+
+
+def blocks(language):
+    found = re.findall(rf"^ *```{language}\n(.*?)^ *```", README, re.DOTALL | re.MULTILINE)
+    return [re.sub(r"^   (?=\S|    )", "", block, flags=re.MULTILINE) for block in found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_flag_that_a_page_names_exists(page):
+    parser = argparse.ArgumentParser()
+    train.add_arguments(parser)
+    known = {option for action in parser._actions for option in action.option_strings}
+    parser = argparse.ArgumentParser()
+    plugins.add_arguments(parser)
+    known |= {option for action in parser._actions for option in action.option_strings}
+    named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", page.read_text()))
+    assert named - known - OF_OTHERS == set()
+
+
+def test_every_page_that_is_linked_exists():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), (page, target)
+
+
+def test_make_targets_are_those_of_the_readme():
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert {"train", "test"} <= set(targets)
+
+
+@pytest.mark.slow
+def test_the_five_steps_give_a_plugin_that_works(tmp_path):
+    package = tmp_path / "my_writer"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    for block in blocks("python"):
+        name = re.match(r"# my_writer/(\w+\.py)", block)
+        if name:
+            (package / name[1]).write_text(block)
+    (published,) = [tomllib.loads(block) for block in blocks("toml")]
+    entry_points = published["project"]["entry-points"]["rltrain"]
+    info = tmp_path / "rltrain_my_writer-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {published['project']['name']}\nVersion: 0.1\n"
+    )
+    (info / "entry_points.txt").write_text(
+        "[rltrain]\n" + "\n".join(f"{name} = {value}" for name, value in entry_points.items())
+    )
+    command = [sys.executable, "-m", "rltrain", "--writer", "console", "csv", "--num-envs", "16"]
+    done = subprocess.run(
+        [*command, "--max-iterations", "3"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (written,) = tmp_path.rglob("progress.csv")
+    rows = [line.split(",") for line in written.read_text().splitlines()]
+    assert [int(row[0]) for row in rows] == [512, 1024, 1536]
+
+
+@pytest.mark.slow
+def test_python_examples_run(tmp_path):
+    examples = [block for block in blocks("python") if not block.startswith("# my_writer")]
+    assert len(examples) == 2
+    for number, example in enumerate(examples):
+        script = tmp_path / f"example_{number}.py"
+        script.write_text(example)
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
