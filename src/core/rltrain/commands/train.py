@@ -13,7 +13,7 @@ __all__ = ["EPILOG", "add_arguments", "run", "split"]
 EPILOG = """\
 options of the library and of the task:
   agent.KEY=VALUE      override an option of the library, such as agent.params.config.gamma=0.98
-  env.KEY=VALUE        set an option of the task, such as env.length=0.7
+  env.KEY=VALUE        set an option of the task, such as env.pole_length=0.8
   +agent.KEY=VALUE     add an option that the library's file does not have
 
 examples:
@@ -97,6 +97,10 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
 
         print(plan_table(plan))
         return 0
+    if plan.world is None:
+        # Importing frameworks takes seconds, in which nothing else would be seen.
+        ranks, backend = plan.config.nproc_per_node, plan.config.backend
+        print(f"starting {ranks} rank(s) on this node, backend {backend}", flush=True)
     start(plan)
     return 0
 
