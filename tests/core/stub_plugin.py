@@ -60,9 +60,10 @@ def count_gpus() -> int:
     return gpus if visible is None else len(visible.split(",")) if visible else 0
 
 
-def check_checkpoint(path: str) -> str | None:
+def read_checkpoint(path: str) -> list[str] | str:
     with open(path) as file:
-        return None if file.read().startswith("stub") else "is no checkpoint of stub."
+        keys = file.read().split()
+    return keys or "it is empty."
 
 
 @hookimpl
@@ -110,6 +111,7 @@ def rltrain_provides():
                     "train on one rank.",
                 ),
             ),
-            check_checkpoint="stub_plugin:check_checkpoint",
+            read_checkpoint="stub_plugin:read_checkpoint",
+            checkpoint_keys=frozenset({"stub"}),
         ),
     ]

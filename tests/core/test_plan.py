@@ -347,8 +347,13 @@ def test_a_refused_combination_gives_the_reason_and_what_works(refused, plan):
 def test_a_checkpoint_must_be_there_and_be_one(refused, config, tmp_path):
     path = tmp_path / "last.txt"
     assert refused(checkpoint=path) == f"--checkpoint {path}: there is no such file."
+    path.write_text("")
+    assert refused(checkpoint=path) == f"--checkpoint {path}: it is empty."
     path.write_text("something else")
-    assert refused(checkpoint=path) == f"--checkpoint {path}: is no checkpoint of stub."
+    said = f"--checkpoint {path}: this is not a checkpoint of stub: it lacks stub."
+    assert refused(checkpoint=path) == said
+    path.write_text("policy value optimizer")
+    assert refused(checkpoint=path) == f"{said} It looks like one of skrl: try --library skrl."
     path.write_text("stub 3")
     assert config(checkpoint=path).checkpoint == str(path)
 

@@ -63,7 +63,7 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     config = _environments(config, task, world)
     config = _plugins(config, registry)
     _check_refusals(config, library, task)
-    _check_files(config, library)
+    _check_files(config, library, registry)
     return Plan(config, task, world)
 
 
@@ -181,17 +181,37 @@ def _check_refusals(config: RunConfig, library: LibrarySpec, task: TaskInfo) -> 
             raise UsageError(f"{refusal.name}: {refusal.reason} Instead: {refusal.instead}")
 
 
-def _check_files(config: RunConfig, library: LibrarySpec) -> None:
+def _check_files(config: RunConfig, library: LibrarySpec, registry: Registry) -> None:
     check_log_root(config.log_root)
     if config.run_name and ("/" in config.run_name or config.run_name in (".", "..")):
         raise UsageError(
             f"--run-name {config.run_name}: is part of a folder's name; leave out '/'."
         )
-    if config.checkpoint is None:
+    if config.checkpoint is not None:
+        _check_checkpoint(config, config.checkpoint, library, registry)
+
+
+def _check_checkpoint(
+    config: RunConfig, path: str, library: LibrarySpec, registry: Registry
+) -> None:
+    """Tell a checkpoint of this library from another's."""
+    if not Path(path).is_file():
+        raise UsageError(f"--checkpoint {path}: there is no such file.")
+    if library.read_checkpoint is None:
         return
-    if not Path(config.checkpoint).is_file():
-        raise UsageError(f"--checkpoint {config.checkpoint}: there is no such file.")
-    if library.check_checkpoint:
-        wrong = preflight(library.check_checkpoint, config.checkpoint, in_child=config.distributed)
-        if wrong:
-            raise UsageError(f"--checkpoint {config.checkpoint}: {wrong}")
+    found = preflight(library.read_checkpoint, path, in_child=config.distributed)
+    if isinstance(found, str):
+        raise UsageError(f"--checkpoint {path}: {found}")
+    missing = sorted(library.checkpoint_keys - set(found))
+    if missing:
+        others = [spec for spec in registry.all(LibrarySpec) if spec.name != library.name]
+        fitting = [
+            spec.name
+            for spec in others
+            if spec.checkpoint_keys and spec.checkpoint_keys <= set(found)
+        ]
+        hint = f" It looks like one of {fitting[0]}: try --library {fitting[0]}." if fitting else ""
+        raise UsageError(
+            f"--checkpoint {path}: this is not a checkpoint of {library.name}: it lacks "
+            f"{', '.join(missing)}.{hint}"
+        )

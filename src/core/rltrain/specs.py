@@ -101,9 +101,12 @@ class LibrarySpec(Spec):
     """Where the library's file keeps options of the run: {"seed": "params.seed"}. The command line
     is put before the file, and the file before rltrain's own default."""
     refuses: tuple[Refusal, ...] = ()
-    check_checkpoint: str | None = None
-    """Import string of a function that takes a path and returns what is wrong with the checkpoint,
-    or None. It may import the framework: it is called in a process of its own."""
+    read_checkpoint: str | None = None
+    """Import string of a function that takes a path and returns the top-level keys of the
+    checkpoint there, or in one sentence why it cannot be read. It may import the framework: before
+    ranks are started, it is called in a process of its own."""
+    checkpoint_keys: frozenset[str] = frozenset()
+    """Keys by which a checkpoint of this library is told from another's."""
 
     def supports(self) -> str:
         """Return frameworks and algorithms."""

@@ -21,7 +21,6 @@ from rl_games.common.schedulers import RLScheduler
 
 from rltrain.records import Scalars
 from rltrain.session import Session
-from rltrain_rl_games.checkpoint import load
 from rltrain_torch.gradients import synchronise
 
 __all__ = ["ContinuousAgent", "DiscreteAgent", "LogObserver", "StopTraining"]
@@ -49,7 +48,7 @@ class _RankAgent(A2CBase):
 
     def restore(self, fn: str, set_epoch: bool = True) -> None:
         """Load a checkpoint; the learning rate comes back too, which rl_games forgets."""
-        self.set_full_state_weights(load(fn, self.ppo_device), set_epoch=set_epoch)
+        self.set_full_state_weights(_load(fn, self.ppo_device), set_epoch=set_epoch)
         self.last_lr = self.optimizer.param_groups[0]["lr"]
         self.first_epoch = self.epoch_num
         if self.max_epochs != -1:
@@ -192,3 +191,16 @@ class LogObserver(AlgoObserver):
 
     def after_clear_stats(self) -> None:
         """Called by rl_games; there is nothing to clear."""
+
+
+def _load(path: str, device: str) -> dict[str, Any]:
+    """Load a checkpoint to a rank's own device.
+
+    rl_games' own loader puts every rank's copy on the device that wrote it. Like it, this takes off
+    the prefix that torch.compile adds to names.
+    """
+    state: dict[str, Any] = torch.load(path, map_location=device, weights_only=False)
+    state["model"] = {
+        name.removeprefix("_orig_mod."): tensor for name, tensor in state["model"].items()
+    }
+    return state

@@ -39,7 +39,8 @@ def rltrain_provides() -> Iterable[Spec]:
                 "max_iterations": "params.config.max_epochs",
             },
             refuses=REFUSALS,
-            check_checkpoint="rltrain_rl_games.checkpoint:check",
+            read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
+            checkpoint_keys=frozenset({"model", "optimizer", "epoch", "frame"}),
         )
     ]
 

@@ -13,7 +13,6 @@ from rl_games.torch_runner import Runner
 
 from rltrain.errors import UsageError
 from rltrain.types import TaskInfo
-from rltrain_rl_games import checkpoint
 from rltrain_rl_games.plugin import rltrain_provides
 
 (SPEC,) = rltrain_provides()
@@ -25,7 +24,7 @@ def test_trains_and_counts(train, task):
     assert result.iterations == 2
     assert result.frames == 2 * 16 * 32
     assert result.episode_return > 5
-    assert checkpoint.check(result.checkpoint) is None
+    assert SPEC.checkpoint_keys <= set(torch.load(result.checkpoint, weights_only=False))
 
 
 def test_the_run_folder_is_the_only_place_that_is_written(train, tmp_path, monkeypatch):
@@ -74,7 +73,7 @@ def test_ends_early_at_the_target_and_saves(train):
     result = train(max_iterations=50, num_envs=256, target_return=15.0)
     assert result.solved
     assert result.iterations < 50
-    assert checkpoint.check(result.checkpoint) is None
+    assert SPEC.checkpoint_keys <= set(torch.load(result.checkpoint, weights_only=False))
 
 
 def test_the_same_seed_repeats_the_run_and_another_does_not(train):
@@ -121,12 +120,3 @@ def test_minus_one_in_a_file_leaves_the_choice_to_the_command_line(train, tmp_pa
 def test_a_mini_batch_that_does_not_divide_is_refused_by_its_name(train):
     with pytest.raises(UsageError, match=r"minibatch_size 100: does not divide .* 512"):
         train(agent={"params.config.minibatch_size": 100})
-
-
-def test_checkpoints_of_others_are_named(tmp_path):
-    for keys, name in ((("actor_state_dict",), "rsl_rl"), (("policy", "optimizer"), "skrl")):
-        path = tmp_path / "other.pt"
-        torch.save({key: {} for key in keys}, path)
-        assert name in checkpoint.check(str(path))
-    path.write_text("no checkpoint")
-    assert "cannot be read" in checkpoint.check(str(path))

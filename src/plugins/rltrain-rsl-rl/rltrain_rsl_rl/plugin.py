@@ -93,6 +93,9 @@ def rltrain_provides() -> Iterable[Spec]:
             option_keys=OPTION_KEYS,
             run_keys={"seed": "seed", "max_iterations": "max_iterations"},
             refuses=REFUSALS,
-            check_checkpoint="rltrain_rsl_rl.checkpoint:check",
+            read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
+            checkpoint_keys=frozenset(
+                {"actor_state_dict", "critic_state_dict", "optimizer_state_dict"}
+            ),
         )
     ]

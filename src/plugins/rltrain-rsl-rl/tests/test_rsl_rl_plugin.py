@@ -35,7 +35,7 @@ def test_the_plugin_is_light():
 
 def test_what_the_spec_names_exists():
     assert load_object(SPEC.factory)
-    assert load_object(SPEC.check_checkpoint)
+    assert load_object(SPEC.read_checkpoint)
 
 
 @pytest.mark.parametrize(

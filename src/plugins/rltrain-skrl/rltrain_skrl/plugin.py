@@ -138,6 +138,7 @@ def rltrain_provides() -> Iterable[Spec]:
             option_keys=OPTION_KEYS,
             run_keys={"seed": "seed"},
             refuses=_REFUSES,
-            check_checkpoint="rltrain_skrl.checkpoint:check",
+            read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
+            checkpoint_keys=frozenset({"policy", "value", "optimizer"}),
         )
     ]

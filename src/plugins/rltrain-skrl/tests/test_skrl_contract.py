@@ -117,6 +117,6 @@ def test_option_keys_are_options_of_the_installed_version():
 
 def test_the_spec_names_what_exists():
     (spec,) = rltrain_provides()
-    for name in (spec.factory, spec.check_checkpoint):
+    for name in (spec.factory, spec.read_checkpoint):
         module, attribute = name.split(":")
         assert hasattr(__import__(module, fromlist=[attribute]), attribute)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from skrl_fakes import ACTIONS, Corridor, FakeSession, small_agent
 from rltrain.agent_options import set_dotted
 from rltrain.errors import UsageError
 from rltrain.types import World
-from rltrain_skrl import bootstrap, checkpoint
+from rltrain_skrl import bootstrap
 from rltrain_skrl.adapter import SkrlLibrary
 from rltrain_skrl.torch.agent import SessionPPO
 from rltrain_skrl.torch.runner import SessionRunner
@@ -120,7 +119,7 @@ def test_a_checkpoint_loads_in_stock_skrl():
 def test_training_goes_on_from_a_checkpoint():
     first = train(FakeSession(Corridor(8), small_agent(), max_iterations=2))
     path = saved(first)[-1]
-    assert checkpoint.check(str(path)) is None
+    assert {"policy", "value", "optimizer"} <= set(torch.load(path, weights_only=False))
     second = FakeSession(Corridor(8), small_agent(), max_iterations=3, checkpoint=str(path))
     with bootstrap.configured(second.world):
         runner = SessionRunner(second)
@@ -149,28 +148,6 @@ def test_a_checkpoint_that_does_not_fit_is_refused(change):
         set_dotted(agent, key, value)
     with pytest.raises(UsageError, match="does not fit"):
         train(FakeSession(Corridor(8), agent, checkpoint=str(saved(first)[-1])))
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ({"model": {}, "optimizer": {}, "epoch": 1, "frame": 1}, "--library rl_games"),
-        ({"actor_state_dict": {}, "critic_state_dict": {}}, "--library rsl_rl"),
-        ({"policy": {}}, "lacks optimizer, value"),
-        ([1], "lacks"),
-    ],
-)
-def test_other_checkpoints_are_told_apart(content, says, tmp_path):
-    path = tmp_path / "other.pt"
-    torch.save(content, path)
-    assert says in checkpoint.check(str(path))
-
-
-def test_what_torch_cannot_load_is_no_checkpoint(tmp_path):
-    path = tmp_path / "text.pt"
-    path.write_text("no")
-    assert "cannot load" in checkpoint.check(str(path))
-    assert "no such file" in checkpoint.check(str(Path("/none/there.pt")))
 
 
 @pytest.mark.parametrize(
