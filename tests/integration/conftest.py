@@ -170,9 +170,9 @@ class Probe:
         state = {
             f"{role}.{name}": value.detach().clone()
             for role, model in self.models.items()
-            for name, value in model.named_parameters()
+            for name, value in model.state_dict().items()
         }
-        torch.save(state, folder / f"parameters_{rank}.pt")
+        torch.save(state, folder / f"state_{rank}.pt")
 
 
 class Slow(gymnasium.Env):

@@ -14,7 +14,7 @@ TWO_RANKS = ["--distributed", "--nproc-per-node", "2", "--num-envs", "32"]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_hooks_are_called_on_every_rank_and_parameters_end_equal(command, library):
+def test_hooks_are_called_on_every_rank_and_models_end_equal(command, library):
     run = command("--library", library, *TWO_RANKS, "--max-iterations", "3", "--observer", "probe")
     assert run.returncode == 0, run.stderr
 
@@ -30,10 +30,11 @@ def test_hooks_are_called_on_every_rank_and_parameters_end_equal(command, librar
     assert "write" not in calls[1]
 
     first, second = (
-        torch.load(command.folder / f"parameters_{rank}.pt", weights_only=True) for rank in (0, 1)
+        torch.load(command.folder / f"state_{rank}.pt", weights_only=True) for rank in (0, 1)
     )
     assert first.keys() == second.keys()
     assert len(first) >= 5
+    assert any("mean" in name for name in first), "the normalisers are models too"
     for name, value in first.items():
         assert torch.equal(value, second[name]), name
 

@@ -2,8 +2,8 @@
 
 Each rank's agent believes that it is alone (`multi_gpu` is off), so that rl_games never makes a
 process group, never asks for CUDA, and takes no decision on rank 0 only. What must be common is
-common by other means: gradients are averaged before they are clipped, schedulers see the mean KL,
-and the episode meters are pooled, so that every rank decides alike.
+common by other means: gradients are averaged before they are clipped, normalisers and the episode
+meters are pooled, and schedulers see the mean KL, so that every rank decides alike.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from rl_games.common.schedulers import RLScheduler
 
 from rltrain.records import Scalars
 from rltrain.session import Session
+from rltrain_rl_games.normaliser import pool_normalisers
 from rltrain_torch.gradients import synchronise
 
 __all__ = ["ContinuousAgent", "DiscreteAgent", "LogObserver", "StopTraining"]
@@ -43,6 +44,10 @@ class _RankAgent(A2CBase):
         super().__init__(base_name, params)
         self.writer.close()
         self.writer = ScalarSink()
+        if session.group.world_size > 1:
+            pool_normalisers(self.model, session.group)
+            if self.normalize_value:
+                self.value_mean_std = self.model.value_mean_std
         self.algo_observer.sink = self.writer
         self.first_epoch = self.epoch_num
 
@@ -58,6 +63,7 @@ class _RankAgent(A2CBase):
         """Make the model common, then train until the epochs are done or the session stops."""
         session = self.session
         session.wrap_model(self.model, "model")
+        session.watch("optimizer", lambda: {"learning rate": self.last_lr})
         self._parameters = [p for p in self.model.parameters() if p.requires_grad]
         self._sync = session.gradient_sync(self._parameters)
         self.scheduler = CommonScheduler(self.scheduler, self)
