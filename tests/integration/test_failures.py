@@ -43,6 +43,7 @@ def test_exception_in_one_process_is_shown_with_its_traceback(command):
     run = command(*SLOW, PLANTED="0:400", RANK="0")
     assert run.returncode == 1
     assert run.stderr.rstrip().endswith("ValueError: planted in one rank's environment")
+    assert "planted" in (run.folder / "logs" / "rank_0.log").read_text()
 
 
 def test_ctrl_c_ends_everything(command):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -9,6 +10,7 @@ import signal
 import tempfile
 import threading
 import time
+import traceback
 from pathlib import Path
 
 from rltrain.config import RunConfig
@@ -29,7 +31,7 @@ from rltrain.specs import (
 )
 from rltrain.types import TrainResult, World
 
-__all__ = ["CULPRIT_GRACE", "run_rank", "work"]
+__all__ = ["CULPRIT_GRACE", "run_here", "run_rank", "work"]
 
 CULPRIT_GRACE = 3.0
 """Seconds a rank that lost a peer waits before it ends, so that the peer is seen first."""
@@ -42,7 +44,11 @@ def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
     for spec in _chosen(config, registry, world):
         plugins.choose(spec)
     session = Session(config, world, plugins)
-    return session.run(lambda folder: log.move(folder.log_file(world.rank)))
+    try:
+        return session.run(lambda folder: log.move(folder.log_file(world.rank)))
+    except BaseException:
+        traceback.print_exc()  # Into the rank's log.
+        raise
 
 
 def run_here(config: RunConfig, world: World) -> TrainResult:
@@ -83,12 +89,8 @@ def work(config: RunConfig, report_dir: str) -> TrainResult | None:
         world = joined_world(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
         with RankLog(log_path(folder, world.rank)) as log:
-            try:
-                return _ranked(run_rank(config, _with_device(config, world), log), world)
-            except BaseException as error:
-                report = make_report(world.rank, error)
-                print(report.traceback, flush=True)  # Into the rank's log.
-                raise
+            result = run_rank(config, _with_device(config, world), log)
+        return result if world.is_root else None
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
     except BaseException as error:
@@ -100,16 +102,10 @@ def work(config: RunConfig, report_dir: str) -> TrainResult | None:
     os._exit(code)
 
 
-def _ranked(result: TrainResult, world: World) -> TrainResult | None:
-    return result if world.is_root else None
-
-
 def _with_device(config: RunConfig, world: World) -> World:
     """Give a started rank its device; the launcher has checked that there are enough."""
-    from dataclasses import replace
-
     backend = discover(config.no_plugins).get(BackendSpec, config.backend or "")
-    return replace(
+    return dataclasses.replace(
         world, device=rank_device(backend.device, world.local_rank, world.local_world_size)
     )
 
