@@ -88,3 +88,14 @@ def test_what_only_a_made_environment_tells_is_refused_without_a_traceback(comma
     assert run.returncode == 2
     assert "no_such_option" in run.stderr
     assert "Traceback" not in run.stderr
+
+
+def test_ranks_are_started_anew_as_often_as_asked(command):
+    process = command.start(*TWO_RANKS, "--max-restarts", "2", PLANTED="1:300")
+    run = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert run[1].rstrip().endswith("ValueError: planted in one rank's environment")
+    # Three attempts, each with a run folder of its own, and its own part of the log in it.
+    logs = sorted(command.log_root.rglob("rank_1.log"))
+    assert [path.read_text().count("planted in one rank") for path in logs] == [2, 2, 2]
+    assert command.all_gone(process)

@@ -67,8 +67,9 @@ def make_report(rank: int, error: BaseException) -> Report:
 
 
 def forget_report(folder: Path, rank: int) -> None:
-    """Remove what this rank wrote before its launcher started it anew."""
+    """Remove what this rank left before its launcher started it anew: report and link to a log."""
     (folder / f"rank_{rank}.json").unlink(missing_ok=True)
+    log_path(folder, rank).unlink(missing_ok=True)
 
 
 def write_report(folder: Path, report: Report) -> None:

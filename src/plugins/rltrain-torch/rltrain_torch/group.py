@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from rltrain.types import ReduceOp, World
 
@@ -32,8 +35,13 @@ class TorchProcessGroup:
     def __init__(self, backend: str, world: World) -> None:
         """Make the default group from MASTER_ADDR and MASTER_PORT. Collective."""
         device = torch.device(world.device)
+        store, _, _ = next(rendezvous("env://", world.rank, world.world_size, timeout=TIMEOUT))
+        # torch elastic keeps its store when it starts ranks anew (seen in torch 2.13): without a
+        # prefix, a rank may find the address of a peer of the attempt before.
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         dist.init_process_group(
             backend,
+            store=PrefixStore(f"rltrain/attempt_{attempt}", store),
             rank=world.rank,
             world_size=world.world_size,
             timeout=TIMEOUT,
