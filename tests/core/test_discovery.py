@@ -57,19 +57,20 @@ def test_a_distribution_is_blocked_however_its_name_is_spelt(site):
     assert record_of(discover(["CSV_writer"]), "csv").status == "blocked"
 
 
-def test_the_allow_list_blocks_all_others(site):
+def test_the_allow_list_blocks_all_others_but_the_core(site):
     site.install("csv-writer", writer("csv"), point="csv")
     site.install("xml-writer", writer("xml"), point="xml")
     registry = discover(environ={"RLTRAIN_PLUGINS": "csv-writer, other"})
     ready = [record.name for record in registry.records if record.status == "ready"]
-    assert ready == ["csv"]
+    assert ready == ["csv", "rltrain"]
     assert record_of(registry, "xml").reason == "not in RLTRAIN_PLUGINS"
 
 
-def test_an_empty_allow_list_blocks_everything(site):
+def test_an_empty_allow_list_leaves_the_core_alone(site):
     site.install("csv-writer", writer("csv"))
     registry = discover(environ={"RLTRAIN_PLUGINS": ""})
-    assert {record.status for record in registry.records} == {"blocked"}
+    ready = [record.name for record in registry.records if record.status == "ready"]
+    assert ready == ["rltrain"]
 
 
 def test_an_unset_allow_list_blocks_nothing(site):

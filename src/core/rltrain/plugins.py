@@ -22,6 +22,9 @@ __all__ = ["GROUP", "PluginRecord", "Registry", "discover", "load_object"]
 GROUP = "rltrain"
 """The entry-point group of plugins."""
 
+CORE = "rltrain"
+"""The core's own distribution, whose plugin no allow-list leaves out."""
+
 LIBRARY_EXTRA = "library"
 """The extra under which a plugin's metadata names the supported range of what it adapts."""
 
@@ -115,8 +118,8 @@ class Registry:
 def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Registry:
     """Find every installed plugin.
 
-    The variable RLTRAIN_PLUGINS, if set, is the list of plugins that may be used, separated by
-    commas; RLTRAIN_STRICT=1 makes a broken plugin an error at once, for its author.
+    The variable RLTRAIN_PLUGINS, if set, is the list of plugins that may be used besides the core's
+    own, separated by commas; RLTRAIN_STRICT=1 makes a broken plugin an error at once, for its author.
 
     Args:
         blocked: entry points or distributions that must not be used.
@@ -154,7 +157,7 @@ def _inspect(
 
     if blocked & _spellings(point.name, name):
         return record("blocked", "blocked by --no-plugin")
-    if only is not None and not only & _spellings(point.name, name):
+    if only is not None and name != CORE and not only & _spellings(point.name, name):
         return record("blocked", "not in RLTRAIN_PLUGINS")
     try:
         unmet = _unmet_requirement(distribution.requires or [] if distribution else [])
