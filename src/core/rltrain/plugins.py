@@ -119,7 +119,8 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
     """Find every installed plugin.
 
     The variable RLTRAIN_PLUGINS, if set, is the list of plugins that may be used besides the core's
-    own, separated by commas; RLTRAIN_STRICT=1 makes a broken plugin an error at once, for its author.
+    own, separated by commas. RLTRAIN_STRICT=1 makes a broken plugin an error at once, for its
+    author.
 
     Args:
         blocked: entry points or distributions that must not be used.
