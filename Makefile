@@ -3,6 +3,7 @@
 #   TORCH_INDEX   index from which torch is installed, for a CPU-only or another CUDA build
 #   PYTHON        interpreter for the virtual environment
 
+export TORCH_INDEX
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
