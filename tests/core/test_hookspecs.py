@@ -1,0 +1,44 @@
+"""The contract documents itself: every hook is typed, described and shown."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from rltrain.hookspecs import DeclarationHooks, RunHooks
+from rltrain.run_plugins import RunPlugins
+from rltrain.specs import KINDS
+
+HOOKS = {
+    name: hook
+    for hooks in (DeclarationHooks, RunHooks)
+    for name, hook in vars(hooks).items()
+    if name.startswith("rltrain_")
+}
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_every_hook_is_typed_documented_and_has_an_example(name):
+    signature = inspect.signature(HOOKS[name])
+    text = inspect.getdoc(HOOKS[name])
+    assert signature.return_annotation is not inspect.Signature.empty
+    for parameter in list(signature.parameters.values())[1:]:
+        assert parameter.annotation is not inspect.Parameter.empty
+        assert f"{parameter.name}:" in text
+    example = text.partition("Example:")[2]
+    assert f"def {name}(" in example
+    assert "@hookimpl" in example
+
+
+def test_what_a_kind_must_implement_are_hooks_that_exist():
+    known = set(HOOKS) | {"launch"}
+    for kind in KINDS.values():
+        assert set(kind.requires) <= known
+        assert kind.requires or kind.kind == "observer"
+
+
+def test_the_five_hooks_of_the_project_are_run_hooks():
+    hook = RunPlugins().hook
+    for name in ("init_distributed", "wrap_model", "gradient_sync", "seed", "write"):
+        assert callable(getattr(hook, f"rltrain_{name}"))
