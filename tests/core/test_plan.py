@@ -252,6 +252,13 @@ def test_a_flag_is_put_before_the_file_and_reaches_the_library(config, name, key
     assert made.agent["learn"][key] == value
 
 
+def test_a_flag_and_an_override_of_the_same_option_must_agree(config, refused):
+    assert config(seed=7, agent={"learn.base_seed": 7}).seed == 7
+    assert refused(seed=3, agent={"learn.base_seed": 7}) == (
+        "--seed 3 and agent.learn.base_seed=7 are the same option of stub. Give one of the two."
+    )
+
+
 def test_an_override_is_put_before_the_file(config):
     made = config(agent={"learn.base_seed": 7})
     assert (made.seed, made.agent["learn"]["base_seed"]) == (7, 7)

@@ -13,9 +13,27 @@ LIBRARIES = ["rl_games", "rsl_rl", "skrl"]
 TWO_RANKS = ["--distributed", "--nproc-per-node", "2", "--num-envs", "32"]
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_hooks_are_called_on_every_rank_and_models_end_equal(command, library):
-    run = command("--library", library, *TWO_RANKS, "--max-iterations", "3", "--observer", "probe")
+DISCRETE = ["--task", "rltrain/CartPole-v1"]
+RECURRENT = [
+    "+agent.params.network.rnn={name: gru, units: 16, layers: 1}",
+    "agent.params.config.seq_length=8",
+]
+
+
+@pytest.mark.parametrize(
+    ("library", "more"),
+    [
+        *((library, []) for library in LIBRARIES),
+        ("rl_games", DISCRETE),
+        ("skrl", DISCRETE),
+        ("rl_games", RECURRENT),
+    ],
+    ids=[*LIBRARIES, "rl_games-discrete", "skrl-discrete", "rl_games-recurrent"],
+)
+def test_hooks_are_called_on_every_rank_and_models_end_equal(command, library, more):
+    run = command(
+        "--library", library, *TWO_RANKS, *more, "--max-iterations", "3", "--observer", "probe"
+    )
     assert run.returncode == 0, run.stderr
 
     calls = [json.loads((command.folder / f"calls_{rank}.json").read_text()) for rank in (0, 1)]

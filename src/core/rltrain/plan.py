@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.agent_options import flatten, get_dotted, resolve_agent, resolve_env, set_dotted
-from rltrain.config import RunConfig
+from rltrain.config import RunConfig, flag
 from rltrain.errors import UsageError, suggest
 from rltrain.placement import place
 from rltrain.plugins import Registry, discover
@@ -117,8 +117,14 @@ def _agent(
     chosen: dict[str, Any] = {}
     for name, key in library.run_keys.items():
         in_file = get_dotted(agent, key, None)
-        if name in given and key not in overrides:
-            set_dotted(agent, key, getattr(config, name))
+        if name in given:
+            asked = getattr(config, name)
+            if key in overrides and overrides[key] != asked:
+                raise UsageError(
+                    f"{flag(name)} {asked} and agent.{key}={overrides[key]} are the same option of "
+                    f"{library.name}. Give one of the two."
+                )
+            set_dotted(agent, key, asked)
             continue
         # Isaac Lab's files say -1 where the command line is to decide.
         unset = in_file is None or (in_file == -1 and name != "seed")
