@@ -10,6 +10,7 @@ __all__ = [
     "PluginError",
     "RankFailed",
     "RltrainError",
+    "StopTraining",
     "UsageError",
     "suggest",
 ]
@@ -26,6 +27,13 @@ class UsageError(RltrainError):
     """What the user asked for is wrong or cannot work; shown without a traceback."""
 
     exit_code = 2
+
+
+class StopTraining(Exception):
+    """No error: how an adapter leaves a library's loop that has no other way out.
+
+    An adapter raises it when `session.should_stop` is set, and catches it itself.
+    """
 
 
 class PluginError(RltrainError):

@@ -67,10 +67,6 @@ class Registry:
         """Return every ready spec of a kind, sorted by name."""
         return [self.get(kind, name) for name in self.names(kind)]
 
-    def record_of(self, spec: Spec) -> PluginRecord:
-        """Return the plugin that provides a spec."""
-        return next(record for record, provided in self._provided(type(spec)) if provided is spec)
-
     def get(self, kind: type[SpecT], name: str) -> SpecT:
         """Return the spec of a name.
 

@@ -41,21 +41,12 @@ class RunPlugins:
             ) from error
         self.register(plugin, f"{spec.kind}:{spec.name}", label)
         caller_names = {caller.name for caller in self._manager.get_hookcallers(plugin) or []}
-        missing = [
-            name
-            for name in type(spec).requires
-            if name not in caller_names and not callable(getattr(plugin, name, None))
-        ]
-        unmarked = [
-            name
-            for name in type(spec).requires
-            if name.startswith("rltrain_") and name not in caller_names and name not in missing
-        ]
-        if missing or unmarked:
+        lacking = [name for name in type(spec).requires if name not in caller_names]
+        if lacking:
             self._manager.unregister(plugin)
-            hint = f"implement {', '.join(missing)}" if missing else f"mark {unmarked[0]}"
+            verb = "mark" if hasattr(plugin, lacking[0]) else "implement"
             raise PluginError(
-                f"The {label} does not implement what a {spec.kind} must: {hint} with "
+                f"The {label} does not implement what a {spec.kind} must: {verb} {lacking[0]} with "
                 f"@rltrain.hookimpl. Required: {', '.join(type(spec).requires)}."
             )
         return plugin

@@ -19,18 +19,15 @@ from rl_games.common.a2c_common import A2CBase
 from rl_games.common.algo_observer import AlgoObserver
 from rl_games.common.schedulers import RLScheduler
 
+from rltrain.errors import StopTraining
 from rltrain.records import Scalars
 from rltrain.session import Session
 from rltrain_rl_games.normaliser import pool_normalisers
 from rltrain_torch.gradients import synchronise
 
-__all__ = ["ContinuousAgent", "DiscreteAgent", "LogObserver", "StopTraining"]
+__all__ = ["ContinuousAgent", "DiscreteAgent", "LogObserver"]
 
 _RECORDED_BY_THE_CORE = ("rewards", "shaped_rewards", "episode_lengths", "info/epochs")
-
-
-class StopTraining(Exception):
-    """The session has asked to stop."""
 
 
 class _RankAgent(A2CBase):

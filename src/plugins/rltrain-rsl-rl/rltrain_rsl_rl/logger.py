@@ -10,19 +10,16 @@ import torch
 from rsl_rl.utils import LogWriter
 from rsl_rl.utils.logger import Logger
 
+from rltrain.errors import StopTraining
 from rltrain.records import Scalars
 
 if TYPE_CHECKING:
     from rltrain.session import Session
 
-__all__ = ["SessionLogger", "StopTraining"]
+__all__ = ["SessionLogger"]
 
 COUNTED_BY_THE_CORE = ("Train/", "Perf/total_fps")
 """Scalars that are dropped: the core has them from all ranks."""
-
-
-class StopTraining(Exception):
-    """The session wants training to end: rsl_rl's loop has no other way out."""
 
 
 class SessionLogger(Logger):

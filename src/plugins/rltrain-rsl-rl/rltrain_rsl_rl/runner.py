@@ -18,9 +18,9 @@ from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
 from tensordict import TensorDict
 
-from rltrain.errors import UsageError
+from rltrain.errors import StopTraining, UsageError
 from rltrain.types import GradientSync, ProcessGroup
-from rltrain_rsl_rl.logger import SessionLogger, StopTraining
+from rltrain_rsl_rl.logger import SessionLogger
 from rltrain_torch.gradients import synchronise
 
 if TYPE_CHECKING:

@@ -11,22 +11,18 @@ import torch
 from gymnasium import spaces
 from skrl.agents.torch.ppo import PPO
 
-from rltrain.errors import UsageError
+from rltrain.errors import StopTraining, UsageError
 from rltrain.records import Scalars
 from rltrain.session import Session
 from rltrain_skrl.torch.env import FINAL
 from rltrain_torch.gradients import synchronise
 
-__all__ = ["Progress", "SessionPPO", "StopTraining"]
+__all__ = ["Progress", "SessionPPO"]
 
 _PROGRESS = "rltrain"
 """Name of `Progress` in a checkpoint. Stock skrl skips it, with a warning, as it does any name."""
 
 _MISFITS = (LookupError, RuntimeError, TypeError, ValueError, EOFError, pickle.UnpicklingError)
-
-
-class StopTraining(Exception):
-    """Leaves skrl's loop, which has no other exit, when the session says stop."""
 
 
 class Progress:

@@ -16,9 +16,9 @@ from skrl.resources.preprocessors.torch import RunningStandardScaler
 from skrl.trainers.torch import SequentialTrainerCfg
 from skrl.utils.runner.torch import Runner
 
-from rltrain.errors import UsageError, suggest
+from rltrain.errors import StopTraining, UsageError, suggest
 from rltrain.session import Session
-from rltrain_skrl.torch.agent import SessionPPO, StopTraining
+from rltrain_skrl.torch.agent import SessionPPO
 from rltrain_skrl.torch.env import SkrlEnv
 from rltrain_skrl.torch.scaler import PooledScaler
 
