@@ -183,8 +183,11 @@ class Slow(gymnasium.Env):
     steps = 0
 
     def reset(self, *, seed=None, options=None):
-        rank = os.environ.get("RANK", "0")
-        (pathlib.Path(os.environ["PROBE_FOLDER"]) / f"rank_{rank}.pid").write_text(str(os.getpid()))
+        # Renamed into place: every episode writes it anew, and a reader must never see it empty.
+        file = pathlib.Path(os.environ["PROBE_FOLDER"], f"rank_{os.environ.get('RANK', '0')}.pid")
+        written = file.with_suffix(".new")
+        written.write_text(str(os.getpid()))
+        written.replace(file)
         return np.zeros(3, np.float32), {}
 
     def step(self, action):
