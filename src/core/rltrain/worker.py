@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 
 from rltrain.config import RunConfig
@@ -31,19 +32,34 @@ from rltrain.specs import (
 )
 from rltrain.types import TrainResult, World
 
-__all__ = ["CULPRIT_GRACE", "run_here", "run_rank", "work"]
+__all__ = ["CULPRIT_GRACE", "make_session", "run_here", "run_rank", "work"]
 
 CULPRIT_GRACE = 3.0
 """Seconds a rank that lost a peer waits before it ends, so that the peer is seen first."""
 
 
-def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
-    """Run this rank's session with exactly the plugins that the config names."""
+def make_session(
+    config: RunConfig, world: World, more: Iterable[tuple[str, object]] = ()
+) -> Session:
+    """Make this rank's session with exactly the plugins that the config names.
+
+    Args:
+        config: the resolved run.
+        world: this rank's place.
+        more: names and objects with run hooks, which are registered last and so asked first.
+    """
     registry = discover(config.no_plugins)
     plugins = RunPlugins()
     for spec in _chosen(config, registry, world):
         plugins.choose(spec)
-    session = Session(config, world, plugins)
+    for name, plugin in more:
+        plugins.register(plugin, name)
+    return Session(config, world, plugins)
+
+
+def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
+    """Run this rank's session, with all that it prints in its log."""
+    session = make_session(config, world)
     try:
         return session.run(lambda folder: log.move(folder.log_file(world.rank)))
     except BaseException:

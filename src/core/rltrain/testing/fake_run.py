@@ -1,0 +1,236 @@
+"""One run of a fake world: where ranks meet, and what becomes of those that cannot."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from rltrain.testing.baton import Baton
+from rltrain.testing.collectives import Call, Collective, size
+from rltrain.testing.errors import (
+    CollectiveMismatch,
+    Deadlock,
+    FaultNotReached,
+    PeerLost,
+    RankDied,
+)
+from rltrain.testing.fake_group import FakeGroup
+from rltrain.testing.faults import Fault, poisoned
+from rltrain.testing.rank_state import RankStates
+from rltrain.types import World
+
+__all__ = ["FakeRun", "rank_variables"]
+
+T = TypeVar("T")
+
+
+class _Meeting:
+    """One collective for which some ranks wait."""
+
+    def __init__(self, ranks: tuple[int, ...]) -> None:
+        self.ranks = ranks
+        self.calls: dict[int, Call] = {}
+        self.results: dict[int, Any] = {}
+
+    @property
+    def missing(self) -> list[int]:
+        return [rank for rank in self.ranks if rank not in self.calls]
+
+
+class FakeRun:
+    """One run of a fake world."""
+
+    def __init__(
+        self, worlds: Sequence[World], faults: Iterable[Fault], rank_local: Sequence[str]
+    ) -> None:
+        self.trace: list[Collective] = []
+        self.errors: dict[int, BaseException] = {}
+        self.faults = {(fault.rank, fault.at): fault for fault in faults}
+        self._worlds = worlds
+        self._all = tuple(range(len(worlds)))
+        self._meetings: dict[str, _Meeting] = {}
+        self._counts = [0] * len(worlds)
+        self._ended: set[int] = set()
+        self._parked: list[int] = []
+        self._thrown: dict[int, BaseException] = {}
+        self._first: BaseException | None = None
+        self._states = RankStates([rank_variables(world) for world in worlds], rank_local)
+        self._baton = Baton(len(worlds), self._states, self._stuck)
+
+    def run(self, function: Callable[[FakeGroup], T]) -> list[T]:
+        """Do what `FakeWorld.run` says."""
+        results: list[Any] = [None] * len(self._worlds)
+
+        def work(rank: int) -> None:
+            meet = functools.partial(self._meet, rank)
+            try:
+                results[rank] = function(FakeGroup(self._worlds[rank], meet))
+            except _ReturnsEarly:
+                pass
+            except BaseException as error:
+                self._fail(rank, error)
+            self._ended.add(rank)
+
+        try:
+            self._baton.run(work)
+        finally:
+            self._states.leave()
+        if self._first is not None:
+            raise self._first
+        for fault in self.faults.values():
+            made = self._counts[fault.rank]
+            raise FaultNotReached(f"Fault not reached: {fault}; it made {made} collectives.")
+        return results
+
+    def _meet(
+        self,
+        rank: int,
+        call: Call,
+        combine: Callable[[list[Any]], list[Any]],
+        group: str = "default",
+        ranks: tuple[int, ...] | None = None,
+    ) -> Any:
+        """Do what `rltrain.testing.fake_group.Meet` says, for one rank."""
+        call = self._with_fault(rank, call)
+        ranks = ranks or self._all
+        for other in ranks:
+            if other in self.errors:
+                raise self._lost(call, other)
+        meeting = self._meetings.setdefault(group, _Meeting(ranks))
+        self._check(group, meeting, rank, call)
+        meeting.calls[rank] = call
+        if meeting.missing:
+            self._wait(rank)
+        else:
+            del self._meetings[group]
+            self._complete(meeting, rank, combine)
+        return meeting.results[rank]
+
+    def _complete(
+        self, meeting: _Meeting, last: int, combine: Callable[[list[Any]], list[Any]]
+    ) -> None:
+        calls = [meeting.calls[rank] for rank in meeting.ranks]
+        results = combine([call.payload for call in calls])
+        meeting.results = dict(zip(meeting.ranks, results, strict=True))
+        self.trace.append(
+            Collective(
+                op=calls[0].op,
+                carries=calls[0].carries,
+                bytes=max(size(call.payload) for call in calls),
+                ranks=meeting.ranks,
+                callers=tuple(call.caller for call in calls),
+                last=last,
+            )
+        )
+        # The last goes on at once: for two ranks, that halves the hand-overs.
+        for rank in sorted(set(meeting.ranks) - {last}):
+            self._baton.make_ready(rank)
+
+    def _wait(self, rank: int) -> None:
+        self._baton.wait(rank)
+        if rank in self._thrown:
+            raise self._thrown.pop(rank)
+
+    def _check(self, group: str, meeting: _Meeting, rank: int, call: Call) -> None:
+        """Compare a call with that of the ranks that wait already; all equal the first of them."""
+        for other, theirs in meeting.calls.items():
+            if (theirs.op, theirs.carries) == (call.op, call.carries):
+                return
+            message = (
+                "Ranks met with different collectives:\n"
+                f"  rank {other}: {theirs}, called at {theirs.caller}\n"
+                f"  rank {rank}: {call}, called at {call.caller}"
+            )
+            error = CollectiveMismatch(message)
+            del self._meetings[group]
+            self._first = self._first or error
+            self._throw({waiting: CollectiveMismatch(message) for waiting in meeting.calls})
+            raise error
+
+    def _fail(self, rank: int, error: BaseException) -> None:
+        """Keep a rank's error; ranks that wait for it have lost it."""
+        if rank in self.errors:
+            return
+        self.errors[rank] = error
+        if self._first is None:
+            self._first = error
+            error.add_note(f"This was rank {rank} of {len(self._worlds)} ranks of a fake world.")
+        for name, meeting in list(self._meetings.items()):
+            if rank in meeting.ranks:
+                del self._meetings[name]
+                self._throw({r: self._lost(call, rank) for r, call in meeting.calls.items()})
+
+    def _lost(self, call: Call, rank: int) -> PeerLost:
+        error = self.errors[rank]
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        return PeerLost(f"Connection closed by peer: {call} lost rank {rank}, by {reason}")
+
+    def _throw(self, errors: Mapping[int, BaseException]) -> None:
+        """Let ranks that wait go on, with an error each."""
+        for rank, error in sorted(errors.items()):
+            self._thrown[rank] = error
+            self._baton.make_ready(rank)
+
+    def _stuck(self) -> None:
+        """Make a rank ready although none can go on: those that wait would wait for ever."""
+        if self._parked:
+            self._baton.make_ready(self._parked.pop(0))
+            return
+        message = self._deadlock()
+        waiting = [rank for meeting in self._meetings.values() for rank in meeting.calls]
+        self._meetings.clear()
+        errors = {rank: Deadlock(message) for rank in waiting}
+        self._first = self._first or errors[min(waiting)]
+        self._throw(errors)
+
+    def _deadlock(self) -> str:
+        lines = {rank: "has returned." for rank in self._ended}
+        for meeting in self._meetings.values():
+            missing = ", ".join(map(str, meeting.missing))
+            for rank, call in meeting.calls.items():
+                lines[rank] = f"waits for {missing} in {call}, called at {call.caller}"
+        each = [f"  rank {rank} {what}" for rank, what in sorted(lines.items())]
+        return "\n".join(["Deadlock: no rank can go on.", *each])
+
+    def _with_fault(self, rank: int, call: Call) -> Call:
+        """Count a rank's collective, and let the fault that is planted there happen."""
+        error = self.errors.get(rank)
+        if isinstance(error, RankDied):
+            raise error  # It unwinds, and is dead already.
+        self._counts[rank] += 1
+        fault = self.faults.pop((rank, self._counts[rank]), None)
+        if fault is None:
+            return call
+        if fault.kind == "sends_nan":
+            return dataclasses.replace(call, payload=poisoned(fault, str(call), call.payload))
+        if fault.kind == "returns_early":
+            raise _ReturnsEarly
+        if fault.kind == "dies":
+            # What a rank does while its stack unwinds, a process that was killed does not do: the
+            # rank unwinds only when no other can go on.
+            self._fail(rank, RankDied(f"Planted: {fault}."))
+        self._parked.append(rank)
+        self._wait(rank)
+        if fault.kind == "dies":
+            raise self.errors[rank]
+        return call
+
+
+class _ReturnsEarly(BaseException):
+    """Unwinds a rank that is to return early."""
+
+
+def rank_variables(world: World) -> dict[str, str]:
+    """Return the variables that torchrun would set."""
+    return {
+        "RANK": str(world.rank),
+        "LOCAL_RANK": str(world.local_rank),
+        "GROUP_RANK": str(world.node_rank),
+        "WORLD_SIZE": str(world.world_size),
+        "LOCAL_WORLD_SIZE": str(world.local_world_size),
+        "GROUP_WORLD_SIZE": str(world.num_nodes),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29500",
+    }

@@ -1,0 +1,217 @@
+"""torch.distributed between the ranks of a fake world.
+
+Library code that calls `torch.distributed` runs unmodified over a c10d backend of our own. This is
+the one file that needs private parts of torch; `tests/kit/test_torch_contract.py` holds it against
+the installed version. Public are `register_backend`, the class `ProcessGroup` to derive from, and
+all that a library calls. Private are:
+
+- `torch.distributed.distributed_c10d._world`, where torch keeps its groups once for a process;
+- `_set_thread_isolation_mode`, by which its C++ side keeps them once for a thread;
+- `_create_work_from_future` and the collectives' option types, which a group in Python gets and
+  returns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from rltrain.testing.collectives import Call, caller, copied, describe, reduced
+from rltrain.testing.fake_group import FakeGroup
+from rltrain.types import ReduceOp
+
+__all__ = ["BACKEND", "rank_threads", "with_default_group"]
+
+T = TypeVar("T")
+
+BACKEND = "rltrain_fake"
+"""The name under which the backend is registered with torch."""
+
+_c10d: Any = torch._C._distributed_c10d  # type: ignore[attr-defined]
+_ProcessGroup: Any = dist.ProcessGroup
+
+_OPS: dict[Any, ReduceOp] = {
+    dist.ReduceOp.SUM: "sum",
+    dist.ReduceOp.AVG: "mean",
+    dist.ReduceOp.MIN: "min",
+    dist.ReduceOp.MAX: "max",
+}
+
+_RANK = threading.local()
+"""Of each rank's thread: `group`, its fake group, and `world`, torch's groups."""
+
+
+class _ThreadWorld:
+    """Stands for torch's `_world`: every rank's thread has its own groups."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_RANK.world, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_RANK.world, name, value)
+
+
+def _new_world() -> SimpleNamespace:
+    return SimpleNamespace(
+        default_pg=None,
+        pg_map={},
+        pg_names={},
+        pg_group_ranks={},
+        pg_backend_config={},
+        group_count=0,
+        tags_to_pg={},
+        pg_to_tag={},
+        pg_coalesce_state={},
+        comms=[],
+    )
+
+
+@contextlib.contextmanager
+def rank_threads() -> Iterator[None]:
+    """Let torch keep process groups once for a thread while the context is open.
+
+    Raises:
+        RuntimeError: this process has a process group already.
+    """
+    if dist.is_initialized():
+        raise RuntimeError("A fake world cannot run in a process that has a torch process group.")
+    if not hasattr(dist.Backend, BACKEND.upper()):
+        dist.Backend.register_backend(BACKEND, _make_group, devices=["cpu"])
+    world, excepthook = distributed_c10d._world, sys.excepthook
+    distributed_c10d._world = _ThreadWorld()
+    _c10d._set_thread_isolation_mode(True)
+    try:
+        yield
+    finally:
+        _c10d._set_thread_isolation_mode(False)
+        distributed_c10d._world = world
+        sys.excepthook = excepthook
+
+
+def with_default_group(function: Callable[[FakeGroup], T]) -> Callable[[FakeGroup], T]:
+    """Return the function, with a default group of torch's on the rank that calls it."""
+
+    def on_rank(group: FakeGroup) -> T:
+        _RANK.world, _RANK.group = _new_world(), group
+        dist.init_process_group(
+            BACKEND, store=dist.HashStore(), rank=group.rank, world_size=group.world_size
+        )
+        try:
+            return function(group)
+        finally:
+            if dist.is_initialized():
+                dist.destroy_process_group()
+
+    return on_rank
+
+
+def _make_group(store: Any, rank: int, size: int, timeout: timedelta) -> FakeTorchGroup:
+    return FakeTorchGroup(rank, size)
+
+
+class FakeTorchGroup(_ProcessGroup):  # type: ignore[misc]
+    """A c10d process group whose ranks meet in a fake world.
+
+    Collectives are done when they return, also those that are called as asynchronous. torch finds
+    each method by its name; those that are not here raise torch's own error.
+    """
+
+    def __init__(self, rank: int, size: int) -> None:
+        super().__init__(rank, size)
+        self._fake: FakeGroup = _RANK.group
+
+    def getBackendName(self) -> str:
+        """Return the backend's name."""
+        return BACKEND
+
+    def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
+        """Reduce tensors in place."""
+        op = _OPS.get(opts.reduceOp.op if hasattr(opts.reduceOp, "op") else opts.reduceOp)
+        if op is None:
+            raise NotImplementedError(f"The fake group knows no reduction {opts.reduceOp}.")
+        return self._in_place(
+            f"all_reduce({op})",
+            tensors,
+            lambda sent: [[reduced(parts, op) for parts in zip(*sent, strict=True)]] * len(sent),
+        )
+
+    def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
+        """Reduce several tensors in place."""
+        return self.allreduce(tensors, opts)
+
+    def broadcast(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
+        """Copy the source's tensors over the others'."""
+        src = opts.rootRank
+        return self._in_place(
+            f"broadcast(src={src})",
+            tensors,
+            lambda sent: [[copied(x) for x in sent[src]]] * len(sent),
+        )
+
+    def allgather(
+        self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None
+    ) -> Any:
+        """Give every rank every rank's tensors."""
+        gathered = self._meet("all_gather", inputs, _every_rank_gets_all)
+        for output, received in zip(outputs, zip(*gathered, strict=True), strict=True):
+            _fill(output, received)
+        return _done(outputs)
+
+    def _allgather_base(self, output: torch.Tensor, x: torch.Tensor, opts: Any = None) -> Any:
+        """Give every rank every rank's tensor, in one."""
+        gathered = self._meet("all_gather", [x], _every_rank_gets_all)
+        _fill([output], [torch.cat([part.reshape(-1) for (part,) in gathered]).view_as(output)])
+        return _done([output])
+
+    def barrier(self, opts: Any = None) -> Any:
+        """Wait until every rank of the group is here."""
+        self._meet("barrier", [], lambda sent: sent)
+        return _done([])
+
+    def _in_place(
+        self,
+        op: str,
+        tensors: list[torch.Tensor],
+        combine: Callable[[list[Any]], list[Any]],
+    ) -> Any:
+        _fill(tensors, self._meet(op, tensors, combine))
+        return _done(tensors)
+
+    def _meet(
+        self, op: str, tensors: list[torch.Tensor], combine: Callable[[list[Any]], list[Any]]
+    ) -> Any:
+        name = distributed_c10d._world.pg_names[self]
+        members = distributed_c10d._world.pg_group_ranks[self]
+        whole = len(members) == self._fake.world_size
+        return self._fake.meet(
+            Call(op, describe(tensors), tensors, caller()),
+            combine,
+            group="default" if self is dist.group.WORLD else name,
+            ranks=None if whole else tuple(sorted(members, key=members.__getitem__)),
+        )
+
+
+def _every_rank_gets_all(sent: list[Any]) -> list[Any]:
+    return [[[copied(x) for x in tensors] for tensors in sent]] * len(sent)
+
+
+def _fill(outputs: list[torch.Tensor], results: Any) -> None:
+    """Write results into the tensors that were given, behind the back of autograd, as c10d does."""
+    for output, result in zip(outputs, results, strict=True):
+        output.detach().copy_(result)
+
+
+def _done(result: Any) -> Any:
+    """Return work that is done."""
+    future: torch.futures.Future[Any] = torch.futures.Future()
+    future.set_result(result)
+    return _c10d._create_work_from_future(future)

@@ -1,0 +1,73 @@
+"""A whole run on the ranks of a fake world: only backend's group and launcher are replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rltrain.hookspecs import hookimpl
+from rltrain.plan import Plan, make_plan
+from rltrain.testing.fake_group import FakeGroup
+from rltrain.types import TrainResult, World
+
+__all__ = ["RankRun", "plan_for", "train_rank"]
+
+
+@dataclass(frozen=True)
+class RankRun:
+    """What one rank's training came to."""
+
+    result: TrainResult
+    """What the library returned on this rank."""
+    models: Mapping[str, Any]
+    """The models that were wrapped, by role, as they are after training."""
+    observers: Sequence[Any]
+    """This rank's observers, in the order in which their factories were given."""
+
+
+def plan_for(options: Mapping[str, Any], environ: Mapping[str, str]) -> Plan:
+    """Plan a distributed run on the CPU for ranks that are there already.
+
+    Args:
+        options: fields of `RunConfig`.
+        environ: the variables of rank 0.
+
+    Raises:
+        rltrain.errors.UsageError: an option is wrong, or a combination cannot work.
+    """
+    chosen = {"writers": (), **options, "distributed": True}
+    if not options.get("backend"):
+        chosen.setdefault("device", "cpu")
+    return make_plan(chosen, environ)
+
+
+def train_rank(
+    plan: Plan, group: FakeGroup, observers: Sequence[Callable[[], object]] = ()
+) -> RankRun:
+    """Train on one rank of a fake world, with a session like any other's."""
+    # Imported late: it needs the whole core.
+    from rltrain.worker import make_session
+
+    stand_in, watching = _StandIn(group), [make() for make in observers]
+    more = [("fake group", stand_in), *((f"observer {i}", x) for i, x in enumerate(watching))]
+    result = make_session(plan.config, group.world, more).run()
+    return RankRun(result, stand_in.models, watching)
+
+
+class _StandIn:
+    """Answers for the backend when it is asked for its process group, and keeps the models."""
+
+    def __init__(self, group: FakeGroup) -> None:
+        self._group = group
+        self.models: dict[str, Any] = {}
+
+    @hookimpl(tryfirst=True)
+    def rltrain_init_distributed(self, world: World) -> FakeGroup:
+        return self._group
+
+    @hookimpl(wrapper=True)
+    def rltrain_wrap_model(self, role: str) -> Any:
+        model = yield
+        self.models[role] = model
+        return model
