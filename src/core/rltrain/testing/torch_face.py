@@ -87,7 +87,7 @@ def rank_threads() -> Iterator[None]:
     if not hasattr(dist.Backend, BACKEND.upper()):
         dist.Backend.register_backend(BACKEND, _make_group, devices=["cpu"])
     world, excepthook = distributed_c10d._world, sys.excepthook
-    distributed_c10d._world = _ThreadWorld()
+    distributed_c10d._world = _ThreadWorld()  # type: ignore[assignment]
     _c10d._set_thread_isolation_mode(True)
     try:
         yield
@@ -103,7 +103,7 @@ def with_default_group(function: Callable[[FakeGroup], T]) -> Callable[[FakeGrou
     def on_rank(group: FakeGroup) -> T:
         _RANK.world, _RANK.group = _new_world(), group
         dist.init_process_group(
-            BACKEND, store=dist.HashStore(), rank=group.rank, world_size=group.world_size
+            BACKEND, store=_c10d.HashStore(), rank=group.rank, world_size=group.world_size
         )
         try:
             return function(group)

@@ -1,0 +1,40 @@
+"""How a conformance kit states a rule: its text is part of the failure's message."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["may", "must"]
+
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+def must(rule: str) -> Callable[[Test], Test]:
+    """Mark a test that every plugin of the kind has to pass.
+
+    Args:
+        rule: what it checks, as a sentence: "Every rank ends with the same parameters."
+    """
+    return _stating(f"MUST: {rule}")
+
+
+def may(rule: str) -> Callable[[Test], Test]:
+    """Mark a test of what a plugin may offer; the kit skips it where a capability flag says so."""
+    return _stating(f"MAY, and says that it does: {rule}")
+
+
+def _stating(statement: str) -> Callable[[Test], Test]:
+    def decorate(test: Test) -> Test:
+        @functools.wraps(test)
+        def checked(*arguments: Any, **options: Any) -> None:
+            try:
+                test(*arguments, **options)
+            except Exception as error:
+                raise AssertionError(f"{statement}\n{type(error).__name__}: {error}") from error
+
+        checked.__doc__ = statement
+        return checked  # type: ignore[return-value]
+
+    return decorate

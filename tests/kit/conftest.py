@@ -1,0 +1,48 @@
+"""Judges plugins that are given as source text by the kits, as their authors would."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import textwrap
+from collections.abc import Callable
+
+import pytest
+import torch  # noqa: F401 - inner test runs forget the modules that they import first
+
+_NUMBER = itertools.count()
+
+
+@pytest.fixture
+def judge(pytester, monkeypatch) -> Callable[[str, str], dict[str, str]]:
+    """Return a function that installs a plugin and runs a kit on it.
+
+    It takes the source of the plugin's module, which names itself `{__name__}` in import strings,
+    and the source of its author's test file; it returns the messages of the tests that failed, by
+    the tests' names.
+    """
+
+    def run(plugin: str, tests: str) -> dict[str, str]:
+        name = f"judged_{next(_NUMBER)}"
+        info = pytester.path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (pytester.path / f"{name}.py").write_text(textwrap.dedent(plugin))
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[rltrain]\n{name} = {name}\n")
+        (pytester.path / f"test_{name}.py").write_text(textwrap.dedent(tests))
+        monkeypatch.syspath_prepend(pytester.path)
+        monkeypatch.setenv("PYTHONPATH", str(pytester.path), prepend=":")
+        outcome = pytester.inline_run(
+            f"test_{name}.py", "-p", "no:cacheprovider", "--import-mode=importlib"
+        )
+        reports = [r for r in outcome.getreports("pytest_runtest_logreport") if r.when == "call"]
+        assert reports, "the kit ran no test"
+        for module in [m for m in sys.modules if m.startswith(name)]:
+            del sys.modules[module]
+        return {
+            report.nodeid.rpartition("::")[2]: report.longrepr.reprcrash.message
+            for report in reports
+            if report.failed
+        }
+
+    return run
