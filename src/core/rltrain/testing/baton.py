@@ -60,6 +60,7 @@ class Baton:
         self._turns[rank].acquire()
         self._states.restore(rank)
         work(rank)
+        self._states.save(rank)
         self._left -= 1
         self._pass_on()
 

@@ -104,8 +104,8 @@ class FakeRun:
         if meeting.missing:
             self._wait(rank)
         else:
-            del self._meetings[group]
             self._complete(meeting, rank, combine)
+            del self._meetings[group]
         return meeting.results[rank]
 
     def _complete(
@@ -160,6 +160,7 @@ class FakeRun:
         for name, meeting in list(self._meetings.items()):
             if rank in meeting.ranks:
                 del self._meetings[name]
+                meeting.calls.pop(rank, None)  # Its own call was what failed.
                 self._throw({r: self._lost(call, rank) for r, call in meeting.calls.items()})
 
     def _lost(self, call: Call, rank: int) -> PeerLost:
