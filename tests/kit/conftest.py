@@ -6,9 +6,12 @@ import itertools
 import sys
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch  # noqa: F401 - inner test runs forget the modules that they import first
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 _NUMBER = itertools.count()
 

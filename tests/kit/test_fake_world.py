@@ -409,5 +409,5 @@ def test_arrays_of_jax_stay_arrays_of_jax():
 
 def test_a_collective_inside_a_compiled_function_is_refused():
     jax = pytest.importorskip("jax")
-    with pytest.raises(TypeError, match="all_reduce.* inside a function that jax traces"):
+    with pytest.raises(TypeError, match=r"all_reduce.* inside a function that jax traces"):
         FakeWorld(2).run(lambda group: jax.jit(group.all_reduce)(jax.numpy.ones(2)))

@@ -62,13 +62,11 @@ class FakeGroup:
 
     def all_reduce(self, x: Any, op: ReduceOp = "sum") -> Any:
         """Combine an array over all ranks."""
-        return self._arrays(f"all_reduce({op})", x, lambda xs: [reduced(xs, op)] * len(xs))
+        return self._array(f"all_reduce({op})", x, lambda xs: reduced(xs, op))
 
     def broadcast(self, x: Any, src: int = 0) -> Any:
         """Return rank `src`'s array on every rank."""
-        return self._arrays(
-            f"broadcast({self._source(src)})", x, lambda xs: [copied(xs[src])] * len(xs)
-        )
+        return self._array(f"broadcast({self._source(src)})", x, lambda xs: copied(xs[src]))
 
     def broadcast_object(self, obj: Any, src: int = 0) -> Any:
         """Return a copy of rank `src`'s object on every rank."""
@@ -89,9 +87,16 @@ class FakeGroup:
         """Leave the group."""
         self.closed = True
 
-    def _arrays(self, op: str, x: Any, combine: Callable[[list[Any]], list[Any]]) -> Any:
+    def _array(self, op: str, x: Any, combine: Callable[[list[Any]], Any]) -> Any:
+        """Meet with an array, of which every rank gets a copy of the combination."""
         reject_traced(op, x)
-        return copied(self._meet(op, describe([x]), x, combine))
+
+        # Lists, as torch's collectives send and get: on the default group the two can meet.
+        def combine_lists(sent: list[Any]) -> list[Any]:
+            return [[combine([theirs for (theirs,) in sent])]] * len(sent)
+
+        (result,) = self._meet(op, describe([x]), [x], combine_lists)
+        return copied(result)
 
     def _meet(
         self, op: str, carries: str, payload: Any, combine: Callable[[list[Any]], list[Any]]

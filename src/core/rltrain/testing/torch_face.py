@@ -13,12 +13,12 @@ all that a library calls. Private are:
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import torch
@@ -60,19 +60,20 @@ class _ThreadWorld:
         setattr(_RANK.world, name, value)
 
 
-def _new_world() -> SimpleNamespace:
-    return SimpleNamespace(
-        default_pg=None,
-        pg_map={},
-        pg_names={},
-        pg_group_ranks={},
-        pg_backend_config={},
-        group_count=0,
-        tags_to_pg={},
-        pg_to_tag={},
-        pg_coalesce_state={},
-        comms=[],
-    )
+class _RankWorld(distributed_c10d._World):
+    """One rank's groups: torch's own `_World`, whose tables are its own and not the module's."""
+
+    group_count = 0
+    pg_map = property(lambda self: self._tables["pg_map"])
+    pg_names = property(lambda self: self._tables["pg_names"])
+    pg_group_ranks = property(lambda self: self._tables["pg_group_ranks"])
+    pg_backend_config = property(lambda self: self._tables["pg_backend_config"])
+    tags_to_pg = property(lambda self: self._tables["tags_to_pg"])
+    pg_to_tag = property(lambda self: self._tables["pg_to_tag"])
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tables: dict[str, dict[Any, Any]] = collections.defaultdict(dict)
 
 
 @contextlib.contextmanager
@@ -101,7 +102,7 @@ def with_default_group(function: Callable[[FakeGroup], T]) -> Callable[[FakeGrou
     """Return the function, with a default group of torch's on the rank that calls it."""
 
     def on_rank(group: FakeGroup) -> T:
-        _RANK.world, _RANK.group = _new_world(), group
+        _RANK.world, _RANK.group = _RankWorld(), group
         dist.init_process_group(
             BACKEND, store=_c10d.HashStore(), rank=group.rank, world_size=group.world_size
         )
@@ -122,7 +123,7 @@ class FakeTorchGroup(_ProcessGroup):  # type: ignore[misc]
     """A c10d process group whose ranks meet in a fake world.
 
     Collectives are done when they return, also those that are called as asynchronous. torch finds
-    each method by its name; those that are not here raise torch's own error.
+    each method by its name.
     """
 
     def __init__(self, rank: int, size: int) -> None:
@@ -166,10 +167,11 @@ class FakeTorchGroup(_ProcessGroup):  # type: ignore[misc]
             _fill(output, received)
         return _done(outputs)
 
-    def _allgather_base(self, output: torch.Tensor, x: torch.Tensor, opts: Any = None) -> Any:
-        """Give every rank every rank's tensor, in one."""
+    def all_gather_single(self, output: torch.Tensor, x: torch.Tensor, opts: Any = None) -> Any:
+        """Give every rank every rank's tensor, in one: newer torch gathers objects by it."""
         gathered = self._meet("all_gather", [x], _every_rank_gets_all)
-        _fill([output], [torch.cat([part.reshape(-1) for (part,) in gathered]).view_as(output)])
+        parts = [part.reshape(-1) for (part,) in gathered]
+        _fill([output], [torch.cat(parts).view_as(output)])
         return _done([output])
 
     def barrier(self, opts: Any = None) -> Any:
@@ -198,6 +200,20 @@ class FakeTorchGroup(_ProcessGroup):  # type: ignore[misc]
             group="default" if self is dist.group.WORLD else name,
             ranks=None if whole else tuple(sorted(members, key=members.__getitem__)),
         )
+
+
+def _absent(name: str) -> Callable[..., Any]:
+    def method(*arguments: Any, **options: Any) -> Any:
+        raise NotImplementedError(
+            f"The fake group has no {name}: it has all_reduce, broadcast, all_gather (of tensors "
+            "and of objects) and barrier."
+        )
+
+    return method
+
+
+for _name in ("alltoall", "gather", "recv", "reduce", "reduce_scatter", "scatter", "send"):
+    setattr(FakeTorchGroup, _name, _absent(_name))
 
 
 def _every_rank_gets_all(sent: list[Any]) -> list[Any]:

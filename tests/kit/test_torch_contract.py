@@ -1,0 +1,90 @@
+"""The private parts of torch that the fake group's `torch.distributed` stands on."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from rltrain.testing import FakeWorld
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+NEEDED = ["gymnasium", "numpy", "omegaconf", "packaging", "pluggy", "pytest>=8", "pytest-timeout"]
+
+
+def test_torch_keeps_its_groups_in_one_object_that_is_read_at_each_use():
+    assert type(distributed_c10d._world) is distributed_c10d._World
+    assert inspect.getsource(distributed_c10d.is_initialized).count("WORLD") == 1
+    assert distributed_c10d._world.default_pg is dist.group.WORLD is None
+
+
+def test_the_tables_that_its_class_keeps_in_the_module_are_those_that_ranks_get_of_their_own():
+    shared = {
+        name
+        for name, member in vars(distributed_c10d._World).items()
+        if isinstance(member, property) and "global _" in inspect.getsource(member.fget)
+    }
+    assert shared == {
+        "group_count",
+        "pg_map",
+        "pg_names",
+        "pg_group_ranks",
+        "pg_backend_config",
+        "tags_to_pg",
+        "pg_to_tag",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["_set_thread_isolation_mode", "_create_work_from_future", "HashStore", "ProcessGroup"]
+)
+def test_the_c_side_has_what_is_called(name):
+    assert hasattr(torch._C._distributed_c10d, name)
+
+
+def test_a_group_written_in_python_is_taken_as_it_is():
+    kinds = FakeWorld(2, torch=True).run(lambda group: type(dist.group.WORLD).__name__)
+    assert kinds == ["FakeTorchGroup"] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.skipif(
+    "RLTRAIN_NEWEST_TORCH" not in os.environ,
+    reason="installs the newest torch, gigabytes: set RLTRAIN_NEWEST_TORCH=1",
+)
+def test_the_newest_torch_keeps_the_contract_too(tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True, timeout=120)
+    python = tmp_path / "venv" / "bin" / "python"
+    index = os.environ.get("TORCH_INDEX")
+    torch_index = ["--index-url", index] if index else []
+    for packages in (["torch", *torch_index], NEEDED):
+        installed = subprocess.run(
+            [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *packages],
+            capture_output=True,
+            text=True,
+            timeout=1000,
+        )
+        if installed.returncode:
+            pytest.skip(f"the newest torch cannot be installed here: {installed.stderr[-300:]}")
+    tests = [HERE / "test_torch_face.py", Path(__file__)]
+    run = subprocess.run(
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+        cwd=ROOT,
+        env={
+            **{name: value for name, value in os.environ.items() if name != "RLTRAIN_NEWEST_TORCH"},
+            "PYTHONPATH": str(ROOT / "src" / "core"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stdout[-4000:]
