@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import stub_parts
 from gymnasium.vector import AutoresetMode
-from thread_ranks import run_ranks
+from fake_ranks import run_ranks
 
 from rltrain import train
 from rltrain.config import RunConfig

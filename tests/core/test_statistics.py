@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from thread_ranks import run_ranks
+from fake_ranks import run_ranks
 
 from rltrain.errors import DivergenceError
 from rltrain.group import SingleProcess

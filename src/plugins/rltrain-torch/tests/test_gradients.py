@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch_threads import run_threads
 
 from rltrain.group import SingleProcess
+from rltrain.testing import FakeWorld
 from rltrain_torch.gradients import FlatGradientSync, FlatSync, synchronise
 
 SHAPES = [(3, 2), (), (4,), (0,), (2, 1, 2)]
@@ -26,16 +26,25 @@ def gradients(made, seed):
     return [torch.randn(p.shape, generator=generator).to(p.dtype) for p in made]
 
 
+class InPlace:
+    """A group that, as gloo's, returns the tensor that it was given."""
+
+    def __init__(self, group):
+        self.world_size, self._group = group.world_size, group
+
+    def all_reduce(self, x, op):
+        return x.copy_(self._group.all_reduce(x, op))
+
+
 @pytest.mark.parametrize("world_size", [2, 3])
 @pytest.mark.parametrize("in_place", [True, False])
 def test_gradients_are_averaged_over_ranks(world_size, in_place):
     def work(group):
-        group.in_place = in_place
         made = parameters()
-        return FlatSync(group, made)(gradients(made, group.rank))
+        return FlatSync(InPlace(group) if in_place else group, made)(gradients(made, group.rank))
 
     per_rank = [gradients(parameters(), rank) for rank in range(world_size)]
-    for averaged in run_threads(world_size, work):
+    for averaged in FakeWorld(world_size).run(work):
         for index, gradient in enumerate(averaged):
             mean = torch.stack([rank[index] for rank in per_rank]).mean(0)
             torch.testing.assert_close(gradient, mean)
@@ -49,11 +58,12 @@ def test_one_all_reduce_serves_each_dtype():
         averaged = FlatSync(group, made)(gradients(made, group.rank))
         assert [g.dtype for g in averaged] == [p.dtype for p in made]
         assert [g.shape for g in averaged] == [p.shape for p in made]
-        return averaged, len(group.reduced)
+        return averaged
 
     per_rank = [gradients(parameters(dtypes), rank) for rank in range(2)]
-    for averaged, reductions in run_threads(2, work):
-        assert reductions == 3
+    world = FakeWorld(2)
+    for averaged in world.run(work):
+        assert [collective.op for collective in world.trace] == ["all_reduce(sum)"] * 3
         for index, gradient in enumerate(averaged):
             torch.testing.assert_close(gradient, (per_rank[0][index] + per_rank[1][index]) / 2)
 
@@ -68,7 +78,7 @@ def test_a_gradient_that_one_rank_lacks_counts_as_zero_there():
             mine[0] = mine[2] = None
         return sync(mine)
 
-    for averaged in run_threads(2, work):
+    for averaged in FakeWorld(2).run(work):
         for index, gradient in enumerate(averaged):
             expected = 0.5 if index in (0, 2) else 1.0
             assert torch.equal(gradient, torch.full(SHAPES[index], expected))
@@ -83,7 +93,7 @@ def test_a_gradient_that_every_rank_lacks_stays_none():
         first = sync(mine)
         return first[1], sync([None] * len(made)), sync([torch.ones_like(p) for p in made])
 
-    for first, second, third in run_threads(2, work):
+    for first, second, third in FakeWorld(2).run(work):
         assert first is None
         assert second == [None] * len(SHAPES)
         assert all(torch.equal(g, torch.ones_like(g)) for g in third)
@@ -111,7 +121,7 @@ def test_averages_set_as_gradients_serve_step_after_step():
             optimiser.step()
         return [parameter.detach().clone() for parameter in made]
 
-    first, second = run_threads(2, lambda group: train(group, synced=True))
+    first, second = FakeWorld(2).run(lambda group: train(group, synced=True))
     alone = train(SingleProcess("cpu"), synced=False)
     for ours, theirs, reference in zip(first, second, alone, strict=True):
         assert torch.equal(ours, theirs)
@@ -121,11 +131,10 @@ def test_averages_set_as_gradients_serve_step_after_step():
 def test_no_memory_is_taken_from_step_to_step():
     def work(group):
         made = parameters()
-        sync = FlatSync(group, made)
-        pointers = {sync(gradients(made, step))[0].data_ptr() for step in range(4)}
-        return len(pointers), len({x.data_ptr() for x in group.reduced})
+        sync = FlatSync(InPlace(group), made)
+        return len({sync(gradients(made, step))[0].data_ptr() for step in range(4)})
 
-    assert run_threads(2, work) == [(1, 1), (1, 1)]
+    assert FakeWorld(2).run(work) == [1, 1]
 
 
 def test_gradients_that_are_strided_are_averaged():
@@ -135,7 +144,7 @@ def test_gradients_that_are_strided_are_averaged():
         assert not gradient.is_contiguous()
         return FlatSync(group, made)([gradient])[0]
 
-    for averaged in run_threads(2, work):
+    for averaged in FakeWorld(2).run(work):
         assert torch.equal(averaged, torch.arange(6.0).reshape(2, 3).t())
 
 
@@ -145,7 +154,7 @@ def test_nan_and_inf_reach_every_rank():
         bad = [float("nan"), float("inf"), 1.0] if group.rank == 0 else [1.0, 1.0, 1.0]
         return FlatSync(group, made)([torch.tensor(bad)])[0]
 
-    for averaged in run_threads(2, work):
+    for averaged in FakeWorld(2).run(work):
         assert averaged.isnan().tolist() == [True, False, False]
         assert averaged.isinf().tolist() == [False, True, False]
 
@@ -171,7 +180,7 @@ def test_synchronise_replaces_gradients():
         synchronise(FlatSync(group, made), made)
         return [None if p.grad is None else p.grad.flatten().tolist() for p in made]
 
-    for made in run_threads(2, work):
+    for made in FakeWorld(2).run(work):
         assert made == [None, [0.5], [0.5] * 4, [], [0.5] * 4]
 
 

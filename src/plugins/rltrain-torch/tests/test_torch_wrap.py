@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch_threads import run_threads
 
 from rltrain.group import SingleProcess
+from rltrain.testing import FakeWorld
 from rltrain_torch.backends import GlooBackend
 
 
@@ -54,7 +54,7 @@ def test_every_rank_has_rank_0s_parameters_and_buffers():
 
     reference = Mixed(1)
     expected = dict(reference.named_parameters()) | dict(reference.named_buffers())
-    for state in run_threads(2, work):
+    for state in FakeWorld(2).run(work):
         assert state.keys() == expected.keys()
         for name, tensor in state.items():
             assert torch.equal(tensor, expected[name]), name
@@ -69,7 +69,7 @@ def test_parameters_stay_the_objects_that_an_optimiser_holds():
         wrap(group, model)
         return before == {name: (id(p), p.data_ptr()) for name, p in model.named_parameters()}
 
-    assert run_threads(2, work) == [True, True]
+    assert FakeWorld(2).run(work) == [True, True]
 
 
 def test_tied_parameters_stay_tied():
@@ -79,7 +79,7 @@ def test_tied_parameters_stay_tied():
         wrap(group, model)
         return model[1].weight is model[0].weight, model[0].weight.tolist()
 
-    first, second = run_threads(2, work)
+    first, second = FakeWorld(2).run(work)
     assert first == second
     assert first[0]
 

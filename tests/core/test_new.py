@@ -1,0 +1,174 @@
+"""`rltrain new`: a distribution that can be installed, or one line that says why not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rltrain.cli import main
+from rltrain.commands.new import KINDS, TEMPLATES
+from rltrain.plugins import discover
+from rltrain.specs import KINDS as SPECS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def new(tmp_path, monkeypatch, capsys):
+    """Run `rltrain new` in an empty folder; return its status, and what it printed."""
+    folder = tmp_path / "new"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    def run(*words: str):
+        status = main(["new", *words])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+def texts(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_file_is_written_with_the_names_filled_in(new, kind):
+    assert new("my-own_thing", "--kind", kind)[0] == 0
+    files = texts(Path("rltrain-my-own-thing"))
+    package = "rltrain_my_own_thing"
+    expected = {"pyproject.toml", "README.md", "tests/test_conformance.py"}
+    expected |= {f"{package}/__init__.py", f"{package}/plugin.py"}
+    module = "adapter" if kind == "library" else kind
+    assert set(files) == expected | {f"{package}/{module}.py"}
+    for name, text in files.items():
+        assert "$" not in text, name
+        if name.endswith(".py"):
+            compile(text, name, "exec")
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    assert project["name"] == "rltrain-my-own-thing"
+    assert project["entry-points"]["rltrain"] == {"my-own_thing": f"{package}.plugin"}
+    assert {"library", "test"} <= set(project["optional-dependencies"])
+    assert f"{package}.{module}:MyOwnThing{kind.title()}" in files[f"{package}/plugin.py"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_found_and_ready(new, site, monkeypatch, kind):
+    name = f"found_{kind}"
+    new(name, "--kind", kind)
+    package, distribution = f"rltrain_{name}", f"rltrain-found-{kind}"
+    monkeypatch.syspath_prepend(str(Path(distribution).resolve()))
+    site.install(distribution, point=name, module=f"{package}.plugin")
+    (record,) = (record for record in discover().records if record.name == name)
+    for module in [module for module in sys.modules if module.startswith(package)]:
+        monkeypatch.delitem(sys.modules, module)
+    assert (record.status, record.reason) == ("ready", "")
+    (spec,) = record.specs
+    assert (spec.kind, spec.name) == (kind, name)
+
+
+@pytest.mark.parametrize("name", ["a", "a-name_of-some-length"])
+def test_what_is_written_passes_our_own_linter(new, tmp_path, name):
+    # As if it were one of our plugins: with the exceptions that they have, and no others.
+    plugins = tmp_path / "src" / "plugins"
+    plugins.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    for kind in KINDS:
+        assert new(f"{name}-{kind}", "--kind", kind, "--into", str(plugins))[0] == 0
+    for command in (["check"], ["format", "--diff"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--no-cache", "src"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_kind_with_a_template_is_a_kind(new):
+    assert {path.name for path in TEMPLATES.iterdir()} == set(KINDS) <= set(SPECS)
+
+
+def test_it_says_what_it_wrote_and_what_comes_next(new):
+    Path("my plugins").mkdir()
+    status, out, err = new("demo", "--kind", "suite", "--into", "my plugins")
+    assert (status, err) == (0, "")
+    written, _, following = out.partition("Next:\n")
+    assert written.startswith("Wrote my plugins/rltrain-demo:\n")
+    assert set(written.split()[3:]) == set(texts(Path("my plugins/rltrain-demo")))
+    assert [line.strip() for line in following.splitlines()] == [
+        "pip install -e 'my plugins/rltrain-demo[test]'",
+        "rltrain plugins",
+        "python -m pytest 'my plugins/rltrain-demo'",
+        "rltrain --task demo/Point-v0 --distributed --nproc-per-node 2 --max-iterations 2",
+    ]
+
+
+def test_the_folder_is_open_to_whom_the_others_are(new):
+    new("demo", "--kind", "writer")
+    Path("plain").mkdir()
+    assert Path("rltrain-demo").stat().st_mode == Path("plain").stat().st_mode
+
+
+WRONG = [
+    ("", "the following arguments are required: NAME, --kind"),
+    ("demo", "the following arguments are required: --kind"),
+    ("demo --kind libary", "--kind libary: must be one of library, backend, suite, writer,"),
+    ("demo --kind libary", "Did you mean 'library'?"),
+    ("demo --kind observer", "--kind observer: must be one of"),
+    ("1st --kind writer", "NAME '1st': must be letters and digits"),
+    ("my/own --kind writer", "NAME 'my/own': must be letters"),
+    ("my_ --kind writer", "NAME 'my_': must be letters"),
+    ("_my --kind writer", "NAME '_my': must be letters"),
+    ("größe --kind writer", "NAME 'größe': must be letters"),
+    ("stub --kind library", "NAME stub: there is a library 'stub' already, by rltrain-stub 1.0."),
+    ("more-notes --kind writer", "there is a writer 'more-notes' already, by rltrain-stub 1.0."),
+    ("stub --kind writer", "a distribution rltrain-stub is installed already, by rltrain-stub 1.0"),
+    ("there --kind writer", "rltrain-there: is there already. Choose another NAME"),
+    ("link --kind writer", "rltrain-link: is there already."),
+    ("demo --kind writer --into none", "--into none: there is no such folder."),
+    ("demo --kind writer --into file", "--into file: there is no such folder."),
+    ("demo --kind writer --into /proc", "--into /proc: cannot be written ("),
+    ("demo --kind writer --inti x", "Unknown argument '--inti'. Did you mean '--into'?"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), WRONG)
+def test_what_is_wrong_is_said_in_one_message(new, stub, tmp_path, monkeypatch, line, said):
+    monkeypatch.chdir(tmp_path / "new")
+    Path("file").touch()
+    Path("rltrain-there").mkdir()
+    Path("rltrain-link").symlink_to("nowhere")
+    before = set(Path().rglob("*"))
+    status, out, err = new(*line.split())
+    assert (status, out) == (2, "")
+    assert err.startswith("rltrain: ")
+    assert said in err
+    assert "Traceback" not in err
+    assert set(Path().rglob("*")) == before
+
+
+def test_a_full_disk_leaves_nothing_half_written(new, monkeypatch):
+    write_text, written = Path.write_text, []
+
+    def fill(path, *arguments, **more):
+        written.append(path)
+        if len(written) == 4:
+            raise OSError(28, "No space left on device")
+        return write_text(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, "write_text", fill)
+    status, _out, err = new("demo", "--kind", "writer")
+    assert (status, len(written)) == (2, 4)
+    assert "--into .: cannot be written (No space left on device)." in err
+    assert list(Path().iterdir()) == []
