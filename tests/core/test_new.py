@@ -15,6 +15,7 @@ from rltrain.plugins import discover
 from rltrain.specs import KINDS as SPECS
 
 ROOT = Path(__file__).parents[2]
+HEAVY = ("torch", "numpy", "jax", "gymnasium", "omegaconf", "rich")
 
 
 @pytest.fixture
@@ -156,6 +157,26 @@ def test_what_is_wrong_is_said_in_one_message(new, stub, tmp_path, monkeypatch, 
     assert said in err
     assert "Traceback" not in err
     assert set(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize("line", ["new --help", "new demo --kind library", "new 1 --kind suite"])
+def test_the_command_imports_nothing_heavy(tmp_path, line):
+    code = (
+        "import sys, contextlib, io\n"
+        "from rltrain.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+        f"    main({line.split()!r})\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_full_disk_leaves_nothing_half_written(new, monkeypatch):

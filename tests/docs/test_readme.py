@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.commands import plugins, train
+from rltrain.commands import new, plugins, train
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -28,12 +28,11 @@ def blocks(language):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_flag_that_a_page_names_exists(page):
-    parser = argparse.ArgumentParser()
-    train.add_arguments(parser)
-    known = {option for action in parser._actions for option in action.option_strings}
-    parser = argparse.ArgumentParser()
-    plugins.add_arguments(parser)
-    known |= {option for action in parser._actions for option in action.option_strings}
+    known = set()
+    for command in (train, plugins, new):
+        parser = argparse.ArgumentParser()
+        command.add_arguments(parser)
+        known |= {option for action in parser._actions for option in action.option_strings}
     named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", page.read_text()))
     assert named - known - OF_OTHERS == set()
 

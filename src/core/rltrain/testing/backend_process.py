@@ -1,0 +1,259 @@
+"""What one rank of the backend kit does; the kit starts it as a launcher does.
+
+It calls what a run calls of a backend, through the hooks, and writes what it sees to one file for
+each check. The kit's tests judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import os
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rltrain.config import RunConfig
+from rltrain.plugins import discover
+from rltrain.ranks import joined_world, rank_device
+from rltrain.run_plugins import RunPlugins
+from rltrain.session import Session
+from rltrain.specs import BackendSpec
+from rltrain.statistics import Watched
+from rltrain.testing import kit_arrays
+from rltrain.types import ReduceOp, World
+
+__all__ = ["CHECKS", "main"]
+
+CHECK_TIMEOUT = 60
+"""Seconds for one check. A rank that waits longer for its peers ends, and says on stderr where it
+waited; the peers' collectives then fail, and they can go on."""
+
+OPS: tuple[ReduceOp, ...] = ("sum", "mean", "min", "max")
+
+SEEDS = (11, 11, 12)
+
+LATE = 0.2
+"""Seconds by which a rank comes late to a barrier."""
+
+
+class WatchedSession(Session):
+    """A session that keeps what is watched where a check can read it."""
+
+    def __init__(self, config: RunConfig, world: World, plugins: RunPlugins) -> None:
+        super().__init__(config, world, plugins)
+        self.watched: dict[str, Watched] = {}
+
+    def watch(self, role: str, fingerprints: Watched) -> None:
+        """Keep it."""
+        self.watched[role] = fingerprints
+
+
+@dataclass
+class Rank:
+    """What the checks of one rank share."""
+
+    session: WatchedSession
+    plugins: RunPlugins
+    folder: Path
+    """Where this world's ranks leave files for each other and for the kit."""
+    model: Any = None
+    """The wrapped model."""
+
+    @property
+    def world(self) -> World:
+        """This rank's place."""
+        return self.session.world
+
+    @property
+    def framework(self) -> str:
+        """The backend's framework."""
+        return self.session.framework
+
+    def array(self, framework: str, values: Any, dtype: str = "float32") -> Any:
+        """Return an array on the rank's device."""
+        return kit_arrays.array(framework, values, dtype, self.world.device)
+
+
+def init_distributed(rank: Rank) -> Mapping[str, Any]:
+    """Make the process group."""
+    group = rank.session.group = rank.plugins.first(
+        "rltrain_init_distributed",
+        f"backend {rank.session.config.backend!r}",
+        world=rank.world,
+        config=rank.session.config,
+    )
+    return {name: getattr(group, name) for name in ("rank", "world_size", "device")}
+
+
+def all_reduce(rank: Rank) -> Mapping[str, Any]:
+    """Reduce (1, -1) of rank 0, (2, -2) of rank 1 and so on, with every operation."""
+    number, told = rank.world.rank + 1.0, {}
+    for framework in ("numpy", rank.framework):
+        for op in OPS:
+            reduced = rank.session.group.all_reduce(rank.array(framework, [number, -number]), op)
+            told[f"{op} of {framework} arrays"] = kit_arrays.to_numpy(reduced).tolist()
+    return told
+
+
+def keep_form(rank: Rank) -> Mapping[str, Any]:
+    """Send arrays of several dtypes and shapes, and tell what went in and what came out."""
+    group, told = rank.session.group, {}
+    collectives: dict[str, Callable[[Any], Any]] = {
+        "all_reduce(sum)": group.all_reduce,
+        "all_reduce(mean)": lambda x: group.all_reduce(x, "mean"),
+        "broadcast": group.broadcast,
+    }
+    for framework in ("numpy", rank.framework):
+        for dtype in ("float32", "float64", "int64"):
+            for values in (2, [[1, 2, 3], [4, 5, 6]]):
+                for name, collective in collectives.items():
+                    if (dtype, name) == ("int64", "all_reduce(mean)"):
+                        continue  # A mean of integers is none.
+                    given = rank.array(framework, values, dtype).T
+                    form = kit_arrays.form(given)
+                    told[f"{name} of {form}"] = [form, kit_arrays.form(collective(given))]
+    return told
+
+
+def broadcast(rank: Rank) -> Mapping[str, Any]:
+    """Broadcast each rank's own number from every rank."""
+    told = {}
+    for framework in ("numpy", rank.framework):
+        for src in range(rank.world.world_size):
+            sent = rank.session.group.broadcast(rank.array(framework, [rank.world.rank]), src)
+            told[f"{framework} array from rank {src}"] = kit_arrays.to_numpy(sent).tolist()
+    return told
+
+
+def broadcast_object(rank: Rank) -> list[Any]:
+    """Broadcast objects of several sizes from every rank."""
+    mine, ranks = ["object of rank", rank.world.rank] * (rank.world.rank + 1), rank.world.world_size
+    return [rank.session.group.broadcast_object(mine, src) for src in range(ranks)]
+
+
+def gather_objects(rank: Rank) -> list[Any]:
+    """Gather objects of several sizes."""
+    return rank.session.group.gather_objects([rank.world.rank] * (rank.world.rank + 1))
+
+
+def barrier(rank: Rank) -> list[list[int]]:
+    """Let each rank come late once; tell who had come when this one left."""
+    seen, ranks = [], range(rank.world.world_size)
+    for late in ranks:
+        if rank.world.rank == late:
+            time.sleep(LATE)
+        (rank.folder / f"came.{late}.{rank.world.rank}").touch()
+        rank.session.group.barrier()
+        seen.append([other for other in ranks if (rank.folder / f"came.{late}.{other}").exists()])
+    return seen
+
+
+def seed(rank: Rank) -> list[list[float]]:
+    """Draw after each of `SEEDS`."""
+    drawn = []
+    for number in SEEDS:
+        rank.plugins.hook.rltrain_seed(stream="model", seed=number)
+        drawn.append(kit_arrays.draw(rank.framework, rank.world.device))
+    return drawn
+
+
+def wrap_model(rank: Rank) -> Mapping[str, Any]:
+    """Wrap a model whose numbers are the rank's own."""
+    model = kit_arrays.small_model(rank.framework, 3.0 + rank.world.rank, rank.world.device)
+    public, before = [name for name in dir(model) if not name.startswith("_")], _state(model)
+    rank.model = rank.session.wrap_model(model, "policy")
+    lacks = [name for name in public if not hasattr(rank.model, name)]
+    return {"before": before, "after": _state(rank.model), "lacks": lacks}
+
+
+def fingerprints(rank: Rank) -> Mapping[str, Any]:
+    """Change one parameter after another, and tell when the fingerprints change."""
+    if "policy" not in rank.session.watched:
+        return {"watched": sorted(rank.session.watched)}
+    read, parameters = rank.session.watched["policy"], kit_arrays.parameters(rank.model)
+    for parameter in parameters.values():
+        kit_arrays.fill(parameter, 1.0)
+    # As text, since that is what the divergence check compares.
+    told, changed = [repr(dict(read())), repr(dict(read()))], {}
+    last = told[-1]
+    for name, parameter in parameters.items():
+        kit_arrays.nudge(parameter)
+        before, last = last, repr(dict(read()))
+        changed[name] = last != before
+    return {"watched": ["policy"], "of equal parameters": told, "changed": changed}
+
+
+def close(rank: Rank) -> None:
+    """Leave the group, twice."""
+    rank.session.group.close()
+    rank.session.group.close()
+
+
+CHECKS: tuple[Callable[[Rank], Any], ...] = (
+    init_distributed,
+    seed,
+    all_reduce,
+    keep_form,
+    broadcast,
+    broadcast_object,
+    gather_objects,
+    barrier,
+    wrap_model,
+    fingerprints,
+    close,
+)
+"""In the order in which every rank makes them."""
+
+
+def main() -> None:
+    """Make every check, though one raises."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("backend")
+    parser.add_argument("devices", type=int, help="how many the node has; 0 for the CPU")
+    parser.add_argument("folder", type=Path)
+    rank = _rank(**vars(parser.parse_args()))
+    for check in CHECKS:
+        faulthandler.dump_traceback_later(CHECK_TIMEOUT, exit=True)
+        try:
+            told: dict[str, Any] = {"result": check(rank)}
+        except Exception:
+            told = {"error": traceback.format_exc()}
+        folder = rank.folder / check.__name__
+        folder.mkdir(exist_ok=True)
+        (folder / f"told.{rank.world.rank}").write_text(json.dumps(told))
+        if check is init_distributed and "error" in told:
+            break  # Without a group, no other check means anything.
+    faulthandler.cancel_dump_traceback_later()
+
+
+def _rank(backend: str, devices: int, folder: Path) -> Rank:
+    world = joined_world(os.environ)
+    assert world is not None, "the kit sets RANK, LOCAL_RANK and WORLD_SIZE"
+    spec = discover().get(BackendSpec, backend)
+    world = replace(world, device=rank_device(spec.device, world.local_rank, devices))
+    config = RunConfig(
+        backend=backend,
+        framework=spec.framework,
+        distributed=True,
+        nproc_per_node=world.world_size,
+    )
+    plugins = RunPlugins()
+    plugins.choose(spec)
+    return Rank(WatchedSession(config, world, plugins), plugins, folder)
+
+
+def _state(model: Any) -> dict[str, dict[str, Any]]:
+    parts = {"parameters": kit_arrays.parameters(model), "buffers": kit_arrays.buffers(model)}
+    return {
+        part: {name: kit_arrays.to_numpy(x).tolist() for name, x in arrays.items()}
+        for part, arrays in parts.items()
+    }
+
+
+if __name__ == "__main__":
+    main()

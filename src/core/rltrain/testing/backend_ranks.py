@@ -1,0 +1,109 @@
+"""Starts the processes of the backend kit and collects what they tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rltrain.testing import backend_process
+
+__all__ = ["TIMEOUT", "RankReport", "run_worlds"]
+
+TIMEOUT = 120
+"""Seconds for all processes together."""
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """What one process told."""
+
+    rank: int
+    checks: Mapping[str, Mapping[str, Any]]
+    """By check that it came to, {"result": ...} or {"error": traceback}."""
+    end: str
+    """How it ended, with the last that it wrote to stderr."""
+
+
+def run_worlds(backend: str, devices: int, sizes: Sequence[int]) -> list[list[RankReport]]:
+    """Run worlds of these sizes at the same time, as so many processes of this machine.
+
+    Args:
+        backend: its name.
+        devices: how many of its devices there are; 0 for the CPU.
+        sizes: number of ranks of each world.
+
+    Returns:
+        For each world, a report by rank. Processes that have not ended in time are killed.
+    """
+    with tempfile.TemporaryDirectory(prefix="rltrain-kit-") as name:
+        folders = [Path(name, str(index)) for index in range(len(sizes))]
+        with _killed_at_last() as processes:
+            for folder, size in zip(folders, sizes, strict=True):
+                folder.mkdir()
+                processes += _start(backend, devices, folder, size)
+            deadline = time.monotonic() + TIMEOUT
+            for process in processes:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, deadline - time.monotonic()))
+        ended = iter(processes)
+        return [
+            [_report(folder, rank, next(ended).returncode) for rank in range(size)]
+            for folder, size in zip(folders, sizes, strict=True)
+        ]
+
+
+@contextmanager
+def _killed_at_last() -> Iterator[list[subprocess.Popen[bytes]]]:
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _start(
+    backend: str, devices: int, folder: Path, size: int
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the ranks of one world with the variables that a launcher sets."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    for rank in range(size):
+        variables = {
+            "RANK": rank,
+            "LOCAL_RANK": rank,
+            "WORLD_SIZE": size,
+            "LOCAL_WORLD_SIZE": size,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+        }
+        with (folder / f"stderr.{rank}").open("wb") as stderr:
+            yield subprocess.Popen(
+                [sys.executable, "-m", backend_process.__name__, backend, str(devices), folder],
+                env={**os.environ, **{name: str(value) for name, value in variables.items()}},
+                stdout=stderr,
+                stderr=stderr,
+            )
+
+
+def _report(folder: Path, rank: int, code: int) -> RankReport:
+    checks = {
+        path.parent.name: json.loads(path.read_text()) for path in folder.glob(f"*/told.{rank}")
+    }
+    printed = (folder / f"stderr.{rank}").read_text(errors="replace")[-4000:]
+    end = (
+        "It was killed, as it did not end in time" if code == -9 else f"It ended with status {code}"
+    )
+    return RankReport(rank, checks, f"{end}. The last that it printed:\n{printed or '(nothing)'}")

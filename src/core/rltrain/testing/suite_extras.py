@@ -1,0 +1,84 @@
+"""The rules of what an environment may offer besides: lengths, states, figures to log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.testing import kit_arrays
+from rltrain.testing.rules import may
+from rltrain.testing.suite_rollout import STEPS, first_difference, table
+from rltrain.testing.suite_settings import SuiteSettings, skip
+
+__all__ = ["ExtraRules"]
+
+
+class ExtraRules(SuiteSettings):
+    """The part of `SuiteConformance` that looks at optional features."""
+
+    @may("episode_length_buf counts each environment's steps, and can be set.")
+    def test_episode_length_buf(self) -> None:
+        """Skipped if the environment does not offer it."""
+        with self.player() as player:
+            player.reset(seed=0)
+            self.offered(player.env, "episode_length_buf")
+            for count in range(4):
+                self._check_lengths(player.env, count)
+                if player.step().ended.any():
+                    break
+            most = int(self.offered(player.env, "max_episode_length"))
+            self.set_lengths(player.env, most - 1)
+            ended = player.step().ended
+            assert ended.all(), (
+                f"set to {most - 1}, one less than max_episode_length, environments "
+                f"{(~ended).nonzero()[0].tolist()} were not cut off in the next step."
+            )
+
+    @may("set_state(get_state()) goes back: the same actions lead to the same steps again.")
+    def test_state_can_be_set(self) -> None:
+        """Skipped if the environment does not offer both."""
+        with self.player() as player:
+            player.play(3, seed=0)
+            self.offered(player.env, "set_state")
+            state = self.offered(player.env, "get_state")()
+            player.rewind()
+            one = table(list(player.steps(STEPS)))
+            player.env.unwrapped.set_state(state)
+            player.rewind()
+            other = table(list(player.steps(STEPS)))
+        difference = first_difference(one, other)
+        assert difference is None, f"after set_state, counted from 0: {difference}."
+
+    @may("step_dt is the time between two steps, in s.")
+    def test_step_dt(self) -> None:
+        """Skipped if the environment does not offer it."""
+        with self.environment() as env:
+            step_dt = float(self.offered(env, "step_dt"))
+        assert 0.0 < step_dt < float("inf"), f"it is {step_dt}; must be a positive number."
+
+    @may("info['log'] is a mapping of scalars by name.")
+    def test_log_holds_scalars(self) -> None:
+        """Skipped if there is none up to the first end."""
+        with self.player() as player:
+            player.reset(seed=0)
+            for step in player.steps(self.max_steps):
+                if "log" in step.info:
+                    _check_log(step.info["log"])
+                    return
+                if step.ended.any():
+                    break
+        skip("it gives no info['log']")
+
+    def _check_lengths(self, env: Any, count: int) -> None:
+        lengths = env.unwrapped.episode_length_buf
+        self.check_array(lengths, (env.num_envs,), ("int32", "int64"), "episode_length_buf")
+        told = kit_arrays.to_numpy(lengths)
+        assert (told == count).all(), f"{count} steps after a reset it is {told.tolist()}."
+
+
+def _check_log(log: Any) -> None:
+    assert isinstance(log, Mapping), f"it is a {type(log).__name__}."
+    for name, value in log.items():
+        shape = tuple(getattr(value, "shape", ()))
+        assert not shape, f"{name!r} has shape {shape}; must be a scalar."
+        float(value)

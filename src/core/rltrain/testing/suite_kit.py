@@ -1,0 +1,237 @@
+"""What a suite has to be for every library to learn its tasks, as tests to subclass."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import closing
+from typing import Any
+
+from rltrain.errors import UsageError
+from rltrain.testing import kit_arrays
+from rltrain.testing.rules import may, must
+from rltrain.testing.suite_episodes import EpisodeRules
+from rltrain.testing.suite_extras import ExtraRules
+from rltrain.testing.suite_rollout import groups
+from rltrain.testing.suite_settings import skip
+
+__all__ = ["SuiteConformance"]
+
+_DECLARE = """
+import sys
+from rltrain.plugins import discover
+from rltrain.specs import SuiteSpec
+discover().get(SuiteSpec, sys.argv[1])
+print(*(name for name in ("gymnasium", "jax", "numpy", "torch") if name in sys.modules))
+"""
+_KINDS = {"Box": "continuous", "Discrete": "discrete", "MultiDiscrete": "multi_discrete"}
+_NO_SUCH = "no_such_thing"
+
+
+class SuiteConformance(EpisodeRules, ExtraRules):
+    """What every suite must do, on one of its tasks. Subclass it once for each kind of task.
+
+    `rltrain.testing.suite_settings` says what can be set besides these two.
+
+    Example:
+        ```python
+        from rltrain.testing import SuiteConformance
+
+        class TestMySuite(SuiteConformance):
+            suite = "my_suite"
+            task = "Point-v0"
+        ```
+    """
+
+    # What the suite says before anything is made
+
+    @must("Declaring the suite imports no tensor framework, no numpy and no simulator.")
+    def test_declaring_is_light(self) -> None:
+        """In a process of its own, with the other plugins left out."""
+        spec, records = self.spec(), self.registry().records
+        [name] = [record.name for record in records if spec in record.specs]
+        path = os.pathsep.join(sys.path)
+        child = subprocess.run(
+            [sys.executable, "-c", _DECLARE, self.suite],
+            env={**os.environ, "PYTHONPATH": path, "RLTRAIN_PLUGINS": name},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert not child.returncode, child.stderr
+        imported = child.stdout.split()
+        assert not imported, (
+            f"the plugin {name} imports {', '.join(imported)} when plugins are listed. Import "
+            "inside functions, and in the factory's module."
+        )
+
+    @must("describe(task) is a TaskInfo of that name, with at least one environment a rank.")
+    def test_the_task_is_described(self) -> None:
+        """The user types the name; `--num-envs` defaults to the number."""
+        info = self.info()
+        assert info.name == self.task, f"name is {info.name!r}; must be {self.task!r}."
+        assert info.num_envs >= 1, f"num_envs is {info.num_envs}; must be 1 or more."
+
+    @must("describe(task) is None for a task that the suite does not have.")
+    def test_other_tasks_are_not_described(self) -> None:
+        """Every installed suite is asked for every task: one that claims all takes the others'."""
+        info = self.spec().describe(_NO_SUCH)
+        assert info is None, f"describe({_NO_SUCH!r}) returned {info!r}."
+
+    @must("tasks() lists the task.")
+    def test_the_task_is_listed(self) -> None:
+        """Suggestions after a typing error come from there."""
+        names = list(self.spec().tasks())
+        assert self.task in names, f"{self.task!r} is none of the {len(names)} names: {names[:9]}."
+
+    @must("TaskInfo.action is the kind of the action space.")
+    def test_actions_are_as_described(self) -> None:
+        """Libraries choose their models, and refuse tasks, by it."""
+        described = self.info().action
+        with self.environment() as env:
+            space = env.single_action_space
+        made = _KINDS.get(type(space).__name__)
+        assert made is not None, f"single_action_space is {space}; must be one of {list(_KINDS)}."
+        assert described == made, f"describe says {described!r}; the space {space} is {made!r}."
+
+    @may("TaskInfo.max_episode_length is that of an environment made without options.")
+    def test_length_is_as_described(self) -> None:
+        """Nothing to compare if the environments do not offer `max_episode_length`."""
+        described = self.info().max_episode_length
+        with closing(self.make({})) as env:
+            made = getattr(env.unwrapped, "max_episode_length", described)
+        assert described == made, f"describe says {described}; max_episode_length is {made}."
+
+    @may("The `env.` options that TaskInfo declares are accepted, with the defaults it tells.")
+    def test_declared_options_are_accepted(self) -> None:
+        """Skipped if only making an environment tells which there are (None)."""
+        options = self.info().options
+        if options is None:
+            skip("TaskInfo.options is None")
+        self.make(dict(options)).close()
+
+    @must("An `env.` option that the task does not have is a UsageError that names it.")
+    def test_unknown_options_are_refused(self) -> None:
+        """Only the suite can: `+env.x=1` comes past the core's check of declared options."""
+        message = None
+        try:
+            self.make({_NO_SUCH: 1}).close()
+        except UsageError as error:
+            message = str(error)
+        assert message is not None, f"env.{_NO_SUCH}=1 was accepted."
+        assert _NO_SUCH in message, f"{_NO_SUCH!r} is not in its message: {message}"
+
+    # What crosses to the library
+
+    @must("rltrain_make_env makes the number of environments that it is asked for.")
+    def test_as_many_environments_as_asked_for(self) -> None:
+        """`config.num_envs` is a rank's number."""
+        with self.environment() as env:
+            assert env.num_envs == self.num_envs, (
+                f"num_envs is {env.num_envs}; config.num_envs was {self.num_envs}."
+            )
+
+    @must("It is a gymnasium.vector.VectorEnv, with spaces of one environment and of the batch.")
+    def test_it_is_a_vector_env(self) -> None:
+        """Libraries read `single_observation_space` and `single_action_space`."""
+        from gymnasium.vector import VectorEnv
+        from gymnasium.vector.utils import batch_space
+
+        with self.environment() as env:
+            assert isinstance(env, VectorEnv), f"it is a {type(env).__name__}."
+            for name in ("observation_space", "action_space"):
+                one, batch = getattr(env, f"single_{name}"), getattr(env, name)
+                assert batch == batch_space(one, env.num_envs), (
+                    f"{name} is {batch}; must be batch_space(single_{name}, num_envs), "
+                    f"{batch_space(one, env.num_envs)}."
+                )
+
+    @must("metadata['autoreset_mode'] is AutoresetMode.SAME_STEP.")
+    def test_it_declares_same_step(self) -> None:
+        """One mode for all libraries; the rules of episodes hold it to that."""
+        from gymnasium.vector import AutoresetMode
+
+        with self.environment() as env:
+            mode = env.metadata.get("autoreset_mode")
+        assert mode == AutoresetMode.SAME_STEP, f"it is {mode!r}."
+
+    @must("Observations are arrays of the framework on the device, batched, as their space says.")
+    def test_observations(self) -> None:
+        """Each group of a Dict space; finite, and within the bounds of a Box."""
+        with self.player() as player:
+            first, _ = player.env.reset(seed=0)
+            self._check_observations(first, player.env, "after reset, observations")
+            for index in range(1, 4):
+                made, *_ = player.env.step(player.actions())
+                self._check_observations(made, player.env, f"in step {index}, observations")
+
+    @must("Rewards are floating-point, one a environment, on the device.")
+    def test_rewards(self) -> None:
+        """Of shape (num_envs,): (num_envs, 1) would broadcast to a matrix."""
+        with self.player() as player:
+            player.env.reset(seed=0)
+            _, rewards, *_ = player.env.step(player.actions())
+            self.check_array(rewards, (player.env.num_envs,), ("float32", "float64"), "rewards")
+            values = kit_arrays.to_numpy(rewards)
+            assert (abs(values) < float("inf")).all(), f"rewards are not finite: {values}."
+
+    @must("Terminations and truncations are bool, one a environment, on the device.")
+    def test_terminations_and_truncations(self) -> None:
+        """Libraries combine them by `|`, `&` and `~`."""
+        with self.player() as player:
+            player.env.reset(seed=0)
+            _, _, terminations, truncations, _ = player.env.step(player.actions())
+            shape = (player.env.num_envs,)
+            self.check_array(terminations, shape, ("bool",), "terminations")
+            self.check_array(truncations, shape, ("bool",), "truncations")
+
+    @must("The actions that are given are not written to.")
+    def test_actions_are_left_alone(self) -> None:
+        """The library learns from them after the step."""
+        with self.player() as player:
+            player.env.reset(seed=0)
+            for index in range(1, 11):
+                given = player.actions()
+                before = kit_arrays.to_numpy(given)
+                player.env.step(given)
+                after = kit_arrays.to_numpy(given)
+                assert (before == after).all(), (
+                    f"step {index} changed the actions {before.tolist()} to {after.tolist()}."
+                )
+
+    @must("Environments can be closed, and closed again.")
+    def test_closing_twice(self) -> None:
+        """After a failure more than one place lets go of them."""
+        with self.environment() as env:
+            env.reset(seed=0)
+            env.close()
+            env.close()
+
+    def _check_observations(self, observations: Any, env: Any, label: str) -> None:
+        space = env.single_observation_space
+        spaces, arrays = groups(space, label), groups(observations, label)
+        assert arrays.keys() == spaces.keys(), (
+            f"{label}: got {sorted(arrays)}; the space has {sorted(spaces)}."
+        )
+        for name, part in arrays.items():
+            wanted = spaces[name]
+            shape = (env.num_envs, *wanted.shape)
+            self.check_array(part, shape, (str(wanted.dtype),), name)
+            values = kit_arrays.to_numpy(part)
+            wrong = [row for row in range(env.num_envs) if not _inside(values[row], wanted)]
+            assert not wrong, (
+                f"{name}: environment {wrong[0]} has {values[wrong[0]].tolist()}, which is not in "
+                f"{wanted}."
+            )
+
+
+def _inside(values: Any, space: Any) -> bool:
+    """Tell whether one environment's observation is finite, and in its space up to rounding."""
+    import numpy as np
+
+    if not hasattr(space, "low"):
+        return bool(space.contains(values))
+    return bool(
+        np.isfinite(values).all() and np.allclose(values, values.clip(space.low, space.high))
+    )

@@ -1,0 +1,150 @@
+"""What an author tells `SuiteConformance`, and how it makes environments from that."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, ClassVar, NoReturn
+
+from rltrain.agent_options import resolve_env
+from rltrain.config import RunConfig
+from rltrain.plugins import Registry, discover
+from rltrain.run_plugins import RunPlugins
+from rltrain.seeding import SeedPlan
+from rltrain.session import Session
+from rltrain.specs import SuiteSpec
+from rltrain.testing import kit_arrays
+from rltrain.testing.suite_rollout import Player
+from rltrain.types import TaskInfo, World
+
+__all__ = ["SuiteSettings", "skip"]
+
+
+class SuiteSettings:
+    """The attributes that a subclass of `SuiteConformance` sets."""
+
+    suite: str
+    """Name of the suite."""
+    task: str
+    """One of its tasks."""
+    env: ClassVar[Mapping[str, Any]] = {}
+    """`env.` options with which the environments are stepped. Short episodes make a quick test."""
+    framework: str = "torch"
+    """Whose arrays the environments take and return."""
+    device: str = "cpu"
+    """Where the arrays lie."""
+    num_envs: int = 8
+    """Environments in a batch, 2 or more."""
+    max_steps: int = 600
+    """Within so many steps of random actions, episodes end in the ways that the flags say."""
+    reproducible: bool = True
+    """Whether the same seed and actions give the same numbers again, to the last bit."""
+    varies: bool = True
+    """Whether chance plays a part, in first states or later. False for deterministic tasks."""
+    ends: bool = True
+    """Whether episodes terminate by themselves."""
+    truncates: bool = True
+    """Whether episodes are cut off by a time limit."""
+
+    @classmethod
+    @functools.cache
+    def registry(cls) -> Registry:
+        """Return the installed plugins; found once a class, for that reads all metadata."""
+        return discover()
+
+    def spec(self) -> SuiteSpec:
+        """Return what the installed plugin declares."""
+        return self.registry().get(SuiteSpec, self.suite)
+
+    def info(self) -> TaskInfo:
+        """Return what the suite says of the task."""
+        info = self.spec().describe(self.task)
+        assert info is not None, f"describe({self.task!r}) returns None: it does not know the task."
+        return info
+
+    def make(self, options: Mapping[str, Any]) -> Any:
+        """Make environments as a run does, and return what the suite returned."""
+        reason = kit_arrays.missing(self.framework)
+        if reason is not None:
+            skip(reason)
+        config = RunConfig(
+            task=self.task,
+            suite=self.suite,
+            framework=self.framework,
+            num_envs=self.num_envs,
+            env=options,
+        )
+        plugins = RunPlugins()
+        plugins.choose(self.spec())
+        session = Session(config, World(device=self.device), plugins)
+        session.seeds = SeedPlan(config.seed, rank=0)
+        session.seed("environment")
+        return plugins.first("rltrain_make_env", f"suite {self.suite!r}", session=session)
+
+    @contextmanager
+    def environment(self) -> Iterator[Any]:
+        """Make environments with the options that the author gave, and close them."""
+        with closing(self.make(resolve_env(self.info(), self.env))) as env:
+            yield env
+
+    @contextmanager
+    def player(self, alike: bool = False) -> Iterator[Player]:
+        """Make environments that are stepped with random actions."""
+        with self.environment() as env:
+            yield Player(env, self.framework, self.device, alike)
+
+    def offered(self, env: Any, name: str) -> Any:
+        """Return an optional attribute of the environment, or skip the test if there is none."""
+        value = getattr(env.unwrapped, name, None)
+        if value is None:
+            skip(f"the environment does not offer {name}")
+        return value
+
+    def check_array(self, x: Any, shape: tuple[int, ...], dtypes: Sequence[str], name: str) -> None:
+        """Check what a library is given.
+
+        Args:
+            x: what was returned.
+            shape: its shape.
+            dtypes: the names that its data type may have.
+            name: what it is, for messages.
+        """
+        whose = kit_arrays.framework_of(x)
+        assert whose == self.framework, (
+            f"{name}: is a {type(x).__name__} of {whose}; must be an array of {self.framework}."
+        )
+        device = kit_arrays.array(self.framework, 0, device=self.device).device
+        assert x.device == device, f"{name}: is on {x.device}; must be on {device}."
+        assert tuple(x.shape) == shape, f"{name}: has shape {tuple(x.shape)}; must be {shape}."
+        dtype = str(x.dtype).removeprefix("torch.")
+        assert dtype in dtypes, f"{name}: is of {dtype}; must be of {' or '.join(dtypes)}."
+        assert not getattr(x, "requires_grad", False), (
+            f"{name}: carries a gradient history, which grows with every step; detach it."
+        )
+
+    def set_lengths(self, env: Any, length: int) -> None:
+        """Set every environment's `episode_length_buf`."""
+        env.unwrapped.episode_length_buf = kit_arrays.array(
+            self.framework, [length] * env.num_envs, "int64", self.device
+        )
+
+    def bound(self, flag: str) -> str:
+        """Say what was looked at, and what the author can do."""
+        return (
+            f"max_steps = {self.max_steps} steps of {self.num_envs} environments with the options "
+            f"{dict(self.env)}. If the task's episodes do end this way, make them shorter by `env` "
+            f"or raise `max_steps`; if they never do, set `{flag} = False`."
+        )
+
+    def skip_unless(self, flag: str) -> None:
+        """Skip the running test if the author says that it does not apply."""
+        if not getattr(self, flag):
+            skip(f"{flag} = False")
+
+
+def skip(reason: str) -> NoReturn:
+    """Skip the running test."""
+    import pytest
+
+    pytest.skip(reason)

@@ -1,0 +1,30 @@
+"""The suite is what every suite must be, on a task of each kind that it makes."""
+
+from __future__ import annotations
+
+from rltrain.testing import SuiteConformance
+
+
+class TestContinuous(SuiteConformance):
+    suite = "gymnasium"
+    task = "rltrain/CartPoleContinuous-v1"
+    env = {"max_episode_length": 15}  # noqa: RUF012
+
+
+class TestDiscrete(SuiteConformance):
+    suite = "gymnasium"
+    task = "rltrain/CartPole-v1"
+    env = {"max_episode_length": 15}  # noqa: RUF012
+
+
+class TestConvertedDiscrete(SuiteConformance):
+    suite = "gymnasium"
+    task = "CartPole-v1"
+    env = {"max_episode_steps": 15}  # noqa: RUF012
+
+
+class TestConvertedContinuous(SuiteConformance):
+    suite = "gymnasium"
+    task = "Pendulum-v1"
+    env = {"max_episode_steps": 15}  # noqa: RUF012
+    ends = False

@@ -1,0 +1,16 @@
+"""The plugin keeps the rules of its kinds."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.testing import BackendConformance, GradientSyncConformance
+
+
+@pytest.mark.slow
+class TestGloo(BackendConformance):
+    backend = "gloo"
+
+
+class TestFlat(GradientSyncConformance):
+    grad_sync = "flat"

@@ -1,0 +1,91 @@
+"""The guides are followed word for word: their files are written, their commands are run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+pytestmark = pytest.mark.slow
+
+
+def blocks(page):
+    """Return (language, text) of each fenced block of a page, in order."""
+    return re.findall(r"^```(\w+)\n(.*?)^```", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_examples_of_the_testing_guide_pass(tmp_path):
+    tests = "\n".join(text for language, text in blocks("testing.md") if language == "python")
+    assert tests.count("def test_") == 7
+    (tmp_path / "test_guide.py").write_text(tests)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_guide.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """Return the variables of a reader who has rltrain, in an environment of their own."""
+    home = tmp_path / "environment"
+    # Its own pip, so that `pip install` in a guide installs there.
+    subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=120)
+    (packages,) = home.glob("lib/python*/site-packages")
+    ours = sysconfig.get_path("purelib")
+    (packages / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    command = home / "bin" / "rltrain"
+    command.write_text(
+        f"#!{home}/bin/python\n"
+        "from rltrain.cli import main\n"
+        'if __name__ == "__main__":\n'
+        "    raise SystemExit(main())\n"
+    )
+    command.chmod(0o755)
+    return {
+        **os.environ,
+        "PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(tmp_path),  # Where the guide puts the library that it adapts.
+        # All that is needed is here already.
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # pip reads this one the other way round.
+    }
+
+
+@pytest.mark.timeout(400)
+def test_the_tutorial_goes_from_nothing_to_two_ranks(tmp_path, reader):
+    shown = ""
+    for language, text in blocks("publish-a-plugin.md"):
+        if language == "python":
+            path = re.match(r"# (\S+\.py)\n", text)
+            assert path, f"a block that says no file: {text[:80]}"
+            (tmp_path / path[1]).write_text(text)
+        elif language == "sh":
+            done = subprocess.run(
+                text,
+                shell=True,
+                cwd=tmp_path,
+                env=reader,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=200,
+                check=False,
+            )
+            shown = done.stdout
+        elif language == "text":
+            for line in text.splitlines():
+                assert line in shown, shown[-6000:]
+    assert done.returncode == 0, shown
+    assert list(tmp_path.glob("logs/pocketrl/**/checkpoints/20.pt"))

@@ -1,0 +1,114 @@
+"""What `rltrain new` writes, as its author meets it: its own test, an install, a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from rltrain.cli import main
+from rltrain.commands.new import KINDS
+
+pytestmark = pytest.mark.slow
+
+NAME = "fresh-one"
+PACKAGE = "rltrain_fresh_one"
+
+
+@pytest.fixture
+def written(tmp_path, capsys):
+    """Write a distribution of a kind and return its folder."""
+
+    def write(kind: str) -> Path:
+        assert main(["new", NAME, "--kind", kind, "--into", str(tmp_path)]) == 0
+        return tmp_path / "rltrain-fresh-one"
+
+    return write
+
+
+def run(*command: str, cwd: Path, timeout: float = 240, **variables: str) -> str:
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def make_discoverable(folder: Path) -> None:
+    """Put beside the package what an installer would write from its `pyproject.toml`."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    info = folder / f"{PACKAGE}-{project['version']}.dist-info"
+    info.mkdir()
+    lines = [f"Name: {project['name']}", f"Version: {project['version']}"]
+    lines += [f"Requires-Dist: {text}" for text in project["dependencies"]]
+    for extra, requirements in project["optional-dependencies"].items():
+        lines += [f'Requires-Dist: {text}; extra == "{extra}"' for text in requirements]
+    (info / "METADATA").write_text("\n".join(["Metadata-Version: 2.1", *lines, ""]))
+    points = [f"{name} = {module}" for name, module in project["entry-points"]["rltrain"].items()]
+    (info / "entry_points.txt").write_text("\n".join(["[rltrain]", *points, ""]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_own_test_passes_as_written(written, kind):
+    folder = written(kind)
+    make_discoverable(folder)
+    out = run(
+        *(sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"),
+        cwd=folder,
+        PYTHONPATH=str(folder),
+    )
+    assert " passed" in out
+
+
+def test_it_installs_is_listed_and_trains_two_ranks(written, tmp_path):
+    folder, home = written("library"), tmp_path / "environment"
+    run(sys.executable, "-m", "venv", "--without-pip", str(home), cwd=tmp_path)
+    # The rest of rltrain is where these tests found it; only the new distribution is installed.
+    (packages,) = home.glob("lib/python*/site-packages")
+    ours = sysconfig.get_path("purelib")
+    (packages / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    python = str(home / "bin" / "python")
+    run(
+        *(sys.executable, "-m", "pip", "--python", python, "install", "--quiet"),
+        *("--no-deps", "--no-build-isolation", "-e", str(folder)),
+        cwd=tmp_path,
+    )
+
+    listed = json.loads(run(python, "-m", "rltrain", "plugins", "--json", cwd=tmp_path))
+    (row,) = (row for row in listed if row["name"] == NAME)
+    assert (row["kind"], row["status"]) == ("library", "ready")
+    assert row["distribution"] == "rltrain-fresh-one"
+
+    job = ("--library", NAME, "--distributed", "--nproc-per-node", "2", "--max-iterations", "2")
+    shown = run(python, "-m", "rltrain", *job, cwd=tmp_path)
+    assert "iteration 2/2" in shown
+    assert list(tmp_path.glob(f"logs/{NAME}/**/checkpoints/2.pt"))
+
+
+def test_the_templates_are_in_the_wheel(tmp_path):
+    root = Path(__file__).parents[2]
+    run(
+        *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"),
+        *("--wheel-dir", str(tmp_path), str(root)),
+        cwd=tmp_path,
+    )
+    (wheel,) = tmp_path.glob("rltrain-*.whl")
+    templates = root / "src" / "core" / "rltrain" / "templates"
+    expected = {str(path.relative_to(templates.parent)) for path in templates.rglob("*.tmpl")}
+    names = zipfile.ZipFile(wheel).namelist()
+    inside = {name.removeprefix("rltrain/") for name in names if "/templates/" in name}
+    assert expected == inside

@@ -1,0 +1,183 @@
+"""The kit of gradient syncs: a right one passes it, and each wrong one fails where it is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+import rltrain.testing.torch_face  # noqa: F401 - inner test runs forget what they import first
+
+RIGHT = """
+from rltrain import hookimpl
+from rltrain.specs import GradientSyncSpec
+
+
+@hookimpl
+def rltrain_provides():
+    factory = f"{__name__}:Plugin"
+    return [GradientSyncSpec(name="judged", factory=factory, frameworks=("torch",))]
+
+
+class Plugin:
+    @hookimpl
+    def rltrain_gradient_sync(self, session, parameters):
+        return Sync(session, parameters)
+
+
+class Sync:
+    def __init__(self, session, parameters):
+        self.group = session.group
+        self.parameters = parameters
+        self.buffers = {}
+
+    def __call__(self, gradients):
+        if self.group.world_size == 1:
+            return list(gradients)
+        ranks = self.group.gather_objects([gradient is not None for gradient in gradients])
+        counts = [sum(flags) for flags in zip(*ranks)]
+        averages = []
+        for index, gradient in enumerate(gradients):
+            average = self.average(index, gradient) if counts[index] else None
+            averages.append(average)
+        return averages
+
+    def average(self, index, gradient):
+        import torch
+
+        buffer = self.buffers.setdefault(index, torch.zeros_like(self.parameters[index].data))
+        if gradient is None:
+            buffer.zero_()
+        else:
+            buffer.copy_(gradient)
+        buffer.copy_(self.group.all_reduce(buffer, "sum"))
+        return buffer.div_(self.group.world_size)
+"""
+
+TESTS = """
+from rltrain.testing import GradientSyncConformance
+
+
+class TestJudged(GradientSyncConformance):
+    grad_sync = "judged"
+    tolerance = 1e-3
+"""
+
+AVERAGE = "average = self.average(index, gradient) if counts[index] else None"
+RETURN = "return buffer.div_(self.group.world_size)"
+
+WRONG = {
+    "adds up gradients": (
+        RETURN,
+        "return buffer",
+        "test_gradients_are_averaged",
+    ),
+    "divides by two on every number of ranks": (
+        RETURN,
+        "return buffer.div_(2)",
+        "test_gradients_are_averaged",
+    ),
+    "forgets the last parameter": (
+        AVERAGE,
+        AVERAGE.replace("else None", "and index + 1 < len(gradients) else gradient"),
+        "test_every_parameter_is_averaged",
+    ),
+    "forgets parameters of other dtypes": (
+        AVERAGE,
+        AVERAGE.replace("else None", "and self.parameters[index].itemsize == 4 else gradient"),
+        "test_every_parameter_is_averaged",
+    ),
+    "returns float32 only": (
+        RETURN,
+        f"{RETURN}.float()",
+        "test_the_structure_comes_back",
+    ),
+    "loses the shape": (
+        RETURN,
+        f"{RETURN}.flatten()",
+        "test_the_structure_comes_back",
+    ),
+    "makes zeros of None": (
+        AVERAGE,
+        "average = self.average(index, gradient)",
+        "test_none_on_every_rank_stays_none",
+    ),
+    "skips what is None on this rank": (
+        "counts = [sum(flags) for flags in zip(*ranks)]",
+        "counts = ranks[self.group.rank]",
+        "test_none_on_some_ranks_counts_as_zeros",
+    ),
+    "averages over the ranks that have a gradient": (
+        AVERAGE,
+        AVERAGE.replace("gradient)", "gradient) * self.group.world_size / counts[index]"),
+        "test_none_on_some_ranks_counts_as_zeros",
+    ),
+    "leaves an old gradient in the buffer": (
+        "buffer.zero_()",
+        "pass",
+        "test_none_on_some_ranks_counts_as_zeros",
+    ),
+    "averages the first gradients for ever": (
+        "buffer.copy_(gradient)",
+        "buffer.copy_(vars(self).setdefault(str(index), gradient))",
+        "test_a_second_call_averages_its_own_gradients",
+    ),
+    "rounds differently on each rank": (
+        RETURN,
+        f"{RETURN}.mul_(1 + 1e-6 * self.group.rank)",
+        "test_ranks_get_the_same_bytes",
+    ),
+    "adds in an order of the rank's own": (
+        'buffer.copy_(self.group.all_reduce(buffer, "sum"))',
+        "xs = self.group.gather_objects(buffer); r = self.group.rank; "
+        "buffer.copy_(sum(xs[r:] + xs[:r]))",
+        "test_ranks_get_the_same_bytes",
+    ),
+    "halves gradients when alone": (
+        "return list(gradients)",
+        "return [None if gradient is None else gradient / 2 for gradient in gradients]",
+        "test_alone_gradients_are_unchanged",
+    ),
+    "shares buffers among optimisers": (
+        "self.buffers = {}",
+        'self.buffers = vars(session).setdefault("buffers", {})',
+        "test_two_syncs_do_not_disturb_each_other",
+    ),
+    "forgets what rounding loses": (
+        "buffer.copy_(gradient)",
+        "buffer.copy_(gradient.half())",
+        "test_what_a_step_loses_does_not_add_up",
+    ),
+}
+
+
+def test_a_right_one_passes(judge):
+    assert judge(RIGHT, TESTS) == {}
+
+
+def test_one_that_makes_good_what_rounding_loses_passes(judge):
+    keeps = """
+            exact = gradient + self.buffers.get(("lost", index), 0.0)
+            buffer.copy_(exact.half())
+            self.buffers["lost", index] = exact - buffer
+"""
+    [line] = [line for line in RIGHT.splitlines() if "buffer.copy_(gradient)" in line]
+    assert judge(RIGHT.replace(line, keeps), TESTS) == {}
+
+
+def test_one_that_promises_less_is_not_held_to_it(judge):
+    plugin = RIGHT.replace("copy_(gradient)", "copy_(gradient.half())")
+    assert judge(plugin, TESTS + "    unbiased = False\n") == {}
+
+
+def test_another_framework_is_skipped(judge):
+    wrong = RIGHT.replace(RETURN, "return buffer")
+    assert judge(wrong.replace('"torch"', '"jax"'), TESTS) == {}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_wrong_one_fails_the_test_that_names_its_fault(judge, fault):
+    old, new, expected = WRONG[fault]
+    assert RIGHT.count(old) == 1
+    assert "\n" not in old + new
+    failed = judge(RIGHT.replace(old, new), TESTS)
+    assert list(failed) == [expected]
+    assert "MUST: " in failed[expected] or "MAY, " in failed[expected]

@@ -1,0 +1,341 @@
+"""Wrong suites fail exactly the test of the kit that names their fault; a right one fails none."""
+
+from __future__ import annotations
+
+import gymnasium.vector  # noqa: F401 - inner test runs forget the modules that they import first
+import pytest
+
+import rltrain.testing.suite_kit  # noqa: F401
+
+POINTS = '''
+from rltrain import hookimpl
+from rltrain.errors import UsageError
+from rltrain.specs import SuiteSpec
+from rltrain.types import TaskInfo
+
+OPTIONS = {"speed": 1.0, "max_episode_length": 9}
+
+def describe(task):
+    if task != "Point-v0":
+        return None
+    return TaskInfo(task, "continuous", max_episode_length=9, options=OPTIONS)
+
+@hookimpl
+def rltrain_provides():
+    return [
+        SuiteSpec(
+            name="points",
+            factory=f"{__name__}:Points",
+            describe=describe,
+            tasks=lambda: ["Point-v0"],
+        )
+    ]
+
+class Points:
+    @hookimpl
+    def rltrain_make_env(self, session):
+        for option in session.config.env:
+            if option not in OPTIONS:
+                raise UsageError(f"env.{option}: the task Point-v0 has no such option.")
+        options = {**OPTIONS, **session.config.env}
+        return point_env(session.config.num_envs, options["speed"], options["max_episode_length"])
+
+def point_env(num_envs, speed, max_episode_length):
+    import torch
+    from gymnasium.spaces import Box, Dict
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+
+    class PointEnv(VectorEnv):
+        """A point on a line, to be kept from its ends."""
+
+        metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+
+        def __init__(self):
+            self.num_envs = num_envs
+            self.max_episode_length = max_episode_length
+            self.step_dt = 0.1
+            self.single_observation_space = Dict(policy=Box(-1, 1, (1,)), critic=Box(-4, 4, (2,)))
+            self.single_action_space = Box(-1, 1, (1,))
+            self.observation_space = batch_space(self.single_observation_space, num_envs)
+            self.action_space = batch_space(self.single_action_space, num_envs)
+            self.generator = torch.Generator()
+
+        def reset(self, *, seed=None, options=None):
+            if seed is not None:
+                self.generator.manual_seed(seed)
+            self.x, self.v = self.begin(), torch.zeros(num_envs)
+            self.episode_length_buf = torch.zeros(num_envs, dtype=torch.int64)
+            return self.observe(), {}
+
+        def begin(self):
+            drawn = torch.rand(num_envs, generator=self.generator)
+            return drawn - 0.5
+
+        def observe(self):
+            critic = torch.stack((self.x, self.v), -1)
+            return {"policy": self.x[:, None].clone(), "critic": critic}
+
+        def step(self, actions):
+            force = actions[:, 0].clamp(-1, 1)
+            self.v = 0.5 * self.v + speed * force
+            self.x = self.x + 0.2 * self.v
+            self.episode_length_buf = self.episode_length_buf + 1
+            rewards = 1.0 - self.x.abs()
+            terminations = self.x.abs() > 0.8
+            truncations = (self.episode_length_buf >= max_episode_length) & ~terminations
+            done = terminations | truncations
+            self.x = self.x.clamp(-1, 1)
+            final = self.observe()
+            self.x = torch.where(done, self.begin(), self.x)
+            self.v = torch.where(done, 0.0, self.v)
+            self.episode_length_buf = self.episode_length_buf * ~done
+            observations = self.observe()
+            info = {"final_obs": final, "_final_obs": done, "log": {"x": self.x.mean()}}
+            return observations, rewards, terminations, truncations, info
+
+        def get_state(self):
+            state = self.x, self.v, self.episode_length_buf
+            return state, self.generator.get_state()
+
+        def set_state(self, state):
+            (self.x, self.v, self.episode_length_buf), generator = state
+            self.generator.set_state(generator)
+
+        def close(self, **kwargs):
+            self.closed = True
+
+    return PointEnv()
+'''
+
+TESTS = """
+from rltrain.testing import SuiteConformance
+
+class TestPoints(SuiteConformance):
+    suite = "points"
+    task = "Point-v0"
+"""
+
+WRONG = {
+    "imports torch at the top": (
+        "from rltrain import hookimpl",
+        "import torch; from rltrain import hookimpl",
+        "test_declaring_is_light",
+        "imports numpy, torch when plugins are listed",
+    ),
+    "describes another name": (
+        'return TaskInfo(task, "continuous",',
+        'return TaskInfo("Point", "continuous",',
+        "test_the_task_is_described",
+        "name is 'Point'; must be 'Point-v0'",
+    ),
+    "knows every task": (
+        'if task != "Point-v0":',
+        "if not task:",
+        "test_other_tasks_are_not_described",
+        "returned TaskInfo(name='no_such_thing'",
+    ),
+    "does not list its task": (
+        'tasks=lambda: ["Point-v0"],',
+        "tasks=lambda: [],",
+        "test_the_task_is_listed",
+        "'Point-v0' is none of the 0 names",
+    ),
+    "says discrete": (
+        'return TaskInfo(task, "continuous",',
+        'return TaskInfo(task, "discrete",',
+        "test_actions_are_as_described",
+        "describe says 'discrete'; the space Box",
+    ),
+    "tells another length": (
+        "max_episode_length=9, options=OPTIONS",
+        "max_episode_length=10, options=OPTIONS",
+        "test_length_is_as_described",
+        "describe says 10; max_episode_length is 9",
+    ),
+    "declares what it does not accept": (
+        "options=OPTIONS)",
+        'options={"pace": 1.0})',
+        "test_declared_options_are_accepted",
+        "env.pace: the task Point-v0 has no such option",
+    ),
+    "accepts unknown options": (
+        "if option not in OPTIONS:",
+        "if option in () and option:",
+        "test_unknown_options_are_refused",
+        "env.no_such_thing=1 was accepted",
+    ),
+    "makes one environment too few": (
+        "return point_env(session.config.num_envs,",
+        "return point_env(session.config.num_envs - 1,",
+        "test_as_many_environments_as_asked_for",
+        "num_envs is 7; config.num_envs was 8",
+    ),
+    "has no batched spaces": (
+        "self.observation_space = batch_space(self.single_observation_space, num_envs)",
+        "self.observation_space = self.single_observation_space",
+        "test_it_is_a_vector_env",
+        "observation_space is Dict(",
+    ),
+    "declares NEXT_STEP": (
+        "AutoresetMode.SAME_STEP",
+        "AutoresetMode.NEXT_STEP",
+        "test_it_declares_same_step",
+        "it is <AutoresetMode.NEXT_STEP",
+    ),
+    "gives float64 observations": (
+        '"critic": critic}',
+        '"critic": critic.double()}',
+        "test_observations",
+        "after reset, observations['critic']: is of float64; must be of float32.",
+    ),
+    "leaves its space": (
+        '"policy": self.x[:, None].clone()',
+        '"policy": self.x[:, None] * 4',
+        "test_observations",
+        "observations['policy']: environment ",
+    ),
+    "gives rewards in a column": (
+        "rewards = 1.0 - self.x.abs()",
+        "rewards = 1.0 - self.x.abs()[:, None]",
+        "test_rewards",
+        "rewards: has shape (8, 1); must be (8,).",
+    ),
+    "keeps the gradients": (
+        "rewards = 1.0 - self.x.abs()",
+        "rewards = 1.0 - self.x.abs().requires_grad_()",
+        "test_rewards",
+        "rewards: carries a gradient history",
+    ),
+    "gives whole numbers for bools": (
+        "return observations, rewards, terminations, truncations, info",
+        "return observations, rewards, terminations.long(), truncations, info",
+        "test_terminations_and_truncations",
+        "terminations: is of int64; must be of bool.",
+    ),
+    "clips the given actions": (
+        "force = actions[:, 0].clamp(-1, 1)",
+        "force = actions[:, 0].mul_(0.5)",
+        "test_actions_are_left_alone",
+        "step 1 changed the actions",
+    ),
+    "closes once": (
+        "self.closed = True",
+        'self.closed = self.__dict__.pop("generator")',
+        "test_closing_twice",
+        "KeyError",
+    ),
+    "reports terminations as truncations": (
+        "return observations, rewards, terminations, truncations, info",
+        "return observations, rewards, terminations & False, done, info",
+        "test_episodes_terminate",
+        "no episode was terminated within max_steps = 600 steps of 8 environments",
+    ),
+    "reports truncations as terminations": (
+        "return observations, rewards, terminations, truncations, info",
+        "return observations, rewards, done, truncations & False, info",
+        "test_episodes_are_truncated",
+        "no episode was truncated without being terminated too",
+    ),
+    "cuts later episodes off late": (
+        "self.episode_length_buf = self.episode_length_buf * ~done",
+        "self.episode_length_buf = self.episode_length_buf * ~done - done.long()",
+        "test_lengths_restart",
+        "was not cut off in its step 9 (max_episode_length)",
+    ),
+    "begins no count anew": (
+        "self.episode_length_buf = self.episode_length_buf * ~done",
+        "pass",
+        "test_lengths_restart",
+        "after the first end no episode lasted 9 steps (max_episode_length), but [1, 1,",
+    ),
+    "marks no ends": (
+        '"_final_obs": done,',
+        '"_final_obs": done & False,',
+        "test_final_observations_are_dense",
+        "info['_final_obs'] is [False, ",
+    ),
+    "gives final observations one by one": (
+        'info = {"final_obs": final,',
+        'info = {"final_obs": {name: list(part) for name, part in final.items()},',
+        "test_final_observations_are_dense",
+        "info['final_obs']['critic']: is a list of builtins",
+    ),
+    "never resets": (
+        "observations = self.observe()",
+        "observations = final",
+        "test_observations_at_an_end",
+        "ends the two are equal",
+    ),
+    "gives the new observation as the final one": (
+        "observations = self.observe()",
+        "observations = final = self.observe()",
+        "test_observations_at_an_end",
+        "ends the two are equal",
+    ),
+    "scales final observations": (
+        "final = self.observe()",
+        "final = {name: 0.5 * part for name, part in self.observe().items()}",
+        "test_observations_at_an_end",
+        "had the episodes not been cut off, the observations would have been",
+    ),
+    "ignores the seed": (
+        "self.generator.manual_seed(seed)",
+        "self.generator.seed()",
+        "test_a_seed_repeats_episodes",
+        "after reset(seed=1), a second time: step 0, environment 0",
+    ),
+    "gives every rank the same": (
+        "self.generator.manual_seed(seed)",
+        "self.generator.manual_seed(7)",
+        "test_ranks_differ",
+        "environment 0 of rank 0 and environment 0 of rank 1 are the same",
+    ),
+    "gives every environment the same": (
+        "drawn = torch.rand(num_envs, generator=self.generator)",
+        "drawn = torch.rand(1, generator=self.generator).expand(num_envs)",
+        "test_environments_differ",
+        "environments 0 and 1 are the same",
+    ),
+    "begins to count with one": (
+        "torch.zeros(num_envs, dtype=torch.int64)",
+        "torch.ones(num_envs, dtype=torch.int64)",
+        "test_episode_length_buf",
+        "0 steps after a reset it is [1, 1,",
+    ),
+    "forgets the generator": (
+        "self.generator.set_state(generator)",
+        "pass",
+        "test_state_can_be_set",
+        "after set_state, counted from 0: step",
+    ),
+    "has no time step": (
+        "self.step_dt = 0.1",
+        "self.step_dt = 0",
+        "test_step_dt",
+        "it is 0.0; must be a positive number",
+    ),
+    "logs a column": (
+        '"log": {"x": self.x.mean()}',
+        '"log": {"x": self.x}',
+        "test_log_holds_scalars",
+        "'x' has shape (8,); must be a scalar",
+    ),
+}
+
+
+def judged(judge, old="", new=""):
+    assert not old or POINTS.count(old) == 1, old
+    return judge(POINTS.replace(old, new) if old else POINTS, TESTS)
+
+
+def test_a_right_suite_passes(judge):
+    assert judged(judge) == {}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_fault_fails_the_test_that_names_it(judge, fault):
+    old, new, test, message = WRONG[fault]
+    failed = judged(judge, old, new)
+    assert list(failed) == [test], failed
+    assert message in failed[test]
