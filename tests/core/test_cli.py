@@ -59,6 +59,7 @@ WRONG = [
     ("plugin", "Did you mean 'plugins'?"),
     ("plugins --jsn", "Did you mean '--json'? See rltrain plugins --help."),
     ("train stray", "Options of the library are written agent.key=value"),
+    ("plugins stray", "Unknown argument 'stray'. See rltrain plugins --help."),
     ("--num-envs 0", "--num-envs 0: must be at least 1."),
     ("--num-envs", "argument --num-envs: expected one argument"),
     ("--num-envs many", "--num-envs many: must be a whole number."),

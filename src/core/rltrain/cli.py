@@ -15,6 +15,7 @@ from rltrain.errors import RltrainError, UsageError, suggest
 __all__ = ["main"]
 
 _COMMANDS = {"train": train, "plugins": plugins, "new": new}
+_OVERRIDES = " Options of the library are written agent.key=value, of the task env.key=value."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,7 +58,7 @@ def _run(words: list[str]) -> int:
     command.add_arguments(parser)
     arguments, unknown = parser.parse_known_args([_dashed(word) for word in rest])
     if unknown:
-        parser.refuse(unknown)
+        parser.refuse(unknown, _OVERRIDES if command is train else "")
     run: Callable[[argparse.Namespace, list[str]], int] = command.run
     return run(arguments, passed_through)
 
@@ -68,14 +69,12 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         raise UsageError(f"{message}. See {self.prog} --help.")
 
-    def refuse(self, unknown: list[str]) -> None:
-        """Name the first word that is no flag of this command."""
+    def refuse(self, unknown: list[str], of_words: str) -> None:
+        """Name the first word that is no flag of this command; `of_words` is said of others."""
         word = next((word for word in unknown if word.startswith("-")), unknown[0])
         known = [option for action in self._actions for option in action.option_strings]
         flag = word.partition("=")[0]
-        hint = suggest(flag, known)
-        if not flag.startswith("-"):
-            hint = " Options of the library are written agent.key=value, of the task env.key=value."
+        hint = suggest(flag, known) if flag.startswith("-") else of_words
         raise UsageError(f"Unknown argument {flag!r}.{hint} See {self.prog} --help.")
 
 

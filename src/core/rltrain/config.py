@@ -25,8 +25,8 @@ class RunConfig:
 
     library: str = "rl_games"
     """The RL library."""
-    algorithm: str = "ppo"
-    """The library's algorithm."""
+    algorithm: str | None = None
+    """The library's algorithm; by default the first that it offers."""
     task: str = DEFAULT_TASK
     """What is to be learned."""
     suite: str | None = None

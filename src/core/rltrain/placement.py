@@ -15,6 +15,8 @@ from rltrain.types import World
 
 __all__ = ["place"]
 
+DEFAULT_BACKENDS = ("nccl", "gloo")
+
 
 def place(
     config: RunConfig, registry: Registry, environ: Mapping[str, str]
@@ -85,8 +87,9 @@ def _backend(config: RunConfig, registry: Registry) -> tuple[BackendSpec, int]:
         have = "; ".join(f"{spec.name}: {spec.supports()}" for spec in registry.all(BackendSpec))
         asked = f"--backend {config.backend}" if config.backend else "No backend"
         raise UsageError(f"{asked}: does not run {wanted}. Installed: {have}.")
-    # An accelerator is used where there is one; the CPU otherwise.
-    fitting.sort(key=lambda spec: spec.device == "cpu")
+    # An accelerator is used where there is one, the CPU otherwise; and of two that would do, the
+    # one that is always here: what else is installed must not change what a command does.
+    fitting.sort(key=lambda spec: (spec.device == "cpu", spec.name not in DEFAULT_BACKENDS))
     wants_gpu = config.num_gpus is not None or isinstance(config.gpu_ids, tuple)
     starts = config.distributed or config.gpu_ids == "all"
     for spec in fitting:

@@ -29,6 +29,7 @@ from rltrain.types import TaskInfo, World
 __all__ = ["Plan", "make_plan"]
 
 DEFAULT_WRITERS = ("console", "tensorboard")
+DEFAULT_LAUNCHER = "elastic"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     config = RunConfig.from_options(options)
     registry = discover(config.no_plugins, environ)
     given = {name for name, value in options.items() if value is not None}
-    library = _library(config, registry)
+    config, library = _library(config, registry)
     suite, task = _suite(config, registry)
     config = dataclasses.replace(config, suite=suite.name)
     config, world = place(config, registry, environ)
@@ -67,7 +68,7 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     return Plan(config, task, world)
 
 
-def _library(config: RunConfig, registry: Registry) -> LibrarySpec:
+def _library(config: RunConfig, registry: Registry) -> tuple[RunConfig, LibrarySpec]:
     library = registry.get(LibrarySpec, config.library)
     if config.framework not in library.frameworks:
         raise UsageError(
@@ -75,12 +76,14 @@ def _library(config: RunConfig, registry: Registry) -> LibrarySpec:
             f"{' and '.join(library.frameworks)} only."
             f"{suggest(config.framework, library.frameworks)}"
         )
-    if config.algorithm not in library.algorithms:
+    if config.algorithm is None:
+        config = dataclasses.replace(config, algorithm=library.algorithms[0])
+    elif config.algorithm not in library.algorithms:
         raise UsageError(
             f"--algorithm {config.algorithm}: {library.name} is offered with "
             f"{', '.join(library.algorithms)}.{suggest(config.algorithm, library.algorithms)}"
         )
-    return library
+    return config, library
 
 
 def _suite(config: RunConfig, registry: Registry) -> tuple[SuiteSpec, TaskInfo]:
@@ -112,7 +115,7 @@ def _agent(
     """Resolve the library's options; options of the run in its file yield to the command line."""
     overrides = dict(flatten(config.agent))
     agent = resolve_agent(
-        library, task, config.algorithm, config.agent_config, config.agent, registry
+        library, task, config.algorithm or "", config.agent_config, config.agent, registry
     )
     chosen: dict[str, Any] = {}
     for name, key in library.run_keys.items():
@@ -176,8 +179,10 @@ def _plugins(config: RunConfig, registry: Registry) -> RunConfig:
     if launcher is not None:
         registry.get(LauncherSpec, launcher)
     elif config.distributed:
-        able = [s for s in registry.all(LauncherSpec) if config.framework in s.frameworks]
-        launcher = able[0].name if able else registry.get(LauncherSpec, "elastic").name
+        able = [s.name for s in registry.all(LauncherSpec) if config.framework in s.frameworks]
+        # What else is installed must not change what a command does.
+        chosen = DEFAULT_LAUNCHER if DEFAULT_LAUNCHER in able or not able else able[0]
+        launcher = registry.get(LauncherSpec, chosen).name
     return dataclasses.replace(config, writers=writers, launcher=launcher)
 
 

@@ -215,7 +215,7 @@ class Session:
             RunStarted(
                 run_dir=str(self.run_folder.path),
                 library=config.library,
-                algorithm=config.algorithm,
+                algorithm=config.algorithm or "",
                 task=config.task,
                 world=self.world,
                 num_envs=config.num_envs or 0,

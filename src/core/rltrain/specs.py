@@ -91,6 +91,7 @@ class LibrarySpec(Spec):
 
     frameworks: tuple[str, ...]
     algorithms: tuple[str, ...]
+    """What is offered; the first is the default."""
     default_agent: Callable[[TaskInfo, str], Mapping[str, Any]]
     """Given the task and the algorithm, return agent options in the library's own format."""
     required_keys: tuple[str, ...]

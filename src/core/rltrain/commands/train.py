@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags: one for each field of `RunConfig`, absent unless given."""
     what = _group(parser, "what to train")
     what("--library", metavar="NAME", help="RL library (rl_games)")
-    what("--algorithm", metavar="NAME", help="the library's algorithm (ppo)")
+    what("--algorithm", metavar="NAME", help="the library's algorithm (ppo, if it has it)")
     what("--task", metavar="NAME", help=f"task ({DEFAULT_TASK})")
     what("--suite", metavar="NAME", help="suite that makes the task (the one that knows it)")
     what("--framework", "--ml-framework", metavar="NAME", help="torch or jax (torch)")

@@ -1,0 +1,1 @@
+"""Gradient sync in half precision, for rltrain."""

@@ -1,0 +1,8 @@
+from __future__ import annotations
+
+from rltrain.testing import GradientSyncConformance
+
+
+class TestFp16(GradientSyncConformance):
+    grad_sync = "fp16"
+    tolerance = 1e-3

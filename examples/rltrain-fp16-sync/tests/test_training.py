@@ -1,0 +1,40 @@
+"""The shipped libraries train with it, on the ranks of a fake world."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rltrain.testing import FakeWorld
+
+SYNCS = ("rltrain_torch/gradients.py", "rltrain_fp16_sync/sync.py")
+"""The files that average gradients."""
+
+
+def train(tmp_path, library, grad_sync):
+    world = FakeWorld(2)
+    runs = world.train(
+        library=library,
+        grad_sync=grad_sync,
+        num_envs=16,
+        max_iterations=2,
+        log_root=str(tmp_path / grad_sync),
+    )
+    parameters = [
+        torch.cat([p.flatten() for model in run.models.values() for p in model.parameters()])
+        for run in runs
+    ]
+    syncs = [x for x in world.trace if x.callers[0].split(":")[0].endswith(SYNCS)]
+    return parameters, syncs
+
+
+@pytest.mark.parametrize("library", ["rl_games", "rsl_rl"])
+def test_ranks_end_equal_for_half_the_bytes(tmp_path, library):
+    pytest.importorskip(library)
+    (ours, others), halves = train(tmp_path, library, "fp16")
+    assert torch.equal(ours, others)
+    (reference, _), whole = train(tmp_path, library, "flat")
+    assert whole
+    assert [x.bytes * 2 for x in halves] == [x.bytes for x in whole]
+    # Close to what whole gradients make of the same start, but not the same: it was used.
+    assert 0 < (ours - reference).abs().max() < 0.1

@@ -1,0 +1,1 @@
+"""Stable-Baselines3 for rltrain."""

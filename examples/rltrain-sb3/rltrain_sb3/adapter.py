@@ -1,0 +1,32 @@
+"""The library plugin: SB3's PPO from a session to a trained policy."""
+
+from __future__ import annotations
+
+import math
+
+from rltrain import hookimpl
+from rltrain.session import Session
+from rltrain.types import TrainResult
+from rltrain_sb3.agent import SessionPPO
+from rltrain_sb3.options import TIMESTEPS, ppo_options
+
+__all__ = ["Sb3Library"]
+
+
+class Sb3Library:
+    """Trains with Stable-Baselines3."""
+
+    @hookimpl
+    def rltrain_train(self, session: Session) -> TrainResult:
+        """Train on this rank until the iterations are done or the session says stop.
+
+        Raises:
+            UsageError: the options or the task do not fit SB3.
+        """
+        agent = SessionPPO(session, **ppo_options(session.config.agent))
+        iterations = session.config.max_iterations
+        if iterations is None:
+            frames = agent.n_steps * agent.n_envs * session.world.world_size
+            iterations = math.ceil(session.config.agent[TIMESTEPS] / frames)
+        agent.learn_iterations(iterations)
+        return session.result()

@@ -1,0 +1,123 @@
+"""The session's environments as Stable-Baselines3 wants them: numpy, and a dict a step each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from stable_baselines3.common.vec_env import VecEnv
+
+from rltrain.errors import UsageError
+
+__all__ = ["SessionVecEnv"]
+
+
+class SessionVecEnv(VecEnv):
+    """Translates a SAME_STEP `VectorEnv` of torch tensors.
+
+    Of observation groups SB3 sees the group `policy`. Arrays are copies, because SB3 adds to the
+    rewards in place, and keeps an observation while the environments take the next step.
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], device: str) -> None:
+        """Wrap the environments.
+
+        Args:
+            env: with torch tensors on `device`.
+            device: this rank's device, where actions are to go.
+
+        Raises:
+            UsageError: SB3 cannot learn with these spaces.
+        """
+        self._env = env
+        self._device = device
+        self._actions: np.ndarray[Any, Any] | None = None
+        self._logged: dict[str, list[float]] = {}
+        space = env.single_observation_space
+        self._grouped = isinstance(space, spaces.Dict)
+        if isinstance(space, spaces.Dict):
+            if "policy" not in space.spaces:
+                raise UsageError(
+                    f"The task's observation groups are {', '.join(space.spaces)}; SB3 needs one "
+                    "that is named `policy`."
+                )
+            space = space["policy"]
+        action = env.single_action_space
+        if isinstance(action, spaces.Box) and not action.is_bounded():
+            raise UsageError(
+                f"The task's actions have no bounds ({action}); SB3 clips to them. Give the task "
+                "finite ones, or use another library."
+            )
+        super().__init__(env.num_envs, space, action)
+
+    def reset(self) -> np.ndarray[Any, Any]:
+        """Return the first observations, shape (num_envs, components)."""
+        observations, _ = self._env.reset()
+        return self._policy(observations)
+
+    def step_async(self, actions: np.ndarray[Any, Any]) -> None:
+        """Keep the actions: SB3 calls `step_wait` next."""
+        self._actions = actions
+
+    def step_wait(self) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
+        """Step.
+
+        Returns:
+            Observations (num_envs, components), rewards (num_envs,), dones (num_envs,), and an info
+            for each environment; that of a finished one has its last observation, with which SB3
+            bootstraps after a time limit.
+        """
+        observations, rewards, terminations, truncations, info = self._env.step(
+            torch.tensor(self._actions, device=self._device)
+        )
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        if "final_obs" in info:
+            final = self._policy(info["final_obs"])
+            time_limit = _copied(truncations & ~terminations)
+            for index in np.flatnonzero(_copied(info["_final_obs"])):
+                infos[index] = {
+                    "terminal_observation": final[index],
+                    "TimeLimit.truncated": bool(time_limit[index]),
+                }
+        for name, value in info.get("log", {}).items():
+            mean = float(torch.as_tensor(value, dtype=torch.float32).mean())
+            self._logged.setdefault(name, []).append(mean)
+        dones = _copied(terminations | truncations)
+        return self._policy(observations), _copied(rewards), dones, infos
+
+    def take_log(self) -> dict[str, float]:
+        """Return the means of what the task has logged since the last call."""
+        means = {name: sum(values) / len(values) for name, values in self._logged.items()}
+        self._logged.clear()
+        return means
+
+    def close(self) -> None:
+        """Do nothing: the session closes the environments."""
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """Return the environments' attribute, which is the same for all of them."""
+        return [getattr(self._env, attr_name) for _ in self._get_indices(indices)]
+
+    def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
+        """Say no: what wraps the environments is no wrapper of a single one."""
+        return [False for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Refuse: PPO never asks for it."""
+        raise NotImplementedError
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Refuse: PPO never asks for it."""
+        raise NotImplementedError
+
+    def _policy(self, observations: Any) -> np.ndarray[Any, Any]:
+        return _copied(observations["policy"] if self._grouped else observations)
+
+
+def _copied(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    return tensor.numpy(force=True).copy()

@@ -1,0 +1,78 @@
+"""The options: Stable-Baselines3's own keywords, with those that are the run's taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.errors import UsageError, suggest
+
+__all__ = ["OPTION_KEYS", "TIMESTEPS", "ppo_options"]
+
+TIMESTEPS = "total_timesteps"
+"""A keyword of `learn`, not of the constructor: environment steps, over all ranks."""
+
+_PPO = (
+    "policy",
+    "learning_rate",
+    "n_steps",
+    "batch_size",
+    "n_epochs",
+    "gamma",
+    "gae_lambda",
+    "clip_range",
+    "clip_range_vf",
+    "normalize_advantage",
+    "ent_coef",
+    "vf_coef",
+    "max_grad_norm",
+    "use_sde",
+    "sde_sample_freq",
+    "target_kl",
+    "policy_kwargs",
+    "verbose",
+)
+
+_OF_THE_RUN = ("env", "device", "seed", "tensorboard_log", "stats_window_size", TIMESTEPS)
+"""A file may have them; the run decides instead: what it makes, places, seeds and records."""
+
+_SCHEDULED = ("learning_rate", "clip_range", "clip_range_vf")
+
+OPTION_KEYS = frozenset({*_PPO, TIMESTEPS, "seed"}) | {
+    f"policy_kwargs.{name}" for name in ("net_arch", "ortho_init", "log_std_init")
+}
+
+
+def ppo_options(agent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments of `PPO`, without those that are the run's.
+
+    Raises:
+        UsageError: `PPO` has no such keyword, or a schedule is none.
+    """
+    options = {key: value for key, value in agent.items() if key not in _OF_THE_RUN}
+    for key in options:
+        if key not in _PPO:
+            raise UsageError(f"agent.{key}: SB3's PPO has no such option.{suggest(key, _PPO)}")
+    return {
+        key: _schedule(key, value) if key in _SCHEDULED else value for key, value in options.items()
+    }
+
+
+def _schedule(key: str, value: Any) -> Any:
+    """Read `lin_3e-4`, as RL Zoo's files write a value that falls to 0 over the run.
+
+    The progress it goes by is common: every rank takes as many steps as any other.
+    """
+    if not isinstance(value, str):
+        return value
+    from stable_baselines3.common.utils import LinearSchedule
+
+    kind, _, start = value.partition("_")
+    try:
+        if kind != "lin":
+            raise ValueError(kind)
+        return LinearSchedule(float(start), 0.0, 1.0)
+    except ValueError:
+        raise UsageError(
+            f"agent.{key}={value}: write a number, or lin_<number> for one that falls to 0."
+        ) from None

@@ -1,0 +1,78 @@
+"""What this plugin provides. Light: it imports neither torch nor Stable-Baselines3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rltrain import hookimpl
+from rltrain.specs import LibrarySpec, Refusal, Spec
+from rltrain.types import TaskInfo
+from rltrain_sb3.options import OPTION_KEYS
+
+__all__ = ["rltrain_provides"]
+
+_MANY_ENVS = 64
+"""From here on, short rollouts of many environments learn faster than long ones of few."""
+
+
+@hookimpl
+def rltrain_provides() -> Iterable[Spec]:
+    """Declare the library."""
+    return [
+        LibrarySpec(
+            name="sb3",
+            factory="rltrain_sb3.adapter:Sb3Library",
+            summary="Stable-Baselines3's PPO, with the keywords of its constructor",
+            frameworks=("torch",),
+            algorithms=("ppo",),
+            default_agent=_default_agent,
+            required_keys=("policy", "n_steps"),
+            option_keys=OPTION_KEYS,
+            run_keys={"seed": "seed"},
+            refuses=_REFUSES,
+            read_checkpoint="rltrain_sb3.checkpoints:names_in",
+            checkpoint_keys=frozenset({"data", "policy.pth", "policy.optimizer.pth"}),
+        )
+    ]
+
+
+def _default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
+    """Return keywords of `PPO` and of `learn`, for the number of environments a rank has."""
+    many = task.num_envs >= _MANY_ENVS
+    return {
+        "policy": "MlpPolicy",
+        "total_timesteps": 2_000_000,
+        "n_steps": 32 if many else 256,
+        "batch_size": 1024 if many else 64,
+        "n_epochs": 5 if many else 10,
+        "learning_rate": 1e-3 if many else 3e-4,
+        "gamma": 0.99,
+        "gae_lambda": 0.95,
+        "clip_range": 0.2,
+        "ent_coef": 0.0,
+        "vf_coef": 0.5,
+        "max_grad_norm": 0.5,
+        "normalize_advantage": True,
+    }
+
+
+_REFUSES = (
+    Refusal(
+        name="target_kl on several ranks",
+        applies=lambda config, task: (
+            config.on_several_ranks and config.agent.get("target_kl") is not None
+        ),
+        reason="Each rank would leave the update by its own KL divergence, while others wait for "
+        "its gradients.",
+        instead="Leave agent.target_kl out, and set fewer epochs (agent.n_epochs) or a smaller "
+        "agent.clip_range.",
+    ),
+    Refusal(
+        name="a policy other than MlpPolicy",
+        applies=lambda config, task: config.agent.get("policy") != "MlpPolicy",
+        reason="Observations reach the policy as one vector, and its networks have no part that is "
+        "each rank's own.",
+        instead="Set agent.policy=MlpPolicy.",
+    ),
+)

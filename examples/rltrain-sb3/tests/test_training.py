@@ -1,0 +1,212 @@
+"""Short real runs on the ranks of a fake world."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+from gymnasium.vector import VectorWrapper
+from stable_baselines3 import PPO
+
+import rltrain
+from rltrain import hookimpl
+from rltrain.errors import UsageError
+from rltrain.records import Scalars
+from rltrain.testing import FakeWorld
+
+SMALL = {"n_steps": 16, "batch_size": 32, "n_epochs": 2}
+
+
+class Watcher:
+    """Sees what a rank's optimiser applies, and what the writers are told."""
+
+    def __init__(self):
+        self.norms, self.rates, self.records = [], [], []
+
+    @hookimpl(wrapper=True)
+    def rltrain_wrap_model(self, model):
+        self.device = next(model.parameters()).device
+        model.optimizer.register_step_post_hook(self.after_step)
+        return (yield)
+
+    @hookimpl
+    def rltrain_write(self, record):
+        if isinstance(record, Scalars):
+            self.records.append(record)
+
+    def after_step(self, optimizer, *_):
+        (group,) = optimizer.param_groups
+        self.norms.append(torch.cat([p.grad.flatten() for p in group["params"]]).norm().item())
+        self.rates.append(group["lr"])
+
+
+class Logging(VectorWrapper):
+    """A task that logs."""
+
+    def step(self, actions):
+        *step, info = self.env.step(actions)
+        return *step, info | {"log": {"height": torch.ones(self.num_envs)}}
+
+
+class LogsMore:
+    """Makes the task log."""
+
+    @hookimpl(wrapper=True)
+    def rltrain_make_env(self):
+        return Logging((yield))
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch):
+    """Train briefly, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(ranks=2, agent=(), **options):
+        settings = {"num_envs": 8, "max_iterations": 2, "agent": SMALL | dict(agent), **options}
+        return FakeWorld(ranks).train(library="sb3", **{"observers": [Watcher], **settings})
+
+    return run
+
+
+def states(runs):
+    return [run.models["policy"].state_dict() for run in runs]
+
+
+def moments(run):
+    """Return what Adam has gathered, in one vector."""
+    state = run.models["policy"].optimizer.state_dict()["state"]
+    return torch.cat([x.flatten() for entry in state.values() for x in entry.values()])
+
+
+@pytest.mark.parametrize("task", ["rltrain/CartPoleContinuous-v1", "rltrain/CartPole-v1"])
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_ranks_end_equal(train, task, ranks):
+    runs = train(ranks, task=task)
+    first, *others = states(runs)
+    for other in others:
+        assert all(torch.equal(other[name], first[name]) for name in first)
+    assert all(torch.equal(moments(run), moments(runs[0])) for run in runs)
+    assert runs[0].result.frames == 2 * 16 * 8 * ranks
+
+
+def test_what_is_clipped_is_the_average(train):
+    # Were each rank's gradient cut to this norm, their average would be shorter: they differ.
+    runs = train(agent={"max_grad_norm": 0.01})
+    for run in runs:
+        (watcher,) = run.observers
+        assert len(watcher.norms) == 2 * 2 * 4
+        assert watcher.norms == pytest.approx([0.01] * 16, rel=1e-3)
+
+
+def test_a_step_costs_one_collective(tmp_path):
+    world = FakeWorld(2)
+    options = {"num_envs": 8, "max_iterations": 2, "agent": SMALL, "log_root": str(tmp_path)}
+    world.train(library="sb3", **options)
+    averages = [x for x in world.trace if x.op == "all_reduce(sum)"]
+    assert len(averages) == 2 * 2 * 4
+
+
+def test_without_a_bound_within_reach_nothing_is_clipped(train):
+    norms = train(agent={"max_grad_norm": 1e9})[0].observers[0].norms
+    assert max(norms) > 0.5
+    assert len({round(norm, 6) for norm in norms}) > 1
+
+
+def test_a_schedule_is_common(train):
+    runs = train(agent={"learning_rate": "lin_1e-3"}, max_iterations=4)
+    rates = [run.observers[0].rates for run in runs]
+    assert rates[0] == rates[1]
+    # SB3 counts the rollout before it updates: the last update, at no progress left, is for 0.
+    assert list(dict.fromkeys(rates[0])) == pytest.approx([7.5e-4, 5e-4, 2.5e-4, 0])
+
+
+def test_the_seed_repeats_the_run_and_another_does_not(train):
+    same, again, other = (states(train(seed=seed))[0] for seed in (1, 1, 2))
+    name = "action_net.weight"
+    assert torch.equal(same[name], again[name])
+    assert not torch.equal(same[name], other[name])
+
+
+def test_every_iteration_is_recorded_once_with_its_own_figures(train):
+    runs = train(max_iterations=3)
+    records = runs[0].observers[0].records
+    assert [(r.iteration, r.iterations, r.frames) for r in records] == [
+        (iteration, 3, iteration * 2 * 16 * 8) for iteration in (1, 2, 3)
+    ]
+    assert {"train/value_loss", "train/approx_kl", "train/std"} <= set(records[0].values)
+    assert [record.values["train/n_updates"] for record in records] == [2, 4, 6]
+    assert runs[1].observers[0].records == []
+
+
+def test_what_the_task_logs_is_recorded(train):
+    runs = train(observers=[LogsMore, Watcher])
+    records = runs[0].observers[1].records
+    assert [record.values["height"] for record in records] == [1.0, 1.0]
+
+
+def test_the_target_ends_all_ranks_at_the_same_iteration(train):
+    runs = train(max_iterations=50, target_return=5.0, num_envs=64)
+    assert {run.result.iterations for run in runs} == {runs[0].result.iterations}
+    assert runs[0].result.solved
+    assert runs[0].result.iterations < 50
+    assert Path(runs[0].result.checkpoint).is_file()
+
+
+def test_the_length_is_counted_over_all_ranks(train):
+    runs = train(agent={"total_timesteps": 600}, max_iterations=None)
+    assert runs[0].result.iterations == 3  # 256 frames each.
+
+
+def test_only_the_run_folder_is_written(train, tmp_path, monkeypatch):
+    # SB3's own logger would make a folder of its own where temporary files are.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (run_dir,) = {Path(run.result.run_dir) for run in train()}
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+    names = {path.name for path in run_dir.rglob("*") if path.is_file()}
+    assert names == {"agent.yaml", "config.yaml", "manifest.json", "ppo_2.zip"}
+
+
+def test_checkpoints_are_saved_on_the_way_and_at_the_end(train, monkeypatch):
+    monkeypatch.setattr("rltrain_sb3.agent.CHECKPOINT_INTERVAL", 2)
+    last = Path(train(max_iterations=4)[0].result.checkpoint)
+    assert last.name == "ppo_4.zip"
+    assert {path.name for path in last.parent.iterdir()} == {"ppo_2.zip", "ppo_4.zip"}
+
+
+def test_sb3_itself_loads_the_checkpoint(train):
+    runs = train()
+    loaded = PPO.load(runs[0].result.checkpoint, device="cpu")
+    ours = states(runs)[0]
+    assert all(torch.equal(x, ours[name]) for name, x in loaded.policy.state_dict().items())
+    assert loaded.max_grad_norm == 0.5
+
+
+def test_training_goes_on_from_a_checkpoint_on_every_rank(train):
+    first = train()
+    stopped = first[0].result.checkpoint
+    # Nothing is learned, so that what was loaded is what is there in the end.
+    second = train(checkpoint=stopped, max_iterations=1, agent={"learning_rate": 0.0})
+    for before, after in zip(states(first), states(second), strict=True):
+        assert all(torch.equal(after[name], before[name]) for name in before)
+    steps = [run.models["policy"].optimizer.state_dict()["state"][0]["step"] for run in second]
+    assert steps == [3 * 2 * 4] * 2
+    assert second[0].observers[0].records[0].iteration == 3
+    assert second[0].result.iterations == 1
+    assert Path(second[0].result.checkpoint).name == "ppo_3.zip"
+    assert PPO.load(second[0].result.checkpoint, device="cpu").num_timesteps == 3 * 16 * 8
+
+
+def test_a_checkpoint_of_another_kind_is_refused(train, tmp_path):
+    torch.save({"model": 1}, tmp_path / "other.pth")
+    with pytest.raises(UsageError, match=r"not a checkpoint of sb3: it lacks data, policy\.opt"):
+        train(checkpoint="other.pth")
+    (tmp_path / "text.zip").write_text("no archive")
+    with pytest.raises(UsageError, match="it is no zip archive"):
+        train(checkpoint="text.zip")
+
+
+def test_one_process_trains_too(tmp_path):
+    options = {"num_envs": 8, "max_iterations": 2, "agent": SMALL, "log_root": str(tmp_path)}
+    assert rltrain.train(library="sb3", writers=(), **options).frames == 256
