@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stub_parts
-from gymnasium.vector import AutoresetMode
 from fake_ranks import run_ranks
+from gymnasium.vector import AutoresetMode
 
 from rltrain import train
 from rltrain.config import RunConfig

@@ -375,6 +375,12 @@ def test_a_group_that_was_closed_takes_no_collective():
         FakeWorld(2).run(work)
 
 
+def test_a_group_whose_run_has_ended_takes_no_collective():
+    group, _ = FakeWorld(2).run(lambda group: group)
+    with pytest.raises(RuntimeError, match="a run that has ended on rank 0"):
+        group.barrier()
+
+
 @pytest.mark.parametrize(("ranks", "nodes"), [(0, 1), (3, 2), (2, 0)])
 def test_worlds_that_cannot_be_are_refused(ranks, nodes):
     with pytest.raises(ValueError, match="cannot be spread"):

@@ -93,6 +93,8 @@ class FakeRun:
         ranks: tuple[int, ...] | None = None,
     ) -> Any:
         """Do what `rltrain.testing.fake_group.Meet` says, for one rank."""
+        if rank in self._ended:
+            raise RuntimeError(f"{call} on the group of a run that has ended on rank {rank}.")
         call = self._with_fault(rank, call)
         ranks = ranks or self._all
         for other in ranks:

@@ -45,6 +45,9 @@ class _RankAgent(A2CBase):
             pool_normalisers(self.model, session.group)
             if self.normalize_value:
                 self.value_mean_std = self.model.value_mean_std
+        for meter in (self.game_rewards, self.game_shaped_rewards):
+            # As its first episode would make it: that one may come from another rank.
+            meter.mean = meter.mean.view(1, -1)
         self.algo_observer.sink = self.writer
         self.first_epoch = self.epoch_num
 

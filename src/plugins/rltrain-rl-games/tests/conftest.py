@@ -1,8 +1,23 @@
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
+import torch
 
 import rltrain
+
+sys.path.insert(0, str(Path(__file__).parent))  # For the helpers beside the tests.
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Hold torch to one thread: on tensors as small as these, more of them only wait."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -10,15 +25,28 @@ def train(tmp_path):
     """Train briefly in this process, through the public function."""
 
     def run(**options):
-        settings = {
-            "library": "rl_games",
-            "num_envs": 16,
-            "max_iterations": 2,
-            "writers": (),
-            "log_root": str(tmp_path / "logs"),
-            "agent": {},
-            **options,
-        }
-        return rltrain.train(**settings)
+        return rltrain.train(**_settings(tmp_path, options))
 
     return run
+
+
+@pytest.fixture
+def train_ranks(tmp_path):
+    """Train briefly on the ranks of a fake world."""
+
+    def run(world, **options):
+        return world.train(**_settings(tmp_path, {"num_envs": 8, **options}))
+
+    return run
+
+
+def _settings(folder, options):
+    return {
+        "library": "rl_games",
+        "num_envs": 16,
+        "max_iterations": 2,
+        "writers": (),
+        "log_root": str(folder / "logs"),
+        "agent": {},
+        **options,
+    }

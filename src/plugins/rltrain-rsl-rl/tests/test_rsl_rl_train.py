@@ -10,6 +10,7 @@ from rsl_rl_stubs import LocalSession, PointEnv, small_agent
 
 from rltrain.errors import UsageError
 from rltrain.records import Scalars
+from rltrain.testing import FakeWorld
 from rltrain.types import World
 from rltrain_rsl_rl.adapter import RslRlLibrary
 from rltrain_rsl_rl.env import RslRlEnv
@@ -168,7 +169,7 @@ def test_parameters_that_actor_and_critic_share_are_synchronised_once(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["PPO", "rsl_rl.algorithms:PPO"])
-def test_gradients_pass_the_gradient_sync_when_the_run_is_distributed(tmp_path, name, monkeypatch):
+def test_gradients_pass_the_gradient_sync_when_the_run_is_distributed(tmp_path, name):
     synchronised = []
 
     class Observed(LocalSession):
@@ -176,15 +177,9 @@ def test_gradients_pass_the_gradient_sync_when_the_run_is_distributed(tmp_path, 
             sync = super().gradient_sync(parameters)
             return lambda gradients: synchronised.append(len(gradients)) or sync(gradients)
 
+    agent = small_agent()
+    agent["algorithm"]["class_name"] = name
+    session = Observed(tmp_path, agent, distributed=True, nproc_per_node=1)
     # One rank of a distributed run: PPO's own collectives need a default group.
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
-    )
-    try:
-        agent = small_agent()
-        agent["algorithm"]["class_name"] = name
-        session = Observed(tmp_path, agent, distributed=True, nproc_per_node=1)
-        train(session)
-    finally:
-        torch.distributed.destroy_process_group()
+    FakeWorld(1, torch=True).run(lambda group: train(session))
     assert synchronised == [len(session.parameters)] * 3 * 2 * 2

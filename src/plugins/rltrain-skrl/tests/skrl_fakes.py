@@ -16,7 +16,7 @@ from rltrain.group import SingleProcess
 from rltrain.records import Record, Scalars
 from rltrain.run_folder import RunFolder
 from rltrain.seeding import SeedPlan
-from rltrain.types import ProcessGroup, TaskInfo, TrainResult, World
+from rltrain.types import TaskInfo, TrainResult, World
 from rltrain_skrl.plugin import default_agent
 
 ACTIONS = {
@@ -93,17 +93,14 @@ class FakeSession:
         agent: dict[str, Any],
         *,
         world: World | None = None,
-        group: ProcessGroup | None = None,
-        folder: Path | None = None,
         stop_at: int | None = None,
-        base_seed: int = 7,
         **options: Any,
     ) -> None:
         self.world = world or World()
-        self.group = group or SingleProcess("cpu")
+        self.group = SingleProcess("cpu")
         self.config = RunConfig(library="skrl", agent=agent, headless=True, **options)
-        self.seeds = SeedPlan(base_seed, self.world.rank)
-        self.run_folder = RunFolder(folder or Path(tempfile.mkdtemp()))
+        self.seeds = SeedPlan(7, self.world.rank)
+        self.run_folder = RunFolder(Path(tempfile.mkdtemp()))
         self.env = CountedEnv(env, self.seeds.environment)
         self.should_stop = False
         self.checkpoint = Path(self.config.checkpoint) if self.config.checkpoint else None
@@ -113,7 +110,6 @@ class FakeSession:
         self.watched: dict[str, Any] = {}
         self.streams: list[str] = []
         self.syncs: list[Any] = []
-        self.sync_calls = 0
         self.saved: list[tuple[str, int]] = []
 
     def seed(self, stream: Any) -> None:
@@ -123,20 +119,11 @@ class FakeSession:
     def wrap_model(self, model: Any, role: str) -> Any:
         assert role not in self.wrapped
         self.wrapped[role] = model
-        for tensor in model.state_dict().values():
-            tensor.copy_(self.group.broadcast(tensor))
         return model
 
     def gradient_sync(self, parameters: Any) -> Any:
         self.syncs.append(parameters)
-
-        def sync(gradients):
-            self.sync_calls += 1
-            flat = self.group.all_reduce(torch.cat([g.reshape(-1) for g in gradients]), "mean")
-            parts = flat.split([g.numel() for g in gradients])
-            return [part.view_as(g) for part, g in zip(parts, gradients, strict=True)]
-
-        return sync
+        return lambda gradients: gradients
 
     def watch(self, role: str, fingerprints: Any) -> None:
         self.watched[role] = fingerprints

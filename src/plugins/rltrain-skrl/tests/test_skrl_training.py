@@ -179,7 +179,7 @@ def test_files_of_older_versions_work():
 
 @pytest.mark.parametrize("rank", [0, 3])
 def test_models_are_built_equal_before_any_broadcast(rank):
-    """skrl adds the rank to its seed; the broadcast of this fake group does nothing."""
+    """skrl adds the rank to its seed; this fake session broadcasts nothing."""
     world = World(rank=rank, world_size=4)
     session = FakeSession(Corridor(8), small_agent(), world=world)
     with bootstrap.configured(world):

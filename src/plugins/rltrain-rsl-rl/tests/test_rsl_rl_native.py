@@ -1,0 +1,107 @@
+"""Faults of rsl_rl itself on several ranks, each with its counterpart under the adapter.
+
+Only rsl_rl's start-up is replaced, which would ask for NCCL and a GPU; its own collectives run over
+the fake group. When a test of a native fault fails, rsl_rl has mended it: see whether the adapter
+can do less.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.distributed as dist
+from rsl_rl.runners import OnPolicyRunner
+from rsl_rl_ranks import differing
+from rsl_rl_stubs import LocalSession, PointEnv, small_agent
+
+from rltrain.environment import CountedEnv
+from rltrain.testing import FakeWorld
+from rltrain_rsl_rl.env import RslRlEnv
+from rltrain_rsl_rl.runner import SessionRunner
+
+
+class NativeRunner(OnPolicyRunner):
+    """rsl_rl's runner on the default group, whatever its backend."""
+
+    def _configure_multi_gpu(self):
+        self.is_distributed = True
+        self.gpu_world_size = dist.get_world_size()
+        self.gpu_global_rank = self.gpu_local_rank = dist.get_rank()
+        self.cfg["multi_gpu"] = {
+            "global_rank": self.gpu_global_rank,
+            "local_rank": self.gpu_local_rank,
+            "world_size": self.gpu_world_size,
+        }
+
+
+def native(prepare=lambda runner: None):
+    """Train two ranks with rsl_rl's own runner."""
+
+    def on_rank(group):
+        torch.manual_seed(group.rank)
+        env = RslRlEnv(CountedEnv(PointEnv(), seed=group.rank), "cpu")
+        runner = NativeRunner(env, small_agent(schedule="adaptive", desired_kl=0.01))
+        prepared = prepare(runner)
+        runner.learn(2)
+        models = {"actor": runner.alg.actor, "critic": runner.alg.critic}
+        return SimpleNamespace(models=models, runner=runner, prepared=prepared)
+
+    return FakeWorld(2, torch=True).run(on_rank)
+
+
+def advantages(runs):
+    return [run.runner.alg.storage.advantages for run in runs]
+
+
+def test_native_ranks_end_equal():
+    """No fault: rsl_rl broadcasts, averages and pools over the fake group as over any other."""
+    assert not differing(native())
+
+
+def test_native_load_on_rank_0_only_diverges(tmp_path):
+    path = str(tmp_path / "model.pt")
+    native()[0].runner.save(path)
+
+    def load(runner):
+        if runner.gpu_global_rank == 0:
+            runner.load(path)
+        return runner.current_learning_iteration, runner.alg.learning_rate
+
+    runs = native(load)
+    (iteration, rate), (other_iteration, other_rate) = [run.prepared for run in runs]
+    assert (iteration, other_iteration) == (1, 0)
+    assert rate != other_rate
+    # Weights were broadcast, but Adam's moments were not.
+    assert any("mlp" in name for name in differing(runs))
+
+
+def test_adapted_load_is_made_on_every_rank(train_ranks):
+    first = train_ranks(FakeWorld(2))
+    runs = train_ranks(FakeWorld(2), checkpoint=first[0].result.checkpoint)
+    # The run itself compares the learning rates when it ends.
+    assert not differing(runs)
+    assert [run.result.iterations for run in runs] == [2, 2]
+    assert runs[0].result.checkpoint.endswith("model_3.pt")
+
+
+def test_native_advantages_are_standardised_within_each_rank():
+    each = advantages(native())
+    assert not torch.equal(*each)
+    for own in each:
+        assert (float(own.mean()), float(own.std())) == pytest.approx((0, 1), abs=1e-4)
+
+
+def test_adapted_advantages_are_standardised_over_all_ranks(tmp_path):
+    def on_rank(group):
+        session = LocalSession(tmp_path, world=group.world, group=group, seed=group.rank)
+        runner = SessionRunner(RslRlEnv(session.env, "cpu"), small_agent(), session)
+        runner.connect()
+        runner.learn(2)
+        return SimpleNamespace(runner=runner)
+
+    each = advantages(FakeWorld(2, torch=True).run(on_rank))
+    assert all(abs(float(own.mean())) > 1e-3 for own in each)
+    both = torch.cat(each)
+    assert (float(both.mean()), float(both.std())) == pytest.approx((0, 1), abs=1e-4)

@@ -1,0 +1,9 @@
+from __future__ import annotations
+
+from rltrain.testing import LibraryConformance
+
+
+class TestSkrl(LibraryConformance):
+    library = "skrl"
+    agent = {"agent.rollouts": 8, "agent.learning_epochs": 2}  # noqa: RUF012
+    rank_local = ("skrl:config.torch",)

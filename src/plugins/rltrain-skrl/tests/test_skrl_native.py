@@ -1,0 +1,82 @@
+"""Faults of skrl itself on several ranks, each with its counterpart under the adapter.
+
+Only skrl's start-up is replaced, which would ask for NCCL and a GPU: it is told its place, and its
+own collectives run over the fake group. When a test of a native fault fails, skrl has mended it:
+see whether the adapter can do less.
+"""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from skrl_fakes import Corridor, small_agent
+from skrl_ranks import differing, skrl_world
+
+from rltrain.environment import CountedEnv
+from rltrain.errors import UsageError
+from rltrain.testing import CollectiveMismatch, Deadlock
+from rltrain_skrl import bootstrap
+from rltrain_skrl.torch.env import SkrlEnv
+
+bootstrap.import_skrl()
+
+from skrl.utils.runner.torch import Runner  # noqa: E402
+
+MODELS = ("policy", "value", "observation_preprocessor", "value_preprocessor")
+EARLY = {"kl_threshold": 0.002, "learning_epochs": 8, "mini_batches": 4}
+"""Ranks see different data, and leave epochs by this threshold at different mini-batches."""
+
+
+def native(**agent):
+    """Train two ranks with skrl's own runner, agent and models."""
+
+    def on_rank(group):
+        with bootstrap.configured(group.world):
+            env = SkrlEnv(CountedEnv(Corridor(16), seed=group.rank), "cpu", "episode")
+            runner = Runner(env, native_options(agent))
+            runner.run("train")
+        modules = runner.agent.checkpoint_modules
+        return SimpleNamespace(models={name: modules[name] for name in MODELS})
+
+    return skrl_world(2, torch=True).run(on_rank)
+
+
+def native_options(agent):
+    options = small_agent(**agent)
+    options["seed"] = 1
+    options["agent"]["experiment"] = {"write_interval": 0, "checkpoint_interval": 0}
+    options["trainer"] |= {"headless": True, "disable_progressbar": True}
+    options["trainer"]["close_environment_at_exit"] = False
+    return options
+
+
+def test_native_early_stopping_mismatches_collectives():
+    with pytest.raises(CollectiveMismatch) as caught:
+        native(**EARLY, learning_rate_scheduler="KLAdaptiveLR")
+    # A rank that has left the epoch reduces its divergence, the other its gradients.
+    assert re.search(r"float32\[\], called at .*ppo\.py:\d+ in update", str(caught.value))
+    assert re.search(r"float32\[\d+\], called at .* in reduce_parameters", str(caught.value))
+
+
+def test_native_early_stopping_without_a_schedule_deadlocks():
+    with pytest.raises(Deadlock) as caught:
+        native(**EARLY, learning_rate_scheduler=None)
+    assert re.search(r"waits for . in all_reduce.* in reduce_parameters", str(caught.value))
+    assert "has returned" in str(caught.value)
+
+
+def test_adapted_early_stopping_is_refused(train_ranks):
+    with pytest.raises(UsageError, match="kl_threshold on several ranks"):
+        train_ranks(skrl_world(2), agent={f"agent.{name}": value for name, value in EARLY.items()})
+
+
+def test_native_preprocessors_differ_although_weights_do_not():
+    names = differing(native())
+    assert {"observation_preprocessor.running_mean", "value_preprocessor.running_mean"} <= names
+    assert not any(name.startswith(("policy", "value.")) for name in names)
+
+
+def test_adapted_preprocessors_are_equal(train_ranks):
+    assert not differing(train_ranks(skrl_world(2), max_iterations=3))
