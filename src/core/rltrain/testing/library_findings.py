@@ -1,0 +1,146 @@
+"""What `LibraryConformance` finds wrong with a training: sentences that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rltrain.testing.library_probe import Arrays, Probe, differing, leaves
+
+__all__ = [
+    "different_buffers",
+    "different_parameters",
+    "foreign_files",
+    "left_out",
+    "missing_averages",
+    "shared_seeds",
+    "unordered_seeds",
+    "unwrapped",
+]
+
+_WRITTEN_BY_THE_CORE = ("manifest.json", "config.yaml", "agent.yaml")
+
+
+def missing_averages(ranks: Sequence[Probe]) -> list[str]:
+    """Return in which iterations an optimiser did not average its gradients."""
+    if not ranks[0].syncs:
+        return ["No gradient sync was made: call session.gradient_sync once for each optimiser."]
+    calls = [[sync.calls for sync in probe.syncs] for probe in ranks]
+    if any(other != calls[0] for other in calls):
+        return [f"Ranks called their gradient syncs differently often; by rank: {calls}."]
+    found, before = [], [0] * len(calls[0])
+    for iteration, now in ranks[0].recorded:
+        found += [
+            f"Gradient sync number {index + 1} was not called in iteration {iteration}: call it "
+            "between every backward pass and the optimiser's step."
+            for index in range(len(now))
+            if now[index] == before[index]
+        ]
+        before = now
+    return found
+
+
+def left_out(ranks: Sequence[Probe]) -> list[str]:
+    """Return the parameters that drifted because no gradient sync was made over them."""
+    if not ranks[0].syncs:
+        return []
+    return _one(
+        [name for name in _drifted(ranks) if not _synchronised(ranks[0], name)],
+        "in no gradient sync, and different on different ranks after training: give "
+        "session.gradient_sync all parameters of the optimiser.",
+    )
+
+
+def different_parameters(ranks: Sequence[Probe]) -> list[str]:
+    """Return the parameters that ended different although their gradients were averaged."""
+    return _one(
+        [name for name in _drifted(ranks) if _synchronised(ranks[0], name)],
+        "different on different ranks after training, although gradients were averaged: each rank "
+        "must take the same steps, with the same learning rate and the same optimiser state.",
+    )
+
+
+def different_buffers(ranks: Sequence[Probe]) -> list[str]:
+    """Return the statistics that ended different."""
+    return _one(
+        _differing([probe.buffers for probe in ranks]),
+        "different on different ranks after training: pool a normaliser's moments with "
+        "session.group.all_reduce before it uses them.",
+    )
+
+
+def unwrapped(ranks: Sequence[Probe]) -> list[str]:
+    """Return what is trained and is of no wrapped model."""
+    wrapped = {id(x) for x in leaves(ranks[0].models).values()}
+    return [
+        f"{sum(id(x) not in wrapped for x in sync.parameters)} of the {len(sync.parameters)} "
+        f"parameters of gradient sync number {number} belong to no wrapped model: call "
+        "session.wrap_model for every model that is trained."
+        for number, sync in enumerate(ranks[0].syncs, 1)
+        if not all(id(x) in wrapped for x in sync.parameters)
+    ]
+
+
+def unordered_seeds(ranks: Sequence[Probe]) -> list[str]:
+    """Return the ranks that did not begin the stream `learner` once, after all constructors."""
+    wrong = [probe for probe in ranks if not _in_order(probe.events)]
+    if not wrong:
+        return []
+    return [
+        'session.seed("learner") must be called once, after the last session.wrap_model and before '
+        f"the first step; on rank(s) {', '.join(str(probe.rank) for probe in wrong)} it was not. "
+        f"Rank {wrong[0].rank}: {', '.join(wrong[0].events)}."
+    ]
+
+
+def shared_seeds(ranks: Sequence[Probe]) -> list[str]:
+    """Return the generators that two ranks begin training with in the same state."""
+    found = []
+    for name in ranks[0].first_generators:
+        states = [probe.first_generators[name] for probe in ranks]
+        if len(set(states)) < len(states):
+            groups = [[r for r, other in enumerate(states) if other == s] for s in set(states)]
+            shared = next(group for group in sorted(groups) if len(group) > 1)
+            found.append(
+                f"The global generator of {name} is in the same state on ranks "
+                f"{', '.join(map(str, shared))} when training begins: nothing may seed it again "
+                'after session.seed("learner"), which goes by the global rank.'
+            )
+    return found
+
+
+def foreign_files(probe: Probe) -> list[str]:
+    """Return the files in the run folder that neither the core nor a checkpoint's save wrote."""
+    folder = probe.session.run_folder.path
+    own = {folder / name for name in _WRITTEN_BY_THE_CORE} | {Path(p) for p, _ in probe.saved}
+    return [
+        f"{path.relative_to(folder)} in the run folder was not written through the session: save "
+        "with session.save_checkpoint, and log with session.record."
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path not in own
+    ]
+
+
+def _one(names: Sequence[str], finding: str) -> list[str]:
+    """Return one sentence about all the names, if there are any."""
+    return [f"{', '.join(names)}: {finding}"] if names else []
+
+
+def _in_order(events: Sequence[str]) -> bool:
+    wraps = [place for place, event in enumerate(events) if event.startswith("wrap")]
+    seeds = [place for place, event in enumerate(events) if event == "seed learner"]
+    return len(seeds) == 1 and max(wraps, default=-1) < seeds[0] < events.index("step")
+
+
+def _synchronised(probe: Probe, name: str) -> bool:
+    parameter = leaves(probe.models)[name]
+    return any(parameter is x for sync in probe.syncs for x in sync.parameters)
+
+
+def _drifted(ranks: Sequence[Probe]) -> list[str]:
+    return _differing([probe.parameters for probe in ranks])
+
+
+def _differing(ranks: Sequence[Arrays]) -> list[str]:
+    names = [name for other in ranks[1:] for name in differing(ranks[0], other)]
+    return list(dict.fromkeys(names))

@@ -1,0 +1,255 @@
+"""The conformance kit of libraries: what an adapter must do for ranks to learn together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from rltrain.agent_options import get_dotted
+from rltrain.plugins import discover
+from rltrain.specs import LibrarySpec, SuiteSpec
+from rltrain.testing import library_findings as find
+from rltrain.testing.errors import PeerLost
+from rltrain.testing.faults import Fault
+from rltrain.testing.library_probe import Probe, differing
+from rltrain.testing.library_settings import ITERATIONS, LibrarySettings, skip
+from rltrain.testing.rules import may, must
+
+__all__ = ["EnvironmentBroke", "LibraryConformance"]
+
+OTHER_SEED = 7
+"""Any but the default."""
+
+_DECLARE = """
+import sys
+from rltrain.plugins import discover
+from rltrain.specs import LibrarySpec
+discover().get(LibrarySpec, sys.argv[1])
+print(*sorted({"torch", "jax", "numpy"} & set(sys.modules)))
+"""
+
+
+class EnvironmentBroke(Exception):
+    """What the environment raises, where the kit lets it."""
+
+
+class LibraryConformance(LibrarySettings):
+    """Trains with a library on the ranks of a fake world, and checks the contract.
+
+    Subclass it in a test file and set `library`; `rltrain.testing.library_settings` says what else
+    can be set. No test starts a process that trains, or opens a socket.
+
+    Example:
+        ```python
+        class TestMyLibrary(LibraryConformance):
+            library = "my_library"
+            agent = {"steps": 8}
+        ```
+
+    A training that fails altogether is one test's failure; those that would look at it skip.
+    """
+
+    @must("Declaring the library imports neither torch nor jax nor numpy.")
+    def test_declaring_is_light(self) -> None:
+        """In a process of its own, with the other plugins left out."""
+        registry = discover()
+        spec = registry.get(LibrarySpec, self.library)
+        (name,) = (record.name for record in registry.records if spec in record.specs)
+        path = os.pathsep.join(sys.path)
+        environ = {**os.environ, "PYTHONPATH": path, "RLTRAIN_PLUGINS": name}
+        command = [sys.executable, "-c", _DECLARE, self.library]
+        child = subprocess.run(
+            command, env=environ, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert child.returncode == 0, child.stderr
+        assert not child.stdout.strip(), (
+            f"The plugin {name!r} imported {child.stdout.strip()}. Import it inside functions, "
+            "and name the library's class by an import string."
+        )
+
+    @must("The default options have every required key, and every refusal says why and what else.")
+    def test_the_spec_is_whole(self) -> None:
+        """For the kit's task, with every algorithm."""
+        spec = self._spec()
+        task = next(filter(None, (s.describe(self.task) for s in discover().all(SuiteSpec))))
+        for algorithm in spec.algorithms:
+            agent = spec.default_agent(task, algorithm)
+            lacking = [key for key in spec.required_keys if get_dotted(agent, key, None) is None]
+            assert not lacking, f"default_agent for {algorithm} lacks {', '.join(lacking)}."
+        assert spec.required_keys, "required_keys is empty: any library's file would be this one's."
+        for refusal in spec.refuses:
+            parts = (refusal.name, refusal.reason, refusal.instead)
+            assert all(parts), f"name, reason or instead is empty in {refusal}."
+
+    @must("Every rank trains to the end, and calls the same collectives in the same order.")
+    def test_every_rank_trains_to_the_end(self) -> None:
+        """On two nodes with two ranks each; most other tests look at this training."""
+        self._trained().check()
+
+    @must("Every optimiser averages its gradients through session.gradient_sync, in every step.")
+    def test_every_optimiser_averages_its_gradients(self) -> None:
+        """Calls of each gradient sync are counted between two records."""
+        _require(find.missing_averages(self._ranks()))
+
+    @must("A gradient sync is made over all parameters that are trained.")
+    def test_no_parameter_is_left_out_of_the_gradient_sync(self) -> None:
+        """One that is left out differs between ranks after training."""
+        _require(find.left_out(self._ranks()))
+
+    @must("Every model that is trained goes through session.wrap_model.")
+    def test_every_trained_model_is_wrapped(self) -> None:
+        """What a gradient sync is made over is trained."""
+        _require(find.unwrapped(self._ranks()))
+
+    @must("Every rank ends with the same parameters, and with the same of whatever it watches.")
+    def test_every_rank_ends_with_the_same_parameters(self) -> None:
+        """To the last bit; `session.watch` names what else must be equal."""
+        ranks = self._ranks()
+        if find.missing_averages(ranks) or find.left_out(ranks):
+            skip("Gradients are not averaged, which another test states.")
+        _require(find.different_parameters(ranks))
+        error = self._trained().error
+        if error is not None and not find.different_buffers(ranks):
+            raise error
+
+    @must("Every rank ends with the same normaliser statistics.")
+    def test_every_rank_ends_with_the_same_statistics(self) -> None:
+        """The buffers of the wrapped models."""
+        _require(find.different_buffers(self._ranks()))
+
+    @must("Environments are seeded by the global rank.")
+    def test_environments_are_seeded_by_the_global_rank(self) -> None:
+        """First observations, where two ranks have the same local rank."""
+        ranks = self._ranks()
+        for rank, probe in enumerate(ranks):
+            for other in ranks[:rank]:
+                assert differing(probe.first_observations, other.first_observations), (
+                    f"The first observations of ranks {other.rank} and {rank} are the same: reset "
+                    "session.env without a seed, it has the rank's own."
+                )
+
+    @must("The learner is seeded by the global rank, after the library's constructors.")
+    def test_the_learner_is_seeded_by_the_global_rank(self) -> None:
+        """The states of the global generators at the first step."""
+        ranks = self._ranks()
+        _require(find.unordered_seeds(ranks) or find.shared_seeds(ranks))
+
+    @must("The same seed gives the same run, and another seed another one.")
+    def test_a_run_goes_by_its_seed(self) -> None:
+        """To the last bit, on every rank."""
+        ranks = self._ranks()
+        again = self._two_nodes()
+        again.check()
+        for probe, repeated in zip(ranks, again.probes, strict=True):
+            names = differing(probe.parameters, repeated.parameters)
+            assert not names, (
+                f"{names[0]} ended different on rank {probe.rank} when the run was repeated with "
+                "its seed: draw random numbers only from generators that session.seed seeds."
+            )
+        other = self._trainer().on_ranks(1, seed=OTHER_SEED)
+        other.check()
+        assert differing(ranks[0].first_parameters, other.probes[0].first_parameters), (
+            "Another seed gave models with the same parameters: nothing may seed the generators "
+            "again before the models are made."
+        )
+
+    @must("Every iteration is recorded, one by one from 1, until those asked for are done.")
+    def test_iterations_are_recorded_one_by_one(self) -> None:
+        """The records that writers get, and each rank's result."""
+        ranks = self._ranks()
+        recorded = [iteration for iteration, _ in ranks[0].recorded]
+        wanted = list(range(1, ITERATIONS + 1))
+        assert recorded == wanted, f"Scalars were recorded for iterations {recorded}, not {wanted}."
+        done = _iterations(ranks)
+        assert done == [ITERATIONS] * len(ranks), (
+            f"max_iterations was {ITERATIONS}; session.result() says, by rank: {done}."
+        )
+
+    @must("Only rank 0 writes files, and only through the session.")
+    def test_only_rank_0_writes_and_only_through_the_session(self) -> None:
+        """In the run folder, and where the run was started."""
+        root = self._ranks()[0]
+        litter = self._trained().files
+        assert not litter, f"Files were written where the run was started: {', '.join(litter)}."
+        _require(find.foreign_files(root))
+
+    @must("When session.should_stop is set, every rank stops after that iteration.")
+    def test_every_rank_stops_early(self) -> None:
+        """`session.should_stop` is set during the first iteration."""
+        self._ranks()
+
+        def stop(probe: Probe) -> None:
+            probe.session.should_stop = True
+
+        training = self._trainer().on_ranks(2, on_step=stop)
+        training.check()
+        done = _iterations(training.probes)
+        assert done == [1, 1], (
+            "session.should_stop was set on every rank in iteration 1; iterations done, by rank: "
+            f"{done}. Ask for it after session.record, on every rank."
+        )
+
+    @must("An error of the environment is raised by rltrain_train, as it is.")
+    def test_an_error_of_the_environment_ends_the_run(self) -> None:
+        """It is raised on one rank, in the middle of training."""
+        middle = self._ranks()[1].steps // 2
+
+        def fail(probe: Probe) -> None:
+            if probe.rank == 1 and probe.steps == middle:
+                raise EnvironmentBroke("step() failed, as the kit planned.")
+
+        training = self._trainer().on_ranks(2, on_step=fail)
+        assert isinstance(training.error, EnvironmentBroke), (
+            "session.env.step raised EnvironmentBroke on rank 1; what ended the training was "
+            f"{training.error!r}. Let errors through."
+        )
+
+    @must("A rank that loses a peer ends with the error that its collective raises.")
+    def test_a_lost_peer_ends_the_rank(self) -> None:
+        """The other of two ranks dies in the middle of training."""
+        self._ranks()
+        middle = self._trained().collectives // 2
+        training = self._trainer().on_ranks(2, Fault("dies", rank=1, at=middle))
+        root = training.probes[0]
+        ended = f"raised {root.error!r}" if root.error else "returned, as if training had ended"
+        assert isinstance(root.error, PeerLost), (
+            f"Rank 1 died at its collective number {middle}, in training. On rank 0 rltrain_train "
+            f"{ended}: it must raise what the collective did. The run raised {training.error!r}."
+        )
+
+    @may("It saves a checkpoint, which is recognised, and from which every rank resumes.")
+    def test_every_rank_resumes_from_a_checkpoint(self) -> None:
+        """On two ranks, from the last checkpoint of four."""
+        if not self.saves_checkpoints:
+            skip("saves_checkpoints is False.")
+        ranks = self._ranks()
+        assert ranks[0].saved, "No checkpoint was saved: call session.save_checkpoint at the end."
+        spec = self._spec()
+        told = bool(spec.read_checkpoint and spec.checkpoint_keys)
+        assert told, "The spec's read_checkpoint and checkpoint_keys do not tell its checkpoints."
+        path, parameters = ranks[0].saved[-1]
+        training = self._trainer().on_ranks(2, checkpoint=path)
+        training.check()
+        for probe in training.probes:
+            names = differing(parameters, probe.first_parameters)
+            assert not names, (
+                f"{', '.join(names)} on rank {probe.rank} was not the checkpoint's when training "
+                "began: load session.checkpoint on every rank."
+            )
+        if self._trained().error is None and training.error is not None:
+            raise training.error
+
+    @must("One process without --distributed trains alone, without a process group.")
+    def test_one_process_trains_alone(self) -> None:
+        """With a session like any other's, in this process."""
+        self._trainer().alone().check()
+
+
+def _require(findings: Sequence[str]) -> None:
+    assert not findings, "\n".join(findings)
+
+
+def _iterations(ranks: Sequence[Probe]) -> list[int | None]:
+    return [probe.result.iterations if probe.result else None for probe in ranks]

@@ -1,0 +1,183 @@
+"""What `LibraryConformance` sees of a library: an observer of each rank's hooks."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rltrain.hookspecs import hookimpl
+from rltrain.records import CheckpointSaved, Record, Scalars
+from rltrain.session import Session
+from rltrain.testing.kit_arrays import to_numpy
+from rltrain.testing.probed_env import ProbedEnv
+from rltrain.types import GradientSync, Stream, TrainResult
+
+__all__ = ["Arrays", "CountedSync", "Probe", "differing", "leaves"]
+
+Arrays = Mapping[str, Any]
+"""Copies as numpy arrays, by name."""
+
+
+def leaves(tree: Any, name: str = "") -> dict[str, Any]:
+    """Return the arrays of a tree by name: a torch module's parameters, a pytree's leaves."""
+    if hasattr(tree, "named_parameters"):
+        return dict(tree.named_parameters(prefix=name))
+    if isinstance(tree, Mapping):
+        items: Sequence[tuple[Any, Any]] = list(tree.items())
+    elif isinstance(tree, (list, tuple)):
+        items = list(enumerate(tree))
+    else:
+        return {name: tree}
+    branches = [leaves(branch, f"{name}.{key}".removeprefix(".")) for key, branch in items]
+    return {key: leaf for branch in branches for key, leaf in branch.items()}
+
+
+def differing(one: Arrays, other: Arrays) -> list[str]:
+    """Return the names of arrays that are not the same in both, to the last bit; NaN equals NaN."""
+    import numpy as np
+
+    def same(name: str) -> bool:
+        x, y = one.get(name), other.get(name)
+        return x is not None and y is not None and np.array_equal(x, y, equal_nan=True)
+
+    return [name for name in dict.fromkeys([*one, *other]) if not same(name)]
+
+
+def _copies(tensors: Mapping[str, Any]) -> Arrays:
+    return {name: to_numpy(x) for name, x in tensors.items()}
+
+
+def _generators() -> dict[str, str]:
+    """Return the states of the global random generators that are loaded."""
+    states = {"random": repr(random.getstate())}
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None:
+        states["numpy"] = repr(numpy.random.get_state()[1].tolist())
+    if torch is not None:
+        states["torch"] = repr(torch.get_rng_state().tolist())
+    return states
+
+
+@dataclass
+class CountedSync:
+    """A gradient sync that counts its calls."""
+
+    sync: GradientSync
+    parameters: list[Any]
+    """Those that it was made over."""
+    calls: int = 0
+
+    def __call__(self, gradients: Any) -> Any:
+        """Average as the sync does."""
+        self.calls += 1
+        return self.sync(gradients)
+
+
+class Probe:
+    """Watches the hooks of one rank.
+
+    Attributes:
+        rank: global rank; -1 until the environment is made.
+        session: the rank's session.
+        events: the streams that were seeded, the models that were wrapped and the first step of
+            the environment, in order: "seed learner", "wrap policy", "step".
+        models: what was wrapped, by role.
+        syncs: the gradient syncs that were made.
+        steps: calls of the environment's `step`.
+        first_observations: of the last reset before the first step.
+        first_parameters: of the models at the first step.
+        first_generators: state of each global random generator at the first step.
+        recorded: on rank 0, for each record of scalars its iteration and the calls of each sync
+            until then.
+        saved: on rank 0, for each checkpoint its path and the parameters of the models.
+        result: what the library returned, None if it raised.
+        error: what the library raised.
+    """
+
+    session: Session
+    first_observations: Arrays
+    first_parameters: Arrays
+    first_generators: Mapping[str, str]
+
+    def __init__(self, on_step: Callable[[Probe], None]) -> None:
+        """Watch, and call `on_step(probe)` before every step of the environment."""
+        self.rank = -1
+        self.events: list[str] = []
+        self.models: dict[str, Any] = {}
+        self.syncs: list[CountedSync] = []
+        self.steps = 0
+        self.recorded: list[tuple[int, list[int]]] = []
+        self.saved: list[tuple[str, Arrays]] = []
+        self.result: TrainResult | None = None
+        self.error: BaseException | None = None
+        self._on_step = on_step
+
+    @property
+    def parameters(self) -> Arrays:
+        """Copies of the parameters of every wrapped model, "role.name"."""
+        return _copies(leaves(self.models))
+
+    @property
+    def buffers(self) -> Arrays:
+        """Copies of the buffers of every wrapped torch module, "role.name"."""
+        modules = {role: x for role, x in self.models.items() if hasattr(x, "named_buffers")}
+        return _copies(
+            {name: x for role, m in modules.items() for name, x in m.named_buffers(prefix=role)}
+        )
+
+    @hookimpl
+    def rltrain_seed(self, stream: Stream) -> None:
+        """Note a stream."""
+        self.events.append(f"seed {stream}")
+
+    @hookimpl(wrapper=True)
+    def rltrain_make_env(self, session: Session) -> Generator[None, Any, Any]:
+        """Watch the environment."""
+        self.session, self.rank = session, session.world.rank
+        return ProbedEnv((yield), self._reset, self._step)
+
+    @hookimpl(wrapper=True)
+    def rltrain_wrap_model(self, role: str) -> Generator[None, Any, Any]:
+        """Keep the model."""
+        self.events.append(f"wrap {role}")
+        self.models[role] = yield
+        return self.models[role]
+
+    @hookimpl(wrapper=True)
+    def rltrain_gradient_sync(self, parameters: Any) -> Generator[None, Any, GradientSync]:
+        """Count the calls of the sync."""
+        self.syncs.append(CountedSync((yield), list(leaves(parameters).values())))
+        return self.syncs[-1]
+
+    @hookimpl(wrapper=True)
+    def rltrain_train(self) -> Generator[None, TrainResult, TrainResult]:
+        """Keep how the library ended: the session may raise where it did not."""
+        try:
+            self.result = yield
+        except BaseException as error:
+            self.error = error
+            raise
+        return self.result
+
+    @hookimpl
+    def rltrain_write(self, record: Record) -> None:
+        """Keep what is recorded."""
+        if isinstance(record, Scalars):
+            self.recorded.append((record.iteration, [sync.calls for sync in self.syncs]))
+        elif isinstance(record, CheckpointSaved):
+            self.saved.append((record.path, self.parameters))
+
+    def _reset(self, observations: Any) -> None:
+        if not self.steps:
+            self.first_observations = _copies(leaves(observations))
+
+    def _step(self) -> None:
+        if not self.steps:
+            self.events.append("step")
+            self.first_parameters = self.parameters
+            self.first_generators = _generators()
+        self.steps += 1
+        self._on_step(self)

@@ -1,0 +1,92 @@
+"""What can be set in `LibraryConformance`, and the training that most of its tests look at."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
+
+from rltrain.plugins import discover
+from rltrain.specs import LibrarySpec
+from rltrain.testing.library_probe import Probe
+from rltrain.testing.library_training import Trainer, Training
+
+__all__ = ["ITERATIONS", "LibrarySettings", "skip"]
+
+ITERATIONS = 3
+"""How long the kit trains: a first iteration, a middle one, a last one."""
+
+
+class LibrarySettings:
+    """The attributes to set in a subclass of `LibraryConformance`."""
+
+    library: str
+    """Name of the library, as the user types it."""
+    task: str = "rltrain/CartPoleContinuous-v1"
+    """A task that the library can learn. Its first observations are random."""
+    algorithm: str = "ppo"
+    """One of the library's algorithms."""
+    num_envs: int = 8
+    """Environments a rank."""
+    agent: Mapping[str, Any] = {}
+    """Overrides of the library's options that make an iteration small, by dotted key."""
+    rank_local: Sequence[str] = ()
+    """What the library has once in a process and each rank must have of its own, as
+    "module:path.to.attribute"; see `FakeWorld`."""
+    saves_checkpoints: bool = True
+    """Whether the library saves one when training ends, and can start from it."""
+
+    _scratch: ClassVar[tempfile.TemporaryDirectory[str]]
+    _whole: ClassVar[Training | None]
+
+    @classmethod
+    def setup_class(cls) -> None:
+        """Make a folder for what the trainings write."""
+        cls._scratch, cls._whole = tempfile.TemporaryDirectory(prefix="rltrain-kit-"), None
+
+    @classmethod
+    def teardown_class(cls) -> None:
+        """Remove it, and let go of the models."""
+        cls._scratch.cleanup()
+        cls._whole = None
+
+    def _spec(self) -> LibrarySpec:
+        return discover().get(LibrarySpec, self.library)
+
+    def _trainer(self) -> Trainer:
+        scratch = Path(self._scratch.name)
+        options = {
+            "library": self.library,
+            "task": self.task,
+            "algorithm": self.algorithm,
+            "num_envs": self.num_envs,
+            "agent": self.agent,
+            "max_iterations": ITERATIONS,
+            "log_root": str(scratch / "logs"),
+        }
+        return Trainer(options, self.rank_local, scratch)
+
+    def _two_nodes(self, **options: Any) -> Training:
+        """Train on two nodes of two ranks, where local rank and rank differ."""
+        return self._trainer().on_ranks(4, num_nodes=2, **options)
+
+    def _trained(self) -> Training:
+        """Return the training that most tests look at, made once a class."""
+        if self._whole is None:
+            type(self)._whole = self._two_nodes()
+        assert self._whole is not None
+        return self._whole
+
+    def _ranks(self) -> list[Probe]:
+        """Return the ranks of that training, or skip the test: it would see nothing."""
+        if not self._trained().finished:
+            skip("The training failed: see test_every_rank_trains_to_the_end.")
+        return self._trained().probes
+
+
+def skip(reason: str) -> NoReturn:
+    """Skip the test."""
+    import pytest
+
+    pytest.skip(reason)

@@ -1,0 +1,122 @@
+"""The trainings of `LibraryConformance`: run to their end, whatever goes wrong in them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rltrain.errors import DivergenceError
+from rltrain.plan import make_plan
+from rltrain.ranks import hide_rank_variables
+from rltrain.testing.errors import RankDied
+from rltrain.testing.fake_group import FakeGroup
+from rltrain.testing.fake_world import FakeWorld
+from rltrain.testing.faults import Fault
+from rltrain.testing.library_probe import Probe
+from rltrain.types import TrainResult
+
+__all__ = ["Trainer", "Training"]
+
+
+@dataclass
+class Training:
+    """What one training came to."""
+
+    probes: list[Probe] = field(default_factory=list)
+    """By rank."""
+    collectives: int = 0
+    """How many were completed."""
+    error: BaseException | None = None
+    """What the training raised."""
+    files: list[str] = field(default_factory=list)
+    """What it left in the folder where it ran, which was empty."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the library came to its end; the core may have found then that ranks differ."""
+        return self.error is None or isinstance(self.error, DivergenceError)
+
+    def check(self) -> None:
+        """Raise what kept the library from coming to its end."""
+        if self.error is not None and not self.finished:
+            raise self.error
+
+
+def _pass(probe: Probe) -> None:
+    """Do nothing before a step."""
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Trains with the options of a kit."""
+
+    options: Mapping[str, Any]
+    """Fields of `RunConfig`."""
+    rank_local: Sequence[str]
+    """As for `FakeWorld`."""
+    scratch: Path
+    """Where trainings run and write."""
+
+    def on_ranks(
+        self,
+        ranks: int,
+        *faults: Fault,
+        num_nodes: int = 1,
+        on_step: Callable[[Probe], None] = _pass,
+        **options: Any,
+    ) -> Training:
+        """Train on the ranks of a fake world.
+
+        Args:
+            ranks: how many.
+            *faults: what is to go wrong.
+            num_nodes: nodes that the ranks are spread over.
+            on_step: called with a rank's probe before every step of its environment.
+            **options: fields of `RunConfig`, before the kit's.
+        """
+        world = FakeWorld(ranks, num_nodes=num_nodes, faults=faults, rank_local=self.rank_local)
+        with self._observed(on_step) as (training, probe):
+            world.train(observers=[probe], **{**self.options, **options})
+        training.collectives = len(world.trace)
+        return training
+
+    def alone(self) -> Training:
+        """Train in one process, as without `--distributed`."""
+        # Imported late: it needs the whole core.
+        from rltrain.worker import make_session
+
+        def train(group: FakeGroup) -> TrainResult:
+            hide_rank_variables(os.environ)
+            plan = make_plan({**self.options, "device": "cpu", "writers": ()})
+            assert plan.world is not None, "a run without ranks to start has its place"
+            return make_session(plan.config, plan.world, [("probe", probe())]).run()
+
+        with self._observed(_pass) as (training, probe):
+            # Not for its group, which nobody asks for: it puts back what training changes globally.
+            FakeWorld(1, rank_local=self.rank_local).run(train)
+        return training
+
+    @contextlib.contextmanager
+    def _observed(
+        self, on_step: Callable[[Probe], None]
+    ) -> Iterator[tuple[Training, Callable[[], Probe]]]:
+        """Give a training, complete when the context ends, and a factory of its probes."""
+        training = Training()
+
+        def probe() -> Probe:
+            training.probes.append(Probe(on_step))
+            return training.probes[-1]
+
+        folder = Path(tempfile.mkdtemp(dir=self.scratch))
+        with contextlib.chdir(folder):
+            try:
+                yield training, probe
+            except (Exception, RankDied) as error:
+                training.error = error
+        training.files = sorted(path.name for path in folder.rglob("*") if path.is_file())
+        training.probes.sort(key=lambda probe: probe.rank)

@@ -1,0 +1,49 @@
+"""An environment that tells a probe what the library does with it. Imported with Gymnasium."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gymnasium.vector import VectorEnv, VectorWrapper  # noqa: TID253
+
+__all__ = ["ProbedEnv"]
+
+
+class ProbedEnv(VectorWrapper):  # type: ignore[type-arg]
+    """Passes everything on, and calls back."""
+
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        on_reset: Callable[[Any], None],
+        on_step: Callable[[], None],
+    ) -> None:
+        """Wrap an environment.
+
+        Args:
+            env: as a suite made it.
+            on_reset: called with the observations after every reset.
+            on_step: called before every step.
+        """
+        super().__init__(env)
+        self._on_reset = on_reset
+        self._on_step = on_step
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "env":
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset, and show the observations."""
+        observations, info = self.env.reset(seed=seed, options=options)
+        self._on_reset(observations)
+        return observations, info
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step."""
+        self._on_step()
+        return self.env.step(actions)
