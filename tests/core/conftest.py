@@ -68,6 +68,9 @@ def plain_environment(monkeypatch):
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     """A folder for distributions."""
+    from rltrain.manifest import versions
+
+    versions.cache_clear()
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib.metadata
 import os
 import platform
@@ -11,6 +12,7 @@ import shlex
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -31,17 +33,23 @@ _OF_THE_NODE = frozenset(
 """Options that may differ from node to node."""
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of Python, every plugin, and what the plugins adapt."""
+@functools.cache
+def versions() -> Mapping[str, str]:
+    """Return the versions of Python, every plugin, and what the plugins adapt.
+
+    Read once: what is installed does not change while a process trains.
+    """
+    points = importlib.metadata.entry_points(group=GROUP)
+    plugins = [point.dist for point in points if point.dist is not None]
+    names = {plugin.name for plugin in plugins}
+    for text in {text for plugin in plugins for text in plugin.requires or []}:
+        with contextlib.suppress(InvalidRequirement):
+            names.add(Requirement(text).name)
     found = {"python": platform.python_version()}
-    for point in importlib.metadata.entry_points(group=GROUP):
-        if point.dist is None:
-            continue
-        for text in [point.dist.name, *(point.dist.requires or [])]:
-            with contextlib.suppress(InvalidRequirement, importlib.metadata.PackageNotFoundError):
-                name = Requirement(text).name
-                found[name] = importlib.metadata.version(name)
-    return dict(sorted(found.items()))
+    for name in sorted(names):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]:
@@ -52,7 +60,7 @@ def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]
         "command": shlex.join(sys.argv),
         "host": socket.gethostname(),
         "folder": os.getcwd(),
-        "versions": versions(),
+        "versions": dict(versions()),
         "world_size": world.world_size,
         "num_nodes": world.num_nodes,
         "seed": seeds.base,

@@ -207,8 +207,8 @@ class Session:
 
     def _start(self) -> None:
         config = self.config
-        contents = manifest.manifest(self.config, self.world, self.seeds)
         if self.world.is_root:
+            contents = manifest.manifest(config, self.world, self.seeds)
             self.run_folder.write_manifest(contents)
             manifest.write_config(self.run_folder, config)
         self.record(
@@ -220,7 +220,7 @@ class Session:
                 world=self.world,
                 num_envs=config.num_envs or 0,
                 seed=config.seed,
-                config=contents["config"],
+                config=dataclasses.asdict(config),
             )
         )
         self._started = self._lap = time.monotonic()

@@ -39,16 +39,19 @@ CULPRIT_GRACE = 3.0
 
 
 def make_session(
-    config: RunConfig, world: World, more: Iterable[tuple[str, object]] = ()
+    config: RunConfig,
+    world: World,
+    registry: Registry,
+    more: Iterable[tuple[str, object]] = (),
 ) -> Session:
     """Make this rank's session with exactly the plugins that the config names.
 
     Args:
         config: the resolved run.
         world: this rank's place.
+        registry: the installed plugins.
         more: names and objects with run hooks, which are registered last and so asked first.
     """
-    registry = discover(config.no_plugins)
     plugins = RunPlugins()
     for spec in _chosen(config, registry, world):
         plugins.choose(spec)
@@ -59,7 +62,7 @@ def make_session(
 
 def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
     """Run this rank's session, with all that it prints in its log."""
-    session = make_session(config, world)
+    session = make_session(config, world, discover(config.no_plugins))
     try:
         return session.run(lambda folder: log.move(folder.log_file(world.rank)))
     except BaseException:

@@ -12,6 +12,7 @@ from typing import Any
 
 from rltrain.errors import DivergenceError
 from rltrain.plan import make_plan
+from rltrain.plugins import discover
 from rltrain.ranks import hide_rank_variables
 from rltrain.testing.errors import RankDied
 from rltrain.testing.fake_group import FakeGroup
@@ -94,7 +95,8 @@ class Trainer:
             hide_rank_variables(os.environ)
             plan = make_plan({**self.options, "device": "cpu", "writers": ()})
             assert plan.world is not None, "a run without ranks to start has its place"
-            return make_session(plan.config, plan.world, [("probe", probe())]).run()
+            session = make_session(plan.config, plan.world, discover(), [("probe", probe())])
+            return session.run()
 
         with self._observed(_pass) as (training, probe):
             # Not for its group, which nobody asks for: it puts back what training changes globally.
