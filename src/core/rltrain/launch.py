@@ -7,7 +7,7 @@ from typing import Any
 
 from rltrain.errors import PluginError
 from rltrain.plan import Plan, make_plan
-from rltrain.plugins import discover, load_object
+from rltrain.plugins import load_object
 from rltrain.specs import LauncherSpec
 from rltrain.types import Launcher, TrainResult
 from rltrain.worker import run_here, work
@@ -30,7 +30,7 @@ def start(plan: Plan) -> TrainResult:
     config = plan.config
     if plan.world is not None:
         return run_here(config, plan.world)
-    spec = discover(config.no_plugins).get(LauncherSpec, config.launcher or "")
+    spec = plan.registry.get(LauncherSpec, config.launcher or "")
     launcher: Launcher = load_object(spec.factory)()
     if not callable(getattr(launcher, "launch", None)):
         raise PluginError(f"The launcher {spec.name!r} ({spec.factory}) has no method `launch`.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ class Plan:
     task: TaskInfo
     world: World | None
     """This process' place: of the one process, or as joined; None if ranks are to be started."""
+    registry: Registry = field(repr=False, compare=False)
+    """The installed plugins."""
 
 
 def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Plan:
@@ -65,7 +67,7 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     config = _plugins(config, registry)
     _check_refusals(config, library, task)
     _check_files(config, library, registry)
-    return Plan(config, task, world)
+    return Plan(config, task, world, registry)
 
 
 def _library(config: RunConfig, registry: Registry) -> tuple[RunConfig, LibrarySpec]:

@@ -146,8 +146,9 @@ def _inspect(
 ) -> PluginRecord:
     """Return what is to be said of one plugin."""
     distribution = point.dist
-    name = distribution.name if distribution else "unknown"
-    version = distribution.version if distribution else "?"
+    # Read once: each access to a property of a distribution parses its whole metadata.
+    metadata = distribution.metadata if distribution else {"Name": "unknown", "Version": "?"}
+    name, version = metadata["Name"], metadata["Version"]
 
     def record(status: Status, reason: str = "", **more: Any) -> PluginRecord:
         return PluginRecord(point.name, name, version, status, reason, **more)

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from rltrain.plugins import discover
 from rltrain.testing.collectives import Collective
 from rltrain.testing.fake_group import FakeGroup
 from rltrain.testing.fake_run import FakeRun, rank_variables
@@ -118,8 +117,7 @@ class FakeWorld:
         """
         plan = plan_for(options, rank_variables(self._worlds[0]))
         on_torch = self._torch or plan.config.framework == "torch"
-        registry = discover(plan.config.no_plugins)
-        return self._run(lambda group: train_rank(plan, registry, group, observers), on_torch)
+        return self._run(lambda group: train_rank(plan, group, observers), on_torch)
 
     def _run(self, function: Callable[[FakeGroup], T], on_torch: bool) -> list[T]:
         if not _ONE_AT_A_TIME.acquire(blocking=False):

@@ -12,7 +12,6 @@ from typing import Any
 
 from rltrain.errors import DivergenceError
 from rltrain.plan import make_plan
-from rltrain.plugins import discover
 from rltrain.ranks import hide_rank_variables
 from rltrain.testing.errors import RankDied
 from rltrain.testing.fake_group import FakeGroup
@@ -95,7 +94,7 @@ class Trainer:
             hide_rank_variables(os.environ)
             plan = make_plan({**self.options, "device": "cpu", "writers": ()})
             assert plan.world is not None, "a run without ranks to start has its place"
-            session = make_session(plan.config, plan.world, discover(), [("probe", probe())])
+            session = make_session(plan.config, plan.world, plan.registry, [("probe", probe())])
             return session.run()
 
         with self._observed(_pass) as (training, probe):

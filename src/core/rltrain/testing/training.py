@@ -8,7 +8,6 @@ from typing import Any
 
 from rltrain.hookspecs import hookimpl
 from rltrain.plan import Plan, make_plan
-from rltrain.plugins import Registry
 from rltrain.testing.fake_group import FakeGroup
 from rltrain.types import TrainResult, World
 
@@ -44,10 +43,7 @@ def plan_for(options: Mapping[str, Any], environ: Mapping[str, str]) -> Plan:
 
 
 def train_rank(
-    plan: Plan,
-    registry: Registry,
-    group: FakeGroup,
-    observers: Sequence[Callable[[], object]] = (),
+    plan: Plan, group: FakeGroup, observers: Sequence[Callable[[], object]] = ()
 ) -> RankRun:
     """Train on one rank of a fake world, with a session like any other's."""
     # Imported late: it needs the whole core.
@@ -55,7 +51,7 @@ def train_rank(
 
     stand_in, watching = _StandIn(group), [make() for make in observers]
     more = [("fake group", stand_in), *((f"observer {i}", x) for i, x in enumerate(watching))]
-    result = make_session(plan.config, group.world, registry, more).run()
+    result = make_session(plan.config, group.world, plan.registry, more).run()
     return RankRun(result, stand_in.models, watching)
 
 
