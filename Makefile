@@ -29,11 +29,12 @@ help:
 train: $(READY)
 	$(BIN)/rltrain --library rl_games --distributed --nproc-per-node 2 --target-return 475
 
-test: $(READY) lint
-	$(TIMEOUT) 3000 $(BIN)/python -m pytest
+test: test-fast
+	$(TIMEOUT) 3000 $(BIN)/python -m pytest -m slow
 
+# These start no ranks, so that as many can run side by side as there are cores.
 test-fast: $(READY) lint
-	$(TIMEOUT) 600 $(BIN)/python -m pytest -m "not slow"
+	$(TIMEOUT) 600 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

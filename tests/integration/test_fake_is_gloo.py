@@ -50,15 +50,7 @@ def on_fake(folder, ranks, library, agent, iterations):
         agent=agent,
         log_root=str(folder / "fake"),
     )
-    states = [
-        {
-            f"{role}.{name}": tensor
-            for role, model in run.models.items()
-            for name, tensor in model.state_dict().items()
-        }
-        for run in runs
-    ]
-    return states, world.trace
+    return [run.state() for run in runs], world.trace
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -8,8 +8,13 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+# Those without a use here: an inner test run forgets the modules that it is the first to import,
+# and a second copy of these would not know the first.
+import omegaconf  # noqa: F401
 import pytest
-import torch  # noqa: F401 - inner test runs forget the modules that they import first
+
+import rltrain_torch.backends
+import rltrain_torch.gradients  # noqa: F401
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import rltrain.testing.torch_face  # noqa: F401 - inner test runs forget what they import first
-
 RIGHT = """
 from rltrain import hookimpl
 from rltrain.specs import GradientSyncSpec
@@ -84,6 +82,16 @@ WRONG = {
         AVERAGE,
         AVERAGE.replace("else None", "and self.parameters[index].itemsize == 4 else gradient"),
         "test_every_parameter_is_averaged",
+    ),
+    "makes zeros of what is not finite": (
+        "buffer.copy_(gradient)",
+        "buffer.copy_(gradient.nan_to_num(0, 0, 0))",
+        "test_what_is_not_finite_reaches_every_rank",
+    ),
+    "imports torch at the top": (
+        "from rltrain.specs import GradientSyncSpec",
+        "from rltrain.specs import GradientSyncSpec; import torch",
+        "test_declaring_is_light",
     ),
     "returns float32 only": (
         RETURN,

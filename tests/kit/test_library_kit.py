@@ -4,16 +4,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import omegaconf  # noqa: F401
 import pytest
 import torch
 
-import rltrain.worker  # noqa: F401
-import rltrain_gymnasium.suite  # noqa: F401
-import rltrain_torch.backends
-import rltrain_torch.gradients  # noqa: F401
-from rltrain.testing import LibraryConformance, torch_face  # noqa: F401
-from rltrain.testing.library_probe import differing, leaves
+from rltrain.testing import LibraryConformance
+from rltrain.testing.kits.library_probe import differing, leaves
 
 CORRECT = Path(__file__).with_name("reinforce_library.py").read_text()
 
@@ -51,7 +46,7 @@ WRONG = {
         "import pickle",
         "import pickle, torch",
         "test_declaring_is_light",
-        "imported numpy torch",
+        "imports numpy, torch when plugins are listed",
     ),
     "its defaults lack a required key": Wrong(
         'required_keys=("reinforce.steps",),',

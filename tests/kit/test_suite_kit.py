@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gymnasium.vector  # noqa: F401 - inner test runs forget the modules that they import first
 import pytest
-
-import rltrain.testing.suite_kit  # noqa: F401
 
 POINTS = '''
 from rltrain import hookimpl

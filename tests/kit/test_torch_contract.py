@@ -17,6 +17,8 @@ from rltrain.testing import FakeWorld
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+PLUGINS = ROOT / "src" / "plugins"
+OURS = [ROOT / "src" / "core", PLUGINS / "rltrain-torch", PLUGINS / "rltrain-gymnasium"]
 NEEDED = ["gymnasium", "numpy", "omegaconf", "packaging", "pluggy", "pytest>=8", "pytest-timeout"]
 
 
@@ -81,7 +83,7 @@ def test_the_newest_torch_keeps_the_contract_too(tmp_path):
         cwd=ROOT,
         env={
             **{name: value for name, value in os.environ.items() if name != "RLTRAIN_NEWEST_TORCH"},
-            "PYTHONPATH": str(ROOT / "src" / "core"),
+            "PYTHONPATH": os.pathsep.join(map(str, OURS)),
         },
         capture_output=True,
         text=True,

@@ -9,24 +9,24 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from rltrain.testing.collectives import Collective
-from rltrain.testing.errors import (
+from rltrain.testing.fake.collectives import Collective
+from rltrain.testing.fake.errors import (
     CollectiveMismatch,
     Deadlock,
     FaultNotReached,
     PeerLost,
     RankDied,
 )
-from rltrain.testing.fake_group import FakeGroup
-from rltrain.testing.fake_world import FakeWorld
-from rltrain.testing.faults import Fault
-from rltrain.testing.training import RankRun
+from rltrain.testing.fake.faults import Fault
+from rltrain.testing.fake.group import FakeGroup
+from rltrain.testing.fake.training import RankRun
+from rltrain.testing.fake.world import FakeWorld
 
 if TYPE_CHECKING:
-    from rltrain.testing.backend_kit import BackendConformance
-    from rltrain.testing.gradient_sync_kit import GradientSyncConformance
-    from rltrain.testing.library_kit import LibraryConformance
-    from rltrain.testing.suite_kit import SuiteConformance
+    from rltrain.testing.kits.backend import BackendConformance
+    from rltrain.testing.kits.gradient_sync import GradientSyncConformance
+    from rltrain.testing.kits.library import LibraryConformance
+    from rltrain.testing.kits.suite import SuiteConformance
 
 __all__ = [
     "BackendConformance",
@@ -46,10 +46,10 @@ __all__ = [
 ]
 
 _KITS = {
-    "BackendConformance": "backend_kit",
-    "GradientSyncConformance": "gradient_sync_kit",
-    "LibraryConformance": "library_kit",
-    "SuiteConformance": "suite_kit",
+    "BackendConformance": "backend",
+    "GradientSyncConformance": "gradient_sync",
+    "LibraryConformance": "library",
+    "SuiteConformance": "suite",
 }
 
 
@@ -57,4 +57,4 @@ def __getattr__(name: str) -> Any:
     """Import a kit when it is first asked for: none needs the others' modules."""
     if name not in _KITS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_KITS[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.kits.{_KITS[name]}"), name)

@@ -9,19 +9,10 @@ from rltrain import hookimpl
 
 def differing(runs) -> set[str]:
     """Name the tensors of the ranks' models that are not the first rank's, bit for bit."""
-    first, *others = map(state, runs)
+    first, *others = (run.state() for run in runs)
     assert len(first) >= 5
     assert all(other.keys() == first.keys() for other in others)
     return {name for name in first for other in others if not torch.equal(first[name], other[name])}
-
-
-def state(run) -> dict[str, torch.Tensor]:
-    """Return all tensors of all models of one rank, by role and name."""
-    return {
-        f"{role}.{name}": tensor
-        for role, model in run.models.items()
-        for name, tensor in model.state_dict().items()
-    }
 
 
 class LocalGradients:

@@ -20,7 +20,7 @@ from rl_games_ranks import differing
 import rltrain_gymnasium.registration  # noqa: F401 - makes the tasks known to gymnasium
 from rltrain.agent_options import set_dotted
 from rltrain.environment import CountedEnv
-from rltrain.testing import FakeWorld
+from rltrain.testing import FakeWorld, RankRun
 from rltrain.types import TaskInfo
 from rltrain_rl_games.env import RlGamesEnv
 from rltrain_rl_games.plugin import rltrain_provides
@@ -38,7 +38,7 @@ def native(action, options, folder):
     def on_rank(group):
         agent = native_agent(group, action, options, folder / str(group.rank))
         agent.train()
-        return SimpleNamespace(models={"model": agent.model}, agent=agent)
+        return SimpleNamespace(state=RankRun(None, {"model": agent.model}, ()).state, agent=agent)
 
     return FakeWorld(2, torch=True).run(on_rank)
 

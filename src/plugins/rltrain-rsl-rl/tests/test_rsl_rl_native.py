@@ -17,7 +17,7 @@ from rsl_rl_ranks import differing
 from rsl_rl_stubs import LocalSession, PointEnv, small_agent
 
 from rltrain.environment import CountedEnv
-from rltrain.testing import FakeWorld
+from rltrain.testing import FakeWorld, RankRun
 from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.runner import SessionRunner
 
@@ -46,7 +46,8 @@ def native(prepare=lambda runner: None):
         prepared = prepare(runner)
         runner.learn(2)
         models = {"actor": runner.alg.actor, "critic": runner.alg.critic}
-        return SimpleNamespace(models=models, runner=runner, prepared=prepared)
+        state = RankRun(None, models, ()).state
+        return SimpleNamespace(state=state, runner=runner, prepared=prepared)
 
     return FakeWorld(2, torch=True).run(on_rank)
 

@@ -8,7 +8,6 @@ see whether the adapter can do less.
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import pytest
 from skrl_fakes import Corridor, small_agent
@@ -16,7 +15,7 @@ from skrl_ranks import differing, skrl_world
 
 from rltrain.environment import CountedEnv
 from rltrain.errors import UsageError
-from rltrain.testing import CollectiveMismatch, Deadlock
+from rltrain.testing import CollectiveMismatch, Deadlock, RankRun
 from rltrain_skrl import bootstrap
 from rltrain_skrl.torch.env import SkrlEnv
 
@@ -38,7 +37,7 @@ def native(**agent):
             runner = Runner(env, native_options(agent))
             runner.run("train")
         modules = runner.agent.checkpoint_modules
-        return SimpleNamespace(models={name: modules[name] for name in MODELS})
+        return RankRun(None, {name: modules[name] for name in MODELS}, ())
 
     return skrl_world(2, torch=True).run(on_rank)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rltrain.testing.library_probe import Arrays, Probe, differing, leaves
+from rltrain.testing.kits.library_probe import Arrays, Probe, differing, leaves
 
 __all__ = [
     "different_buffers",

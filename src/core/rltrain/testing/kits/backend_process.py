@@ -24,7 +24,7 @@ from rltrain.run_plugins import RunPlugins
 from rltrain.session import Session
 from rltrain.specs import BackendSpec
 from rltrain.statistics import Watched
-from rltrain.testing import kit_arrays
+from rltrain.testing.kits import arrays as kit_arrays
 from rltrain.types import ReduceOp, World
 
 __all__ = ["CHECKS", "main"]

@@ -10,10 +10,11 @@ from rltrain.plugins import discover
 from rltrain.run_plugins import RunPlugins
 from rltrain.session import Session
 from rltrain.specs import GradientSyncSpec
-from rltrain.testing.fake_group import FakeGroup
-from rltrain.testing.fake_world import FakeWorld
-from rltrain.testing.kit_arrays import array, form, missing, parameter, to_numpy
-from rltrain.testing.rules import may, must
+from rltrain.testing.fake.group import FakeGroup
+from rltrain.testing.fake.world import FakeWorld
+from rltrain.testing.kits.arrays import array, form, missing, parameter, to_numpy
+from rltrain.testing.kits.declaration import check_declaring_is_light
+from rltrain.testing.kits.rules import may, must, skip
 from rltrain.types import GradientSync
 
 __all__ = ["GradientSyncConformance"]
@@ -52,6 +53,11 @@ class GradientSyncConformance:
     unbiased: bool = True
     """Whether what one step loses is made good in later ones, so that it does not add up."""
 
+    @must("Declaring the gradient sync imports no tensor framework and no numpy.")
+    def test_declaring_is_light(self) -> None:
+        """In a process of its own, with the other plugins left out."""
+        check_declaring_is_light(GradientSyncSpec, self.grad_sync)
+
     @must("The result is the average of all ranks' gradients, not their sum.")
     def test_gradients_are_averaged(self) -> None:
         """Looks at the first of two parameters: other tests look at the others."""
@@ -76,6 +82,23 @@ class GradientSyncConformance:
             for index, average in enumerate(averages):
                 what = f"on rank {rank}, parameter {index} of {_FORMS[index]}, as parameter 0,"
                 self._assert_close(average, expected, 3.0, what)
+
+    @must("A gradient of one rank that is NaN or infinite is not finite on any rank.")
+    def test_what_is_not_finite_reaches_every_rank(self) -> None:
+        """A rank that went wrong would otherwise go on unseen."""
+        import numpy as np
+
+        wrong = _filled(1.0)
+        wrong[0], wrong[1] = np.nan, np.inf
+
+        def work(make: MakeSync, rank: int) -> list[Any]:
+            return self._synced(make, [wrong if rank == 1 else _filled(1.0), _filled(1.0)])
+
+        for rank, (average, _) in enumerate(self._on_ranks(2, work)):
+            assert not np.isfinite(average[:2]).any(), (
+                f"rank 1's gradient was {wrong}, the other's {_filled(1.0)}; on rank {rank} the "
+                f"average is {average}"
+            )
 
     @must("Gradients come back in the structure they went in: as many, same shapes, same dtypes.")
     def test_the_structure_comes_back(self) -> None:
@@ -187,9 +210,7 @@ class GradientSyncConformance:
     def test_what_a_step_loses_does_not_add_up(self) -> None:
         """Equal gradients on both ranks, so that their average is known without adding them."""
         if not self.unbiased:
-            import pytest
-
-            pytest.skip(f"{self.grad_sync} says that it is not unbiased (unbiased = False)")
+            skip(f"{self.grad_sync} says that it is not unbiased (unbiased = False)")
         # The first number is one that every scheme can carry; the others go by its total.
         gradient = _values(0)
         gradient[0] = 1.0
@@ -217,9 +238,7 @@ class GradientSyncConformance:
         """Call `work(make, rank)` on each rank, where `make` makes a sync over parameters."""
         spec = discover().get(GradientSyncSpec, self.grad_sync)
         if "torch" not in spec.frameworks:
-            import pytest
-
-            pytest.skip(f"{spec.name}: {missing(spec.frameworks[0])}")
+            skip(f"{spec.name}: {missing(spec.frameworks[0])}")
         config = RunConfig(grad_sync=spec.name, distributed=True, nproc_per_node=world_size)
 
         def on_rank(group: FakeGroup) -> Any:

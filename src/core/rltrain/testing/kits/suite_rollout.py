@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rltrain.testing import kit_arrays
+from rltrain.testing.kits import arrays as kit_arrays
 
 __all__ = ["STEPS", "Episode", "Player", "Step", "episodes", "first_difference", "groups", "table"]
 

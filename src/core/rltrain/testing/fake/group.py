@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from rltrain.testing.collectives import (
+from rltrain.testing.fake.collectives import (
     Call,
     caller,
     copied,

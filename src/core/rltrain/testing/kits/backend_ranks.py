@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rltrain.testing import backend_process
+from rltrain.testing.kits import backend_process
 
 __all__ = ["TIMEOUT", "RankReport", "run_worlds"]
 

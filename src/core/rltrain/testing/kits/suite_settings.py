@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from rltrain.agent_options import resolve_env
 from rltrain.config import RunConfig
@@ -14,11 +14,12 @@ from rltrain.run_plugins import RunPlugins
 from rltrain.seeding import SeedPlan
 from rltrain.session import Session
 from rltrain.specs import SuiteSpec
-from rltrain.testing import kit_arrays
-from rltrain.testing.suite_rollout import Player
+from rltrain.testing.kits import arrays as kit_arrays
+from rltrain.testing.kits.rules import skip
+from rltrain.testing.kits.suite_rollout import Player
 from rltrain.types import TaskInfo, World
 
-__all__ = ["SuiteSettings", "skip"]
+__all__ = ["SuiteSettings"]
 
 
 class SuiteSettings:
@@ -141,10 +142,3 @@ class SuiteSettings:
         """Skip the running test if the author says that it does not apply."""
         if not getattr(self, flag):
             skip(f"{flag} = False")
-
-
-def skip(reason: str) -> NoReturn:
-    """Skip the running test."""
-    import pytest
-
-    pytest.skip(reason)

@@ -25,8 +25,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from rltrain.testing.collectives import Call, caller, copied, describe, reduced
-from rltrain.testing.fake_group import FakeGroup
+from rltrain.testing.fake.collectives import Call, caller, copied, describe, reduced
+from rltrain.testing.fake.group import FakeGroup
 from rltrain.types import ReduceOp
 
 __all__ = ["BACKEND", "rank_threads", "with_default_group"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-__all__ = ["may", "must"]
+__all__ = ["may", "must", "skip"]
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
@@ -23,6 +23,13 @@ def must(rule: str) -> Callable[[Test], Test]:
 def may(rule: str) -> Callable[[Test], Test]:
     """Mark a test of what a plugin may offer; the kit skips it where a capability flag says so."""
     return _stating(f"MAY, and says that it does: {rule}")
+
+
+def skip(reason: str) -> NoReturn:
+    """Skip the running test: what it is about is not there."""
+    import pytest
+
+    pytest.skip(reason)
 
 
 def _stating(statement: str) -> Callable[[Test], Test]:

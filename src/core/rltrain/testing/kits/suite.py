@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from contextlib import closing
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.testing import kit_arrays
-from rltrain.testing.rules import may, must
-from rltrain.testing.suite_episodes import EpisodeRules
-from rltrain.testing.suite_extras import ExtraRules
-from rltrain.testing.suite_rollout import groups
-from rltrain.testing.suite_settings import skip
+from rltrain.specs import SuiteSpec
+from rltrain.testing.kits import arrays as kit_arrays
+from rltrain.testing.kits.declaration import check_declaring_is_light
+from rltrain.testing.kits.rules import may, must, skip
+from rltrain.testing.kits.suite_episodes import EpisodeRules
+from rltrain.testing.kits.suite_extras import ExtraRules
+from rltrain.testing.kits.suite_rollout import groups
 
 __all__ = ["SuiteConformance"]
 
-_DECLARE = """
-import sys
-from rltrain.plugins import discover
-from rltrain.specs import SuiteSpec
-discover().get(SuiteSpec, sys.argv[1])
-print(*(name for name in ("gymnasium", "jax", "numpy", "torch") if name in sys.modules))
-"""
 _KINDS = {"Box": "continuous", "Discrete": "discrete", "MultiDiscrete": "multi_discrete"}
 _NO_SUCH = "no_such_thing"
 
@@ -32,7 +23,7 @@ _NO_SUCH = "no_such_thing"
 class SuiteConformance(EpisodeRules, ExtraRules):
     """What every suite must do, on one of its tasks. Subclass it once for each kind of task.
 
-    `rltrain.testing.suite_settings` says what can be set besides these two.
+    `rltrain.testing.kits.suite_settings` says what can be set besides these two.
 
     Example:
         ```python
@@ -49,22 +40,7 @@ class SuiteConformance(EpisodeRules, ExtraRules):
     @must("Declaring the suite imports no tensor framework, no numpy and no simulator.")
     def test_declaring_is_light(self) -> None:
         """In a process of its own, with the other plugins left out."""
-        spec, records = self.spec(), self.registry().records
-        [name] = [record.name for record in records if spec in record.specs]
-        path = os.pathsep.join(sys.path)
-        child = subprocess.run(
-            [sys.executable, "-c", _DECLARE, self.suite],
-            env={**os.environ, "PYTHONPATH": path, "RLTRAIN_PLUGINS": name},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert not child.returncode, child.stderr
-        imported = child.stdout.split()
-        assert not imported, (
-            f"the plugin {name} imports {', '.join(imported)} when plugins are listed. Import "
-            "inside functions, and in the factory's module."
-        )
+        check_declaring_is_light(SuiteSpec, self.suite)
 
     @must("describe(task) is a TaskInfo of that name, with at least one environment a rank.")
     def test_the_task_is_described(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rltrain.hookspecs import hookimpl
 from rltrain.plan import Plan, make_plan
-from rltrain.testing.fake_group import FakeGroup
+from rltrain.testing.fake.group import FakeGroup
 from rltrain.types import TrainResult, World
 
 __all__ = ["RankRun", "plan_for", "train_rank"]
@@ -24,6 +24,14 @@ class RankRun:
     """The models that were wrapped, by role, as they are after training."""
     observers: Sequence[Any]
     """This rank's observers, in the order in which their factories were given."""
+
+    def state(self) -> dict[str, Any]:
+        """Return every tensor of the models' state, buffers included, by "role.name"."""
+        return {
+            f"{role}.{name}": tensor
+            for role, model in self.models.items()
+            for name, tensor in model.state_dict().items()
+        }
 
 
 def plan_for(options: Mapping[str, Any], environ: Mapping[str, str]) -> Plan:

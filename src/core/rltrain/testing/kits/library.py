@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 
 from rltrain.agent_options import get_dotted
 from rltrain.plugins import discover
 from rltrain.specs import LibrarySpec, SuiteSpec
-from rltrain.testing import library_findings as find
-from rltrain.testing.errors import PeerLost
-from rltrain.testing.faults import Fault
-from rltrain.testing.library_probe import Probe, differing
-from rltrain.testing.library_settings import ITERATIONS, LibrarySettings, skip
-from rltrain.testing.rules import may, must
+from rltrain.testing.fake.errors import PeerLost
+from rltrain.testing.fake.faults import Fault
+from rltrain.testing.kits import library_findings as find
+from rltrain.testing.kits.declaration import check_declaring_is_light
+from rltrain.testing.kits.library_probe import Probe, differing
+from rltrain.testing.kits.library_settings import ITERATIONS, LibrarySettings
+from rltrain.testing.kits.rules import may, must, skip
 
 __all__ = ["EnvironmentBroke", "LibraryConformance"]
 
 OTHER_SEED = 7
 """Any but the default."""
-
-_DECLARE = """
-import sys
-from rltrain.plugins import discover
-from rltrain.specs import LibrarySpec
-discover().get(LibrarySpec, sys.argv[1])
-print(*sorted({"torch", "jax", "numpy"} & set(sys.modules)))
-"""
 
 
 class EnvironmentBroke(Exception):
@@ -38,8 +28,8 @@ class EnvironmentBroke(Exception):
 class LibraryConformance(LibrarySettings):
     """Trains with a library on the ranks of a fake world, and checks the contract.
 
-    Subclass it in a test file and set `library`; `rltrain.testing.library_settings` says what else
-    can be set. No test starts a process that trains, or opens a socket.
+    Subclass it in a test file and set `library`; `rltrain.testing.kits.library_settings` says what
+    else can be set. No test starts a process that trains, or opens a socket.
 
     Example:
         ```python
@@ -54,20 +44,7 @@ class LibraryConformance(LibrarySettings):
     @must("Declaring the library imports neither torch nor jax nor numpy.")
     def test_declaring_is_light(self) -> None:
         """In a process of its own, with the other plugins left out."""
-        registry = discover()
-        spec = registry.get(LibrarySpec, self.library)
-        (name,) = (record.name for record in registry.records if spec in record.specs)
-        path = os.pathsep.join(sys.path)
-        environ = {**os.environ, "PYTHONPATH": path, "RLTRAIN_PLUGINS": name}
-        command = [sys.executable, "-c", _DECLARE, self.library]
-        child = subprocess.run(
-            command, env=environ, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert child.returncode == 0, child.stderr
-        assert not child.stdout.strip(), (
-            f"The plugin {name!r} imported {child.stdout.strip()}. Import it inside functions, "
-            "and name the library's class by an import string."
-        )
+        check_declaring_is_light(LibrarySpec, self.library)
 
     @must("The default options have every required key, and every refusal says why and what else.")
     def test_the_spec_is_whole(self) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rltrain.testing import kit_arrays
-from rltrain.testing.rules import may
-from rltrain.testing.suite_rollout import STEPS, first_difference, table
-from rltrain.testing.suite_settings import SuiteSettings, skip
+from rltrain.testing.kits import arrays as kit_arrays
+from rltrain.testing.kits.rules import may, skip
+from rltrain.testing.kits.suite_rollout import STEPS, first_difference, table
+from rltrain.testing.kits.suite_settings import SuiteSettings
 
 __all__ = ["ExtraRules"]
 

@@ -13,11 +13,11 @@ from typing import Any
 from rltrain.errors import DivergenceError
 from rltrain.plan import make_plan
 from rltrain.ranks import hide_rank_variables
-from rltrain.testing.errors import RankDied
-from rltrain.testing.fake_group import FakeGroup
-from rltrain.testing.fake_world import FakeWorld
-from rltrain.testing.faults import Fault
-from rltrain.testing.library_probe import Probe
+from rltrain.testing.fake.errors import RankDied
+from rltrain.testing.fake.faults import Fault
+from rltrain.testing.fake.group import FakeGroup
+from rltrain.testing.fake.world import FakeWorld
+from rltrain.testing.kits.library_probe import Probe
 from rltrain.types import TrainResult
 
 __all__ = ["Trainer", "Training"]

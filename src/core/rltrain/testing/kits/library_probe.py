@@ -11,8 +11,8 @@ from typing import Any
 from rltrain.hookspecs import hookimpl
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.session import Session
-from rltrain.testing.kit_arrays import to_numpy
-from rltrain.testing.probed_env import ProbedEnv
+from rltrain.testing.kits.arrays import to_numpy
+from rltrain.testing.kits.probed_env import ProbedEnv
 from rltrain.types import GradientSync, Stream, TrainResult
 
 __all__ = ["Arrays", "CountedSync", "Probe", "differing", "leaves"]

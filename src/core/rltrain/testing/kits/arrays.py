@@ -29,7 +29,7 @@ def missing(framework: str) -> str | None:
     """Return what keeps the kits from making a framework's arrays and models, or None."""
     if framework == "torch":
         return None
-    return f"rltrain.testing.kit_arrays makes arrays and models of torch, not yet of {framework}"
+    return f"rltrain.testing.kits.arrays makes arrays and models of torch, not yet of {framework}"
 
 
 def array(framework: str, values: Any, dtype: str = "float32", device: str = "cpu") -> Any:

@@ -7,9 +7,9 @@ from typing import Any
 
 from rltrain.config import DEFAULT_SEED
 from rltrain.seeding import SeedPlan
-from rltrain.testing import kit_arrays
-from rltrain.testing.rules import may, must
-from rltrain.testing.suite_rollout import (
+from rltrain.testing.kits import arrays as kit_arrays
+from rltrain.testing.kits.rules import may, must, skip
+from rltrain.testing.kits.suite_rollout import (
     STEPS,
     Player,
     Step,
@@ -18,7 +18,7 @@ from rltrain.testing.suite_rollout import (
     groups,
     table,
 )
-from rltrain.testing.suite_settings import SuiteSettings, skip
+from rltrain.testing.kits.suite_settings import SuiteSettings
 
 __all__ = ["EpisodeRules"]
 

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from rltrain.testing.rank_state import RankStates
+from rltrain.testing.fake.rank_state import RankStates
 
 __all__ = ["Baton"]
 

@@ -7,18 +7,18 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from rltrain.testing.baton import Baton
-from rltrain.testing.collectives import Call, Collective, size
-from rltrain.testing.errors import (
+from rltrain.testing.fake.baton import Baton
+from rltrain.testing.fake.collectives import Call, Collective, size
+from rltrain.testing.fake.errors import (
     CollectiveMismatch,
     Deadlock,
     FaultNotReached,
     PeerLost,
     RankDied,
 )
-from rltrain.testing.fake_group import FakeGroup
-from rltrain.testing.faults import Fault, poisoned
-from rltrain.testing.rank_state import RankStates
+from rltrain.testing.fake.faults import Fault, poisoned
+from rltrain.testing.fake.group import FakeGroup
+from rltrain.testing.fake.rank_state import RankStates
 from rltrain.types import World
 
 __all__ = ["FakeRun", "rank_variables"]
@@ -92,7 +92,7 @@ class FakeRun:
         group: str = "default",
         ranks: tuple[int, ...] | None = None,
     ) -> Any:
-        """Do what `rltrain.testing.fake_group.Meet` says, for one rank."""
+        """Do what `rltrain.testing.fake.group.Meet` says, for one rank."""
         if rank in self._ended:
             raise RuntimeError(f"{call} on the group of a run that has ended on rank {rank}.")
         call = self._with_fault(rank, call)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from rltrain.plugins import discover
 from rltrain.specs import LibrarySpec
-from rltrain.testing.library_probe import Probe
-from rltrain.testing.library_training import Trainer, Training
+from rltrain.testing.kits.library_probe import Probe
+from rltrain.testing.kits.library_training import Trainer, Training
+from rltrain.testing.kits.rules import skip
 
-__all__ = ["ITERATIONS", "LibrarySettings", "skip"]
+__all__ = ["ITERATIONS", "LibrarySettings"]
 
 ITERATIONS = 3
 """How long the kit trains: a first iteration, a middle one, a last one."""
@@ -25,8 +26,8 @@ class LibrarySettings:
     """Name of the library, as the user types it."""
     task: str = "rltrain/CartPoleContinuous-v1"
     """A task that the library can learn. Its first observations are random."""
-    algorithm: str = "ppo"
-    """One of the library's algorithms."""
+    algorithm: str | None = None
+    """One of the library's algorithms; None for its default."""
     num_envs: int = 8
     """Environments a rank."""
     agent: Mapping[str, Any] = {}
@@ -83,10 +84,3 @@ class LibrarySettings:
         if not self._trained().finished:
             skip("The training failed: see test_every_rank_trains_to_the_end.")
         return self._trained().probes
-
-
-def skip(reason: str) -> NoReturn:
-    """Skip the test."""
-    import pytest
-
-    pytest.skip(reason)

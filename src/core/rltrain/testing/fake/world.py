@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from rltrain.testing.collectives import Collective
-from rltrain.testing.fake_group import FakeGroup
-from rltrain.testing.fake_run import FakeRun, rank_variables
-from rltrain.testing.faults import Fault
-from rltrain.testing.training import RankRun, plan_for, train_rank
+from rltrain.testing.fake.collectives import Collective
+from rltrain.testing.fake.faults import Fault
+from rltrain.testing.fake.group import FakeGroup
+from rltrain.testing.fake.run import FakeRun, rank_variables
+from rltrain.testing.fake.training import RankRun, plan_for, train_rank
 from rltrain.types import World
 
 __all__ = ["FakeWorld"]
@@ -125,7 +125,7 @@ class FakeWorld:
         try:
             with contextlib.ExitStack() as stack:
                 if on_torch:
-                    from rltrain.testing import torch_face
+                    from rltrain.testing.fake import torch_face
 
                     stack.enter_context(torch_face.rank_threads())
                     function = torch_face.with_default_group(function)

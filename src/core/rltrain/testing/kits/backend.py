@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import os
-import subprocess
-import sys
 from typing import Any
 
 from rltrain.plugins import discover
 from rltrain.preflight import preflight
 from rltrain.specs import BackendSpec
-from rltrain.testing import kit_arrays
-from rltrain.testing.backend_ranks import TIMEOUT, RankReport, run_worlds
-from rltrain.testing.rules import may, must
+from rltrain.testing.kits import arrays as kit_arrays
+from rltrain.testing.kits.backend_ranks import RankReport, run_worlds
+from rltrain.testing.kits.declaration import check_declaring_is_light
+from rltrain.testing.kits.rules import may, must, skip
 
 __all__ = ["BackendConformance"]
 
@@ -46,25 +44,7 @@ class BackendConformance:
     @must("Declaring the backend imports no tensor framework and no numpy.")
     def test_declaring_is_light(self) -> None:
         """In a process of its own, with the other plugins left out."""
-        registry = discover()
-        spec = registry.get(BackendSpec, self.backend)
-        [name] = [record.name for record in registry.records if spec in record.specs]
-        code = (
-            "import sys; from rltrain.plugins import discover; discover();"
-            f"print(*(name for name in {_HEAVY} if name in sys.modules))"
-        )
-        child = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "RLTRAIN_PLUGINS": name},
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-        )
-        assert child.returncode == 0, child.stderr
-        assert not child.stdout.split(), (
-            f"the plugin's module imports {child.stdout.strip()}: import it inside functions, or "
-            "move the class to a module of its own and name that in `factory`"
-        )
+        check_declaring_is_light(BackendSpec, self.backend)
 
     @must("The group's rank, world size and device are the world's.")
     def test_each_rank_knows_its_place(self) -> None:
@@ -217,9 +197,7 @@ class BackendConformance:
     def _drawn(self) -> list[Any]:
         """Return by rank what was drawn after each of the process' `SEEDS`."""
         if not self.seeds_generator:
-            import pytest
-
-            pytest.skip(f"{self.backend} says that there is no generator (seeds_generator = False)")
+            skip(f"{self.backend} says that there is no generator (seeds_generator = False)")
         return self._told("seed")
 
     def _told(self, check: str, alone: bool = False) -> list[Any]:
@@ -234,9 +212,7 @@ class BackendConformance:
         if spec.count_devices and devices < self.ranks:
             lacking = f"{self.ranks} ranks need a device each, and {devices} are visible"
         if lacking:
-            import pytest
-
-            pytest.skip(f"{self.backend}: {lacking}")
+            skip(f"{self.backend}: {lacking}")
         reports = self._reports()[alone]
         failures = [
             f"on rank {report.rank} of {len(reports)}: {error}\n{report.end}"

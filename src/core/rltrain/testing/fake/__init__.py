@@ -1,0 +1,1 @@
+"""N ranks in one process: the fake process group."""

@@ -1,0 +1,1 @@
+"""The conformance kits, and what they share."""
