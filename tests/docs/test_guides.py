@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import rltrain.testing
+
 DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "testing.md").read_text()
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +37,16 @@ def test_the_examples_of_the_testing_guide_pass(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_the_kits_are_set_by_the_attributes_that_the_guide_names():
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|([^|]*)\|$", PAGE, re.MULTILINE)
+    named = {kit: set(re.findall(r"`(\w+)`", required + more)) for kit, required, more in rows}
+    assert len(named) == 4
+    for kit, attributes in named.items():
+        classes = getattr(rltrain.testing, kit).__mro__
+        settable = {name for each in classes for name in vars(each).get("__annotations__", {})}
+        assert attributes == {name for name in settable if not name.startswith("_")}
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import random
+import signal
+import threading
 import traceback
 
 import numpy as np
@@ -379,6 +381,22 @@ def test_a_group_whose_run_has_ended_takes_no_collective():
     group, _ = FakeWorld(2).run(lambda group: group)
     with pytest.raises(RuntimeError, match="a run that has ended on rank 0"):
         group.barrier()
+
+
+def test_an_interrupted_run_leaves_nothing_behind():
+    def work(group):
+        os.environ["LEFT"] = "behind"
+        if group.rank == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        while True:
+            group.barrier()
+
+    before = dict(os.environ)
+    with pytest.raises(KeyboardInterrupt):
+        FakeWorld(3).run(work)
+    assert dict(os.environ) == before
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("rank ")]
+    assert FakeWorld(2).run(lambda group: group.rank) == [0, 1]
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(0, 1), (3, 2), (2, 0)])
