@@ -86,7 +86,7 @@ def test_the_five_steps_give_a_plugin_that_works(tmp_path):
 @pytest.mark.slow
 def test_python_examples_run(tmp_path):
     examples = [block for block in blocks("python") if not block.startswith("# my_writer")]
-    assert len(examples) == 2
+    assert len(examples) == 4
     for number, example in enumerate(examples):
         script = tmp_path / f"example_{number}.py"
         script.write_text(example)

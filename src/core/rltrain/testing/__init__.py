@@ -19,7 +19,7 @@ from rltrain.testing.fake.errors import (
 )
 from rltrain.testing.fake.faults import Fault
 from rltrain.testing.fake.group import FakeGroup
-from rltrain.testing.fake.training import RankRun
+from rltrain.testing.fake.training import RankRun, differing
 from rltrain.testing.fake.world import FakeWorld
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ __all__ = [
     "RankDied",
     "RankRun",
     "SuiteConformance",
+    "differing",
 ]
 
 _KITS = {

@@ -4,20 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 import rltrain
 
 sys.path.insert(0, str(Path(__file__).parent))  # For the helpers beside the tests.
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Hold torch to one thread: on tensors as small as these, more of them only wait."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

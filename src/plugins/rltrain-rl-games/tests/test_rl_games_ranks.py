@@ -6,9 +6,8 @@ import itertools
 
 import pytest
 import torch
-from rl_games_ranks import LocalGradients, differing
 
-from rltrain.testing import FakeWorld
+from rltrain.testing import FakeWorld, differing
 
 CONTINUOUS = {"task": "rltrain/CartPoleContinuous-v1"}
 DISCRETE = {"task": "rltrain/CartPole-v1"}
@@ -23,8 +22,8 @@ RECURRENT = {
 @pytest.mark.parametrize(
     "options", [CONTINUOUS, DISCRETE, RECURRENT], ids=["continuous", "discrete", "recurrent"]
 )
-def test_ranks_learn_from_data_of_their_own_and_end_equal(train_ranks, options):
-    runs = train_ranks(FakeWorld(4), observers=[LocalGradients], **options)
+def test_ranks_learn_from_data_of_their_own_and_end_equal(train_ranks, options, local_gradients):
+    runs = train_ranks(FakeWorld(4), observers=[local_gradients], **options)
     first = [run.observers[0].given[0] for run in runs]
     assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
     assert not differing(runs)
@@ -34,10 +33,10 @@ def test_ranks_learn_from_data_of_their_own_and_end_equal(train_ranks, options):
     assert [run.result.checkpoint is not None for run in runs] == [True, False, False, False]
 
 
-def test_a_mini_batch_costs_one_gradient_collective(train_ranks):
+def test_a_mini_batch_costs_one_gradient_collective(train_ranks, local_gradients):
     world = FakeWorld(2)
     options = {"params.config.mini_epochs": 3, "params.config.minibatch_size_per_env": 8}
-    runs = train_ranks(world, agent=options, observers=[LocalGradients])
+    runs = train_ranks(world, agent=options, observers=[local_gradients])
     gradients = [item for item in world.trace if item.callers[0].endswith(" in reduce")]
     batches = 2 * 3 * (32 // 8)
     assert len(gradients) == len(runs[0].observers[0].given) == batches

@@ -13,11 +13,10 @@ import pytest
 import torch
 import torch.distributed as dist
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl_ranks import differing
 from rsl_rl_stubs import LocalSession, PointEnv, small_agent
 
 from rltrain.environment import CountedEnv
-from rltrain.testing import FakeWorld, RankRun
+from rltrain.testing import FakeWorld, RankRun, differing
 from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.runner import SessionRunner
 

@@ -6,10 +6,9 @@ import itertools
 import os
 
 import torch
-from rsl_rl_ranks import LocalGradients, differing
 
 from rltrain import hookimpl
-from rltrain.testing import FakeWorld
+from rltrain.testing import FakeWorld, differing
 from rltrain_rsl_rl.runner import _standardised
 
 
@@ -23,8 +22,8 @@ class StrayVariables:
         return group
 
 
-def test_ranks_learn_from_data_of_their_own_and_end_equal(train_ranks):
-    runs = train_ranks(FakeWorld(4), observers=[LocalGradients])
+def test_ranks_learn_from_data_of_their_own_and_end_equal(train_ranks, local_gradients):
+    runs = train_ranks(FakeWorld(4), observers=[local_gradients])
     first = [run.observers[0].given[0] for run in runs]
     assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
     assert not differing(runs)
@@ -39,10 +38,10 @@ def test_only_the_session_says_where_a_rank_is(train_ranks):
     assert not differing([*runs, *train_ranks(FakeWorld(2), observers=[StrayVariables])])
 
 
-def test_a_mini_batch_costs_one_gradient_collective(train_ranks):
+def test_a_mini_batch_costs_one_gradient_collective(train_ranks, local_gradients):
     world = FakeWorld(2)
     options = {"algorithm.num_learning_epochs": 3, "algorithm.num_mini_batches": 2}
-    runs = train_ranks(world, agent=options, observers=[LocalGradients])
+    runs = train_ranks(world, agent=options, observers=[local_gradients])
     gradients = [item for item in world.trace if item.callers[0].endswith(" in reduce")]
     assert len(gradients) == len(runs[0].observers[0].given) == 2 * 3 * 2
 

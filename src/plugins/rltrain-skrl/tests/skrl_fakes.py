@@ -19,6 +19,9 @@ from rltrain.seeding import SeedPlan
 from rltrain.types import TaskInfo, TrainResult, World
 from rltrain_skrl.plugin import default_agent
 
+PLACE = ["skrl:config.torch"]
+"""Where skrl keeps a rank's place in the world: each rank of a fake world has its own."""
+
 ACTIONS = {
     "continuous": spaces.Box(-1.0, 1.0, (1,)),
     "discrete": spaces.Discrete(2, start=1),

@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from skrl_fakes import Corridor, small_agent
-from skrl_ranks import differing, skrl_world
+from skrl_fakes import PLACE, Corridor, small_agent
 
 from rltrain.environment import CountedEnv
 from rltrain.errors import UsageError
-from rltrain.testing import CollectiveMismatch, Deadlock, RankRun
+from rltrain.testing import CollectiveMismatch, Deadlock, FakeWorld, RankRun, differing
 from rltrain_skrl import bootstrap
 from rltrain_skrl.torch.env import SkrlEnv
 
@@ -39,7 +38,7 @@ def native(**agent):
         modules = runner.agent.checkpoint_modules
         return RankRun(None, {name: modules[name] for name in MODELS}, ())
 
-    return skrl_world(2, torch=True).run(on_rank)
+    return FakeWorld(2, torch=True, rank_local=PLACE).run(on_rank)
 
 
 def native_options(agent):
@@ -68,14 +67,17 @@ def test_native_early_stopping_without_a_schedule_deadlocks():
 
 def test_adapted_early_stopping_is_refused(train_ranks):
     with pytest.raises(UsageError, match="kl_threshold on several ranks"):
-        train_ranks(skrl_world(2), agent={f"agent.{name}": value for name, value in EARLY.items()})
+        train_ranks(
+            FakeWorld(2, rank_local=PLACE),
+            agent={f"agent.{name}": value for name, value in EARLY.items()},
+        )
 
 
 def test_native_preprocessors_differ_although_weights_do_not():
-    names = differing(native())
+    names = set(differing(native()))
     assert {"observation_preprocessor.running_mean", "value_preprocessor.running_mean"} <= names
     assert not any(name.startswith(("policy", "value.")) for name in names)
 
 
 def test_adapted_preprocessors_are_equal(train_ranks):
-    assert not differing(train_ranks(skrl_world(2), max_iterations=3))
+    assert not differing(train_ranks(FakeWorld(2, rank_local=PLACE), max_iterations=3))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from skrl_ranks import LocalGradients, differing, skrl_world
+from skrl_fakes import PLACE
 
-from rltrain.testing import FakeWorld
+from rltrain.testing import FakeWorld, differing
 from rltrain_skrl import bootstrap
 from rltrain_skrl.torch.scaler import PooledScaler
 
@@ -22,16 +22,16 @@ TASKS = ["rltrain/CartPoleContinuous-v1", "rltrain/CartPole-v1"]
 
 
 @pytest.mark.parametrize("task", TASKS, ids=["continuous", "discrete"])
-def test_ranks_learn_from_data_of_their_own_and_end_equal(train_ranks, task):
-    runs = train_ranks(skrl_world(4), task=task, observers=[LocalGradients])
+def test_ranks_learn_from_data_of_their_own_and_end_equal(train_ranks, task, local_gradients):
+    runs = train_ranks(FakeWorld(4, rank_local=PLACE), task=task, observers=[local_gradients])
     first = [run.observers[0].given[0] for run in runs]
     assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
     assert not differing(runs)
     assert {run.result.iterations for run in runs} == {2}
 
 
-def test_a_mini_batch_costs_one_gradient_collective(train_ranks):
-    world = skrl_world(2)
+def test_a_mini_batch_costs_one_gradient_collective(train_ranks, local_gradients):
+    world = FakeWorld(2, rank_local=PLACE)
     iterations, rollouts, epochs, batches = 3, 4, 2, 2
     agent = {"rollouts": rollouts, "learning_epochs": epochs, "mini_batches": batches}
     agent["experiment.checkpoint_interval"] = rollouts
@@ -40,7 +40,7 @@ def test_a_mini_batch_costs_one_gradient_collective(train_ranks):
         world,
         max_iterations=iterations,
         agent={f"agent.{name}": value for name, value in agent.items()},
-        observers=[LocalGradients],
+        observers=[local_gradients],
     )
     callers = Counter(item.callers[0].rpartition("/")[2].partition(":")[0] for item in world.trace)
     assert callers["gradients.py"] == iterations * epochs * batches
@@ -65,7 +65,7 @@ def test_pooled_statistics_are_those_of_all_data():
             scaler(data.chunk(2)[group.rank], train=True)
         return scaler, scaler(x)
 
-    world = FakeWorld(2)
+    world = FakeWorld(2, rank_local=PLACE)
     (pooled, standardised), (other, _) = world.run(on_rank)
     assert len(world.trace) == len(steps)
     alone = RunningStandardScaler(3, device="cpu")
@@ -88,6 +88,6 @@ def test_without_training_nothing_is_reduced():
         scaler(torch.ones(4, 3), inverse=True)
         assert scaler(None, train=True) is None
 
-    world = FakeWorld(2)
+    world = FakeWorld(2, rank_local=PLACE)
     world.run(on_rank)
     assert not world.trace

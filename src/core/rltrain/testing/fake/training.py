@@ -11,7 +11,7 @@ from rltrain.plan import Plan, make_plan
 from rltrain.testing.fake.group import FakeGroup
 from rltrain.types import TrainResult, World
 
-__all__ = ["RankRun", "plan_for", "train_rank"]
+__all__ = ["RankRun", "differing", "plan_for", "train_rank"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,24 @@ class RankRun:
             for role, model in self.models.items()
             for name, tensor in model.state_dict().items()
         }
+
+
+def differing(runs: Sequence[RankRun]) -> list[str]:
+    """Return the names of the tensors that are not on every rank what they are on the first.
+
+    Args:
+        runs: what `FakeWorld.train` returned.
+    """
+    first, *others = (run.state() for run in runs)
+    names = dict.fromkeys([*first, *(name for other in others for name in other)])
+
+    def same(name: str) -> bool:
+        if not all(name in state for state in (first, *others)):
+            return False
+        x = first[name]
+        return all(x.shape == state[name].shape and (x == state[name]).all() for state in others)
+
+    return [name for name in names if not same(name)]
 
 
 def plan_for(options: Mapping[str, Any], environ: Mapping[str, str]) -> Plan:

@@ -1,0 +1,40 @@
+"""What the tests of several plugins use."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rltrain import hookimpl
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Hold torch to one thread: on tensors as small as these, more of them only wait."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class LocalGradients:
+    """An observer that keeps what a rank gives to its gradient sync, as `given`."""
+
+    def __init__(self) -> None:
+        self.given: list[torch.Tensor] = []
+
+    @hookimpl(wrapper=True)
+    def rltrain_gradient_sync(self):
+        sync = yield
+
+        def observed(gradients):
+            self.given.append(torch.cat([gradient.reshape(-1) for gradient in gradients]))
+            return sync(gradients)
+
+        return observed
+
+
+@pytest.fixture
+def local_gradients():
+    """The class of an observer that keeps what a rank gives to its gradient sync, as `given`."""
+    return LocalGradients
