@@ -80,6 +80,8 @@ def _start(
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    # Processes that share a seed of `hash` would hide that a fingerprint is made by it.
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
     for rank in range(size):
         variables = {
             "RANK": rank,
@@ -92,7 +94,7 @@ def _start(
         with (folder / f"stderr.{rank}").open("wb") as stderr:
             yield subprocess.Popen(
                 [sys.executable, "-m", backend_process.__name__, backend, str(devices), folder],
-                env={**os.environ, **{name: str(value) for name, value in variables.items()}},
+                env={**environ, **{name: str(value) for name, value in variables.items()}},
                 stdout=stderr,
                 stderr=stderr,
             )

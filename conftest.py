@@ -1,4 +1,4 @@
-"""What the tests of several plugins use."""
+"""What tests in several places use: those of the core, and those in the plugins' folders."""
 
 from __future__ import annotations
 
