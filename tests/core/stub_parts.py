@@ -18,7 +18,7 @@ EVENTS = stub_plugin.EVENTS
 class StubEnv(VectorEnv):
     """Rewards of 1; environment i ends every i + 2 steps; nothing is cut off."""
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
 
     def __init__(self, num_envs: int) -> None:
         self.num_envs = num_envs

@@ -198,11 +198,11 @@ class WrongNumber(stub_parts.StubEnv):
 
 
 class NextStep(stub_parts.StubEnv):
-    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
 
 
 class NoMode(stub_parts.StubEnv):
-    metadata = {}  # noqa: RUF012
+    metadata = {}
 
 
 @pytest.mark.parametrize(

@@ -5,4 +5,4 @@ from rltrain.testing import LibraryConformance
 
 class TestSb3(LibraryConformance):
     library = "sb3"
-    agent = {"n_steps": 16, "batch_size": 32, "n_epochs": 2}  # noqa: RUF012
+    agent = {"n_steps": 16, "batch_size": 32, "n_epochs": 2}

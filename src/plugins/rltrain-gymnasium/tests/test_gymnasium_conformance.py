@@ -8,23 +8,23 @@ from rltrain.testing import SuiteConformance
 class TestContinuous(SuiteConformance):
     suite = "gymnasium"
     task = "rltrain/CartPoleContinuous-v1"
-    env = {"max_episode_length": 15}  # noqa: RUF012
+    env = {"max_episode_length": 15}
 
 
 class TestDiscrete(SuiteConformance):
     suite = "gymnasium"
     task = "rltrain/CartPole-v1"
-    env = {"max_episode_length": 15}  # noqa: RUF012
+    env = {"max_episode_length": 15}
 
 
 class TestConvertedDiscrete(SuiteConformance):
     suite = "gymnasium"
     task = "CartPole-v1"
-    env = {"max_episode_steps": 15}  # noqa: RUF012
+    env = {"max_episode_steps": 15}
 
 
 class TestConvertedContinuous(SuiteConformance):
     suite = "gymnasium"
     task = "Pendulum-v1"
-    env = {"max_episode_steps": 15}  # noqa: RUF012
+    env = {"max_episode_steps": 15}
     ends = False

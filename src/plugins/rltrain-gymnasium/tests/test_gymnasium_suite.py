@@ -27,7 +27,7 @@ from rltrain_gymnasium.suite import GymnasiumSuite
 class Probe(gymnasium.Env):
     """Ends after a few steps; remembers its actions; its spaces are chosen by the test."""
 
-    metadata = {"render_modes": []}  # noqa: RUF012
+    metadata = {"render_modes": []}
 
     def __init__(self, observation, action, length=3):
         self.observation_space, self.action_space, self.length = observation, action, length

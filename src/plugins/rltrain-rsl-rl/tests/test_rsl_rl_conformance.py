@@ -5,4 +5,4 @@ from rltrain.testing import LibraryConformance
 
 class TestRslRl(LibraryConformance):
     library = "rsl_rl"
-    agent = {"num_steps_per_env": 8, "algorithm.num_mini_batches": 2}  # noqa: RUF012
+    agent = {"num_steps_per_env": 8, "algorithm.num_mini_batches": 2}

@@ -35,7 +35,7 @@ class Corridor(VectorEnv):
     The observation is (position, steps / limit), so that the final one is told from a first one.
     """
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
     render_mode = None
 
     def __init__(

@@ -5,5 +5,5 @@ from rltrain.testing import LibraryConformance
 
 class TestSkrl(LibraryConformance):
     library = "skrl"
-    agent = {"agent.rollouts": 8, "agent.learning_epochs": 2}  # noqa: RUF012
+    agent = {"agent.rollouts": 8, "agent.learning_epochs": 2}
     rank_local = ("skrl:config.torch",)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from rltrain.config import RunConfig
-from rltrain.plugins import discover
-from rltrain.run_plugins import RunPlugins
-from rltrain.session import Session
 from rltrain.specs import GradientSyncSpec
-from rltrain.testing.fake.group import FakeGroup
-from rltrain.testing.fake.world import FakeWorld
-from rltrain.testing.kits.arrays import array, form, missing, parameter, to_numpy
+from rltrain.testing.kits.arrays import form
 from rltrain.testing.kits.declaration import check_declaring_is_light
+from rltrain.testing.kits.gradient_sync_ranks import (
+    GradientSyncRanks,
+    MakeSync,
+    given_back,
+    numpy_arrays,
+)
 from rltrain.testing.kits.rules import may, must, skip
-from rltrain.types import GradientSync
 
 __all__ = ["GradientSyncConformance"]
 
@@ -30,10 +29,8 @@ _FORMS: Sequence[tuple[tuple[int, ...], str]] = (
 _STEPS = 64
 """Over so many steps a lost rounding error has added up, and a kept one has not."""
 
-MakeSync = Callable[[Sequence[Any]], GradientSync]
 
-
-class GradientSyncConformance:
+class GradientSyncConformance(GradientSyncRanks):
     """What every gradient sync must do, on the ranks of a fake world.
 
     Example:
@@ -44,14 +41,6 @@ class GradientSyncConformance:
             grad_sync = "my_sync"
         ```
     """
-
-    grad_sync: str
-    """The name under which the installed plugin declares it."""
-    tolerance: float = 1e-6
-    """How far an average may be off, in parts of the largest gradient. The default is rounding of
-    float32; a sync that compresses says what it loses in one step."""
-    unbiased: bool = True
-    """Whether what one step loses is made good in later ones, so that it does not add up."""
 
     @must("Declaring the gradient sync imports no tensor framework and no numpy.")
     def test_declaring_is_light(self) -> None:
@@ -64,24 +53,24 @@ class GradientSyncConformance:
         given = [_values(rank) for rank in range(3)]
 
         def work(make: MakeSync, rank: int) -> list[Any]:
-            return self._synced(make, [given[rank], given[rank]])
+            return self.synced(make, [given[rank], given[rank]])
 
         expected, largest = sum(given) / 3, max(map(_largest, given))
-        for rank, (first, _) in enumerate(self._on_ranks(3, work)):
-            self._assert_close(first, expected, largest, f"on rank {rank} of 3, the average")
+        for rank, (first, _) in enumerate(self.on_ranks(3, work)):
+            self.assert_close(first, expected, largest, f"on rank {rank} of 3, the average")
 
     @must("Every parameter is averaged: the last too, of any shape, of any dtype.")
     def test_every_parameter_is_averaged(self) -> None:
         """A rank's gradients are all of one number, so that the averages are."""
 
         def work(make: MakeSync, rank: int) -> list[Any]:
-            return self._synced(make, [_filled(1.0 + 2 * rank, *form) for form in _FORMS])
+            return self.synced(make, [_filled(1.0 + 2 * rank, *form) for form in _FORMS])
 
-        for rank, averages in enumerate(self._on_ranks(2, work)):
+        for rank, averages in enumerate(self.on_ranks(2, work)):
             expected = averages[0].flat[0]
             for index, average in enumerate(averages):
                 what = f"on rank {rank}, parameter {index} of {_FORMS[index]}, as parameter 0,"
-                self._assert_close(average, expected, 3.0, what)
+                self.assert_close(average, expected, 3.0, what)
 
     @must("A gradient of one rank that is NaN or infinite is not finite on any rank.")
     def test_what_is_not_finite_reaches_every_rank(self) -> None:
@@ -92,9 +81,9 @@ class GradientSyncConformance:
         wrong[0], wrong[1] = np.nan, np.inf
 
         def work(make: MakeSync, rank: int) -> list[Any]:
-            return self._synced(make, [wrong if rank == 1 else _filled(1.0), _filled(1.0)])
+            return self.synced(make, [wrong if rank == 1 else _filled(1.0), _filled(1.0)])
 
-        for rank, (average, _) in enumerate(self._on_ranks(2, work)):
+        for rank, (average, _) in enumerate(self.on_ranks(2, work)):
             assert not np.isfinite(average[:2]).any(), (
                 f"rank 1's gradient was {wrong}, the other's {_filled(1.0)}; on rank {rank} the "
                 f"average is {average}"
@@ -106,11 +95,11 @@ class GradientSyncConformance:
         given = [_filled(1.0, *form) for form in _FORMS]
 
         def work(make: MakeSync, rank: int) -> list[str]:
-            averages = self._make(make, given)(self._arrays(given))
-            return [form(average) for average in _given_back(averages)]
+            averages = self.make(make, given)(self.arrays(given))
+            return [form(average) for average in given_back(averages)]
 
-        expected = [form(gradient) for gradient in self._arrays(given)]
-        for rank, forms in enumerate(self._on_ranks(2, work)):
+        expected = [form(gradient) for gradient in self.arrays(given)]
+        for rank, forms in enumerate(self.on_ranks(2, work)):
             assert forms == expected, f"on rank {rank}, {expected} went in and {forms} came back"
 
     @must("A gradient that is None on every rank stays None.")
@@ -118,9 +107,9 @@ class GradientSyncConformance:
         """In the middle, on both of two ranks."""
 
         def work(make: MakeSync, rank: int) -> list[Any]:
-            return self._synced(make, [_filled(1.0), None, _filled(1.0)])
+            return self.synced(make, [_filled(1.0), None, _filled(1.0)])
 
-        for rank, averages in enumerate(self._on_ranks(2, work)):
+        for rank, averages in enumerate(self.on_ranks(2, work)):
             nones = [average is None for average in averages]
             assert nones == [False, True, False], (
                 f"gradient 1 of 3 was None on every rank; on rank {rank} the gradients that came "
@@ -137,15 +126,15 @@ class GradientSyncConformance:
             if rank == 1:
                 with_none[1] = None
             with_zeros = [_filled(0.0) if x is None else x for x in with_none]
-            sync = self._make(make, everywhere)
-            sync(self._arrays(everywhere))
-            return _numpy(sync(self._arrays(with_none))), self._synced(make, with_zeros)
+            sync = self.make(make, everywhere)
+            sync(self.arrays(everywhere))
+            return numpy_arrays(sync(self.arrays(with_none))), self.synced(make, with_zeros)
 
-        for rank, (averages, expected) in enumerate(self._on_ranks(2, work)):
+        for rank, (averages, expected) in enumerate(self.on_ranks(2, work)):
             for index, average in enumerate(averages):
                 what = f"gradient 1 is None on rank 1; on rank {rank}, gradient {index}"
                 assert average is not None, f"{what} came back as None"
-                self._assert_close(average, expected[index], 4.0, what)
+                self.assert_close(average, expected[index], 4.0, what)
 
     @must("A second call averages the gradients of the second call.")
     def test_a_second_call_averages_its_own_gradients(self) -> None:
@@ -153,22 +142,22 @@ class GradientSyncConformance:
 
         def work(make: MakeSync, rank: int) -> tuple[list[Any], list[Any]]:
             first, second = [_filled(1.0 + rank)], [_filled(8.0 + 4 * rank)]
-            sync = self._make(make, first)
-            sync(self._arrays(first))
-            return _numpy(sync(self._arrays(second))), self._synced(make, second)
+            sync = self.make(make, first)
+            sync(self.arrays(first))
+            return numpy_arrays(sync(self.arrays(second))), self.synced(make, second)
 
-        for rank, (averages, expected) in enumerate(self._on_ranks(2, work)):
+        for rank, (averages, expected) in enumerate(self.on_ranks(2, work)):
             what = f"on rank {rank}, after a first call with others, the average"
-            self._assert_close(averages[0], expected[0], 12.0, what)
+            self.assert_close(averages[0], expected[0], 12.0, what)
 
     @must("The result has the same bytes on every rank, or parameters drift apart.")
     def test_ranks_get_the_same_bytes(self) -> None:
         """Looks at the first of two parameters: other tests look at the others."""
 
         def work(make: MakeSync, rank: int) -> list[Any]:
-            return self._synced(make, [_values(rank), _values(rank)])
+            return self.synced(make, [_values(rank), _values(rank)])
 
-        reference, *others = [averages[0] for averages in self._on_ranks(3, work)]
+        reference, *others = [averages[0] for averages in self.on_ranks(3, work)]
         for rank, average in enumerate(others, start=1):
             apart = abs(average - reference).max()
             assert average.tobytes() == reference.tobytes(), (
@@ -182,9 +171,9 @@ class GradientSyncConformance:
         given = [_values(0), None, _values(1)]
 
         def work(make: MakeSync, rank: int) -> list[Any]:
-            return self._synced(make, given)
+            return self.synced(make, given)
 
-        [averages] = self._on_ranks(1, work)
+        [averages] = self.on_ranks(1, work)
         for index, (average, gradient) in enumerate(zip(averages, given, strict=True)):
             assert (average is None) == (gradient is None), f"gradient {index} is {average}"
             assert gradient is None or average.tobytes() == gradient.tobytes(), (
@@ -197,14 +186,14 @@ class GradientSyncConformance:
 
         def work(make: MakeSync, rank: int) -> tuple[list[Any], list[Any]]:
             first, second = [_filled(1.0 + rank)], [_filled(8.0 + 4 * rank)]
-            one, two = self._make(make, first), self._make(make, second)
-            ours = one(self._arrays(first))
-            two(self._arrays(second))
-            return _numpy(ours), self._synced(make, first)
+            one, two = self.make(make, first), self.make(make, second)
+            ours = one(self.arrays(first))
+            two(self.arrays(second))
+            return numpy_arrays(ours), self.synced(make, first)
 
-        for rank, (averages, expected) in enumerate(self._on_ranks(2, work)):
+        for rank, (averages, expected) in enumerate(self.on_ranks(2, work)):
             what = f"on rank {rank}, after another sync's call, this one's average"
-            self._assert_close(averages[0], expected[0], 2.0, what)
+            self.assert_close(averages[0], expected[0], 2.0, what)
 
     @may("Averages of the same gradients add up to their true sum: what a step loses is kept.")
     def test_what_a_step_loses_does_not_add_up(self) -> None:
@@ -216,11 +205,11 @@ class GradientSyncConformance:
         gradient[0] = 1.0
 
         def work(make: MakeSync, rank: int) -> Any:
-            sync = self._make(make, [gradient])
-            averages = [_numpy(sync(self._arrays([gradient])))[0] for _ in range(_STEPS)]
+            sync = self.make(make, [gradient])
+            averages = [numpy_arrays(sync(self.arrays([gradient])))[0] for _ in range(_STEPS)]
             return sum(average.astype("float64") for average in averages)
 
-        for rank, total in enumerate(self._on_ranks(2, work)):
+        for rank, total in enumerate(self.on_ranks(2, work)):
             expected = total[0] * gradient.astype("float64")
             largest = _largest(gradient)
             # A few steps' loss, which is in the buffers still, and the rounding of each average.
@@ -231,45 +220,6 @@ class GradientSyncConformance:
                 f"is off by {apart}, more than {allowed:.3g}: add what one step lost to the next "
                 "step's gradient, or say `unbiased = False`"
             )
-
-    # How ranks are run
-
-    def _on_ranks(self, world_size: int, work: Callable[[MakeSync, int], Any]) -> list[Any]:
-        """Call `work(make, rank)` on each rank, where `make` makes a sync over parameters."""
-        spec = discover().get(GradientSyncSpec, self.grad_sync)
-        if "torch" not in spec.frameworks:
-            skip(f"{spec.name}: {missing(spec.frameworks[0])}")
-        config = RunConfig(grad_sync=spec.name, distributed=True, nproc_per_node=world_size)
-
-        def on_rank(group: FakeGroup) -> Any:
-            plugins = RunPlugins()
-            plugins.choose(spec)
-            session = Session(config, group.world, plugins)
-            session.group = group
-            return work(session.gradient_sync, group.rank)
-
-        return FakeWorld(world_size, torch=True).run(on_rank)
-
-    def _make(self, make: MakeSync, gradients: Sequence[Any]) -> GradientSync:
-        """Make a sync over parameters such as have these gradients, one of which is not None."""
-        [like, *_] = [gradient for gradient in gradients if gradient is not None]
-        shown = [like if gradient is None else gradient for gradient in gradients]
-        return make([parameter("torch", x, str(x.dtype)) for x in shown])
-
-    def _arrays(self, gradients: Sequence[Any]) -> list[Any]:
-        return [None if x is None else array("torch", x, str(x.dtype)) for x in gradients]
-
-    def _synced(self, make: MakeSync, gradients: Sequence[Any]) -> list[Any]:
-        """Return what a new sync makes of gradients, numpy's or None."""
-        return _numpy(self._make(make, gradients)(self._arrays(gradients)))
-
-    def _assert_close(self, average: Any, expected: Any, largest: float, what: str) -> None:
-        """Compare numbers, whatever their shape: that is another test's."""
-        apart = float(abs(average.ravel() - expected.ravel()).max())
-        assert apart <= self.tolerance * largest, (
-            f"{what} should be {expected}, but is {average}: off by {apart:.3g}, more than "
-            f"{self.tolerance:.3g} of the largest gradient, {largest:.3g}"
-        )
 
 
 def _values(rank: int) -> Any:
@@ -287,12 +237,3 @@ def _filled(value: float, shape: tuple[int, ...] = (3,), dtype: str = "float32")
 
 def _largest(x: Any) -> float:
     return float(abs(x).max())
-
-
-def _numpy(gradients: Sequence[Any]) -> list[Any]:
-    return [None if x is None else to_numpy(x) for x in _given_back(gradients)]
-
-
-def _given_back(gradients: Any) -> Sequence[Any]:
-    assert gradients is not None, "the sync returned None: return the averages, in place or not"
-    return list(gradients)
