@@ -325,3 +325,25 @@ def test_each_plugin_is_called_though_one_raises():
 
 def test_load_object_imports_what_an_import_string_names():
     assert load_object("rltrain.specs:SuiteSpec") is SuiteSpec
+
+
+def test_a_string_where_a_tuple_belongs_is_named(site):
+    site.install(
+        "texty",
+        """
+        from rltrain import hookimpl
+        from rltrain.specs import LauncherSpec
+
+        @hookimpl
+        def rltrain_provides():
+            return [LauncherSpec(name="texty", factory="a:B", frameworks=("torch"))]
+        """,
+    )
+    (record,) = [record for record in discover().records if record.name == "texty"]
+    assert record.status == "broken"
+    assert "texty: frameworks must be a tuple, such as ('torch',)" in record.reason
+
+
+def test_an_import_string_without_a_colon_is_named():
+    with pytest.raises(PluginError, match="'a.b.C' must be written package.module:Class"):
+        load_object("a.b.C")

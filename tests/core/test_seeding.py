@@ -62,3 +62,8 @@ def test_a_drawn_seed_owes_nothing_to_the_generators():
     random.seed(0)
     assert draw_seed() != first
     assert 0 <= first < 2**31
+
+
+def test_a_stream_that_is_none_is_named():
+    with pytest.raises(ValueError, match="no stream 'learning': model, environment, learner"):
+        SeedPlan(42, 0).seed("learning")

@@ -414,6 +414,16 @@ def test_ranks_that_are_equal_have_not_diverged(ranks):
     assert not any(isinstance(result, Exception) for result in ranks(body))
 
 
+def test_a_rank_that_ends_early_is_told_from_those_that_go_on(ranks):
+    def body(session):
+        for iteration in range(1, 4 - session.world.rank):
+            session.record(Scalars(iteration, {}))
+
+    for error in ranks(body):
+        assert isinstance(error, DivergenceError)
+        assert "rank 0 records iteration 3, rank 1 compares its models after" in str(error)
+
+
 def test_the_group_is_closed_unless_there_was_an_error(ranks):
     def body(session):
         groups.append(session.group)

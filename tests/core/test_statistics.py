@@ -9,7 +9,13 @@ from fake_ranks import run_ranks
 
 from rltrain.errors import DivergenceError
 from rltrain.group import SingleProcess
-from rltrain.statistics import EpisodeCounter, EpisodeWindow, check_divergence, merge_scalars
+from rltrain.statistics import (
+    EpisodeCounter,
+    EpisodeWindow,
+    check_divergence,
+    gather_in_step,
+    merge_scalars,
+)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +129,13 @@ def test_equal_ranks_pass():
 def test_what_differs_is_named_on_every_rank(ranks, said):
     for error in diverge(*ranks):
         with pytest.raises(DivergenceError, match=said):
+            raise error
+
+
+def test_ranks_that_are_out_of_step_are_told_apart():
+    errors = run_ranks(2, lambda group: gather_in_step(group, f"records {group.rank}", None))
+    for error in errors:
+        with pytest.raises(DivergenceError, match="rank 0 records 0, rank 1 records 1"):
             raise error
 
 

@@ -405,6 +405,16 @@ def test_worlds_that_cannot_be_are_refused(ranks, nodes):
         FakeWorld(ranks, num_nodes=nodes)
 
 
+def test_a_fault_that_is_none_is_named():
+    with pytest.raises(ValueError, match="No fault is called 'die': dies, sends_nan"):
+        Fault("die", rank=0, at=1)
+
+
+def test_what_is_no_array_is_named():
+    with pytest.raises(TypeError, match=r"all_reduce\(sum\) takes an array, not 0.5"):
+        FakeWorld(2).run(lambda group: group.all_reduce(0.5))
+
+
 @pytest.mark.parametrize("fault", [Fault("dies", 2, 1), Fault("dies", 0, 0)])
 def test_faults_that_cannot_be_are_refused(fault):
     with pytest.raises(ValueError, match="no such place"):

@@ -215,10 +215,16 @@ def _declarations(point: importlib.metadata.EntryPoint) -> tuple[Spec, ...]:
     if wrong or not specs:
         what = f"got {wrong[0]!r}" if wrong else "got none (is @hookimpl missing?)"
         raise PluginError(f"rltrain_provides must return specs from rltrain.specs; {what}")
+    for spec in specs:
+        for name in ("frameworks", "algorithms", "required_keys"):
+            if isinstance(value := getattr(spec, name, ()), str):
+                raise PluginError(f"{spec.name}: {name} must be a tuple, such as ({value!r},)")
     return tuple(specs)
 
 
 def load_object(path: str) -> Any:
     """Import what an import string "package.module:name" names."""
-    module, _, name = path.partition(":")
+    module, colon, name = path.partition(":")
+    if not colon:
+        raise PluginError(f"The import string {path!r} must be written package.module:Class")
     return getattr(importlib.import_module(module), name)

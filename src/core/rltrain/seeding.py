@@ -31,6 +31,8 @@ class SeedPlan:
         """Return the seed of a stream on this rank, 0 to 2**31 - 1."""
         import numpy as np
 
+        if stream not in _STREAMS:
+            raise ValueError(f"There is no stream {stream!r}: {', '.join(_STREAMS)}.")
         rank = 0 if stream == "model" else self.rank
         sequence = np.random.SeedSequence(self.base, spawn_key=(_STREAMS.index(stream), rank))
         return int(sequence.generate_state(1)[0]) % 2**31

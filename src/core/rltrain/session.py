@@ -9,11 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain import manifest
+from rltrain.errors import PluginError
 from rltrain.group import SingleProcess
 from rltrain.records import CheckpointSaved, Record, RunEnded, RunStarted, Scalars
 from rltrain.run_folder import RunFolder, create_run_folder
 from rltrain.seeding import CoreSeeding, SeedPlan, draw_seed
-from rltrain.statistics import EpisodeWindow, Watched, check_divergence, merge_scalars
+from rltrain.statistics import (
+    EpisodeWindow,
+    Watched,
+    check_divergence,
+    gather_in_step,
+    merge_scalars,
+)
 from rltrain.types import GradientSync, ProcessGroup, Stream, TrainResult, World
 
 if TYPE_CHECKING:
@@ -87,6 +94,11 @@ class Session:
             self.seed("model")
             self._start()
             result: TrainResult = self._first_result("rltrain_train", "library", session=self)
+            if not isinstance(result, TrainResult):
+                raise PluginError(
+                    f"rltrain_train of the library {self.config.library!r} returned {result!r}: "
+                    "return session.result()."
+                )
             check_divergence(self.group, self._watched, self._iteration)
             return result
         except BaseException as raised:
@@ -232,7 +244,8 @@ class Session:
         if not self._iteration:
             self._first = record.iteration - 1
         self._iteration = record.iteration
-        ranks = self.group.gather_objects((dict(record.values), counter.take(), counter.steps, fps))
+        told = (dict(record.values), counter.take(), counter.steps, fps)
+        ranks = gather_in_step(self.group, f"records iteration {record.iteration}", told)
         self._window.add([rank[1] for rank in ranks])
         self._frames = sum(rank[2] for rank in ranks)
         self._check_target()

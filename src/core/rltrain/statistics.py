@@ -9,7 +9,14 @@ from typing import Any
 from rltrain.errors import DivergenceError
 from rltrain.types import ProcessGroup
 
-__all__ = ["EpisodeCounter", "EpisodeWindow", "Watched", "check_divergence", "merge_scalars"]
+__all__ = [
+    "EpisodeCounter",
+    "EpisodeWindow",
+    "Watched",
+    "check_divergence",
+    "gather_in_step",
+    "merge_scalars",
+]
 
 
 def merge_scalars(ranks: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -114,6 +121,27 @@ class EpisodeWindow:
         return sum(item[1] for item in self._kept) / self.count if self.count else None
 
 
+def gather_in_step(group: ProcessGroup, doing: str, obj: Any) -> list[Any]:
+    """Gather objects from ranks that must all be at the same point of the run. Collective.
+
+    Args:
+        group: the process group.
+        doing: what this rank does, for the message: "records iteration 3".
+        obj: what is gathered.
+
+    Raises:
+        DivergenceError: ranks are at different points, which two gathers alone would not show.
+    """
+    ranks = group.gather_objects((doing, obj))
+    for rank, (other, _) in enumerate(ranks):
+        if other != ranks[0][0]:
+            raise DivergenceError(
+                f"Ranks are out of step: rank 0 {ranks[0][0]}, rank {rank} {other}. Every rank "
+                "must call session.record once in every iteration, and end after the same one."
+            )
+    return [gathered for _, gathered in ranks]
+
+
 Watched = Callable[[], Mapping[str, Any]]
 """Returns fingerprints by tensor name: equal on two ranks where the tensors are equal."""
 
@@ -136,7 +164,7 @@ def check_divergence(group: ProcessGroup, watched: Mapping[str, Watched], iterat
         for role, fingerprints in watched.items()
         for name, fingerprint in fingerprints().items()
     }
-    ranks = group.gather_objects(local)
+    ranks = gather_in_step(group, f"compares its models after iteration {iteration}", local)
     for name in dict.fromkeys(name for values in ranks for name in values):
         # By text, so that a NaN equals a NaN: a run that blew up alike has not diverged.
         expected = repr(ranks[0].get(name))
@@ -146,5 +174,6 @@ def check_divergence(group: ProcessGroup, watched: Mapping[str, Watched], iterat
             raise DivergenceError(
                 f"Ranks have diverged at iteration {iteration}: {name} differs from rank 0's on "
                 f"rank(s) {', '.join(map(str, odd))} ({values}). Every parameter must be "
-                "registered with session.wrap_model and stepped by session.gradient_sync."
+                "registered with session.wrap_model and stepped by session.gradient_sync, with the "
+                "same learning rate on every rank."
             )

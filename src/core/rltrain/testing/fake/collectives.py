@@ -23,7 +23,7 @@ __all__ = [
     "describe",
     "pack",
     "reduced",
-    "reject_traced",
+    "reject_unfit",
     "size",
     "unpack",
 ]
@@ -119,12 +119,14 @@ def reduced(arrays: Sequence[Any], op: ReduceOp) -> Any:
     return combined.reshape(shape)
 
 
-def reject_traced(op: str, x: Any) -> None:
-    """Refuse an array that stands for a value inside a function that jax compiles.
+def reject_unfit(op: str, x: Any) -> None:
+    """Refuse what is no array, and an array inside a function that jax compiles.
 
     Raises:
-        TypeError: it is one.
+        TypeError: it is one, or no array at all.
     """
+    if not hasattr(x, "dtype"):
+        raise TypeError(f"{op} takes an array, not {x!r}: numpy.array([x]) makes one of a number.")
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(x, jax.core.Tracer):
         raise TypeError(

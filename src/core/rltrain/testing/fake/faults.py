@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 __all__ = ["Fault", "poisoned"]
+
+
+Kind = Literal["dies", "sends_nan", "returns_early", "is_late"]
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,7 @@ class Fault:
         `FakeWorld(4, faults=[Fault("dies", rank=1, at=3)])`
     """
 
-    kind: Literal["dies", "sends_nan", "returns_early", "is_late"]
+    kind: Kind
     """What happens.
 
     - `dies`: the rank ends as by SIGKILL, and its peers lose it.
@@ -27,6 +30,10 @@ class Fault:
     rank: int
     at: int
     """Which of the rank's collectives, counted from 1."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"No fault is called {self.kind!r}: {', '.join(get_args(Kind))}.")
 
     def __str__(self) -> str:
         return f"{self.kind} on rank {self.rank} at its collective number {self.at}"

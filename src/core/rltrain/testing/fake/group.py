@@ -12,7 +12,7 @@ from rltrain.testing.fake.collectives import (
     describe,
     pack,
     reduced,
-    reject_traced,
+    reject_unfit,
     unpack,
 )
 from rltrain.types import ReduceOp, World
@@ -89,7 +89,7 @@ class FakeGroup:
 
     def _array(self, op: str, x: Any, combine: Callable[[list[Any]], Any]) -> Any:
         """Meet with an array, of which every rank gets a copy of the combination."""
-        reject_traced(op, x)
+        reject_unfit(op, x)
 
         # Lists, as torch's collectives send and get: on the default group the two can meet.
         def combine_lists(sent: list[Any]) -> list[Any]:

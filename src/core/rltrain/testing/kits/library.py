@@ -138,7 +138,11 @@ class LibraryConformance(LibrarySettings):
         ranks = self._ranks()
         recorded = [iteration for iteration, _ in ranks[0].recorded]
         wanted = list(range(1, ITERATIONS + 1))
-        assert recorded == wanted, f"Scalars were recorded for iterations {recorded}, not {wanted}."
+        assert recorded == wanted, (
+            f"max_iterations was {ITERATIONS}; Scalars were recorded for iterations "
+            f"{recorded[:8]}, not {wanted}. If the library went by an option of its own, name it "
+            "in LibrarySpec.run_keys."
+        )
         done = _iterations(ranks)
         assert done == [ITERATIONS] * len(ranks), (
             f"max_iterations was {ITERATIONS}; session.result() says, by rank: {done}."
