@@ -345,5 +345,5 @@ def test_a_string_where_a_tuple_belongs_is_named(site):
 
 
 def test_an_import_string_without_a_colon_is_named():
-    with pytest.raises(PluginError, match="'a.b.C' must be written package.module:Class"):
+    with pytest.raises(PluginError, match=r"'a\.b\.C' must be written package\.module:Class"):
         load_object("a.b.C")
