@@ -19,13 +19,9 @@ ONE_STEP = {
 
 
 @pytest.fixture(autouse=True)
-def _one_thread(monkeypatch):
-    """Give every rank one thread: the order in which a sum is made depends on their number."""
+def _one_thread_a_process(monkeypatch):
+    """Give real ranks one thread too: the order in which a sum is made depends on their number."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def on_gloo(command, ranks, library, agent, iterations):
