@@ -70,7 +70,12 @@ class RunConfig:
     total_envs: int | None = None
     """Environments of all ranks together."""
     max_iterations: int | None = None
-    """Iterations of this run; by default as the library's options say."""
+    """Iteration at which training ends, those before a checkpoint included; by default as the
+    library's options say."""
+    scale_iterations: bool = False
+    """Divide the iterations by the number of ranks: the experience in all stays what it was."""
+    check_interval: int = 50
+    """Iterations between two checks that the ranks are still equal; 0 checks at the end only."""
     target_return: float | None = None
     """End as soon as the mean return of all ranks' last 100 or more episodes reaches this."""
     seed: int = DEFAULT_SEED
@@ -85,7 +90,8 @@ class RunConfig:
     env: Mapping[str, Any] = field(default_factory=dict)
     """Options of the task by dotted key."""
     checkpoint: str | None = None
-    """Checkpoint to start from."""
+    """Checkpoint to go on from: a path, or the `latest` or `best` of the newest run of this library
+    on this task."""
     run_name: str | None = None
     """Added to the name of the run folder."""
     log_root: str = "logs"
@@ -246,6 +252,8 @@ _CHECKS: dict[str, Any] = {
     "num_envs": _integer(1),
     "total_envs": _integer(1),
     "max_iterations": _integer(1),
+    "scale_iterations": _boolean,
+    "check_interval": _integer(0),
     "target_return": _number,
     "seed": _integer(-1),
     "agent": _mapping,

@@ -52,6 +52,8 @@ class ConsoleWriter:
             if self._live is None:
                 self._print(record.task, self._run.heading)
                 self._print("run folder", _shortest(record.run_dir))
+                for line in self._run.preface:
+                    self._print(line)
         elif self._run is not None:
             self._run.tell(record)
             if self._live is None:
@@ -113,6 +115,14 @@ class _Run:
         return f"{run.library} {run.algorithm}  {ranks}  seed {run.seed}"
 
     @property
+    def preface(self) -> list[str]:
+        """What is worth knowing before the first iteration."""
+        run, lines = self.started, []
+        if run.iteration is not None:
+            lines.append(run.iteration.experience(run.num_envs, run.world.world_size))
+        return [*lines, run.resumed] if run.resumed else lines
+
+    @property
     def status(self) -> str:
         if self.ended is None:
             return "training"
@@ -128,6 +138,7 @@ class _Run:
             ("iteration", f"{now.iteration:{len(total) or 1}}" + (total and f"/{total}")),
             ("return", _number(now.episode_return)),
             ("length", _number(now.episode_length)),
+            *([("success", f"{now.success_rate:.0%}")] if now.success_rate is not None else []),
             ("frames", f"{now.frames:,}"),
             ("fps", _speed(now.fps)),
         ]
@@ -193,9 +204,9 @@ def _panel(run: _Run, width: int) -> RenderableType:
         rest.append(("checkpoint", os.path.relpath(run.checkpoint.path, run.started.run_dir)))
     return Panel(
         Group(
-            Text(run.heading),
+            Text("\n".join([run.heading, *run.preface])),
             Padding(bar if now.iterations else "", 0),
-            _grid([a + b for a, b in zip(figures, [*scalars, *[("", "")] * 4], strict=False)]),
+            _grid([a + b for a, b in zip(figures, [*scalars, *[("", "")] * 5], strict=False)]),
             _grid(rest),
         ),
         title=Text(run.started.task),

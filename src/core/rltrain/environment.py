@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper  # noqa: TID253
@@ -29,6 +30,8 @@ class CountedEnv(_Wrapper):
         super().__init__(env)
         self.episodes = EpisodeCounter()
         self._seed: int | None = seed
+        self._observations: Any = None
+        self._resuming = False
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "env":
@@ -38,17 +41,43 @@ class CountedEnv(_Wrapper):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset all environments; the first time with this rank's seed."""
+        """Reset all environments; the first time with this rank's seed.
+
+        In a run that goes on exactly, the first call resets nothing: it returns the observations at
+        which the checkpoint was written.
+        """
+        if self._resuming:
+            self._resuming = False
+            return self._observations, {}
         if seed is None:
             seed, self._seed = self._seed, None
         self.episodes.restart()
-        return self.env.reset(seed=seed, options=options)
+        self._observations, info = self.env.reset(seed=seed, options=options)
+        return self._observations, info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all environments and count."""
         observations, rewards, terminations, truncations, info = self.env.step(actions)
-        self.episodes.step(rewards, terminations, truncations)
+        self.episodes.step(rewards, terminations, truncations, info.get("success"))
+        self._observations = observations
         return observations, rewards, terminations, truncations, info
+
+    def save_state(self) -> dict[str, Any] | None:
+        """Return all that the next steps depend on, or None if the task cannot give its state."""
+        if not hasattr(self.env.unwrapped, "get_state") or self._observations is None:
+            return None
+        return {
+            "env": self.env.unwrapped.get_state(),
+            "observations": self._observations,
+            "episodes": self.episodes.get_state(),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on, bit for bit, from where `save_state` was called."""
+        self.env.reset(seed=self._seed)  # What is made at the first reset has to be there.
+        self.env.unwrapped.set_state(state["env"])  # type: ignore[attr-defined]
+        self.episodes.set_state(state["episodes"])
+        self._observations, self._resuming, self._seed = state["observations"], True, None
 
 
 def check_env(env: VectorEnv[Any, Any, Any], num_envs: int, suite: str) -> None:

@@ -225,6 +225,51 @@ class RunHooks:
         raise AssertionError("a specification, never called")
 
     @hookspec
+    def rltrain_save_state(self, session: Session) -> Any:
+        """Return what this plugin needs on this rank so that a resumed run goes on bit for bit.
+
+        Every plugin's implementation is called on every rank when a checkpoint is saved. A backend
+        gives the states of its generators. What is equal on all ranks and belongs to the model is
+        in the library's own checkpoint.
+
+        Args:
+            session: this rank's side of the run.
+
+        Returns:
+            Something picklable, on the host; the same state must give the same bytes.
+
+        Example:
+            ```python
+            class TorchBackend:
+                @hookimpl
+                def rltrain_save_state(self):
+                    return torch.get_rng_state().numpy()
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec
+    def rltrain_load_state(self, session: Session, state: Any) -> None:
+        """Go on from what `rltrain_save_state` returned on this rank.
+
+        Called right after the stream `learner` is seeded, of a plugin that saved a state, where
+        nothing has changed since: the same ranks, environments, task and seed.
+
+        Args:
+            session: this rank's side of the run.
+            state: what was saved.
+
+        Example:
+            ```python
+            class TorchBackend:
+                @hookimpl
+                def rltrain_load_state(self, state):
+                    torch.set_rng_state(torch.from_numpy(state))
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec
     def rltrain_write(self, record: Record) -> None:
         """Record one thing: rank-0 I/O. A writer must implement it.
 

@@ -32,6 +32,9 @@ _OF_THE_NODE = frozenset(
 )
 """Options that may differ from node to node."""
 
+_OF_RANK_0 = frozenset({"checkpoint"})
+"""Options that rank 0 settles for all, after the comparison."""
+
 
 @functools.cache
 def versions() -> Mapping[str, str]:
@@ -109,7 +112,7 @@ def check_agreement(group: ProcessGroup, config: RunConfig) -> None:
     options = {
         name: value
         for name, value in dataclasses.asdict(config).items()
-        if name not in _OF_THE_NODE
+        if name not in _OF_THE_NODE | _OF_RANK_0
     }
     local = {**dict(flatten(options)), **{f"version of {k}": v for k, v in versions().items()}}
     ranks = group.gather_objects(local)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.agent_options import flatten, get_dotted, resolve_agent, resolve_env, set_dotted
+from rltrain.checkpoints import CHOICES, find_checkpoint
 from rltrain.config import RunConfig, flag
 from rltrain.errors import UsageError, suggest
 from rltrain.placement import place
@@ -24,9 +25,9 @@ from rltrain.specs import (
     SuiteSpec,
     WriterSpec,
 )
-from rltrain.types import TaskInfo, World
+from rltrain.types import Iteration, TaskInfo, World
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Plan", "make_plan", "number_of_ranks"]
 
 DEFAULT_WRITERS = ("console", "tensorboard")
 DEFAULT_LAUNCHER = "elastic"
@@ -43,6 +44,8 @@ class Plan:
     """This process' place: of the one process, or as joined; None if ranks are to be started."""
     registry: Registry = field(repr=False, compare=False)
     """The installed plugins."""
+    iteration: Iteration | None = None
+    """What one iteration is, where the library says."""
 
 
 def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Plan:
@@ -66,8 +69,9 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     config = _environments(config, task, world)
     config = _plugins(config, registry)
     _check_refusals(config, library, task)
-    _check_files(config, library, registry)
-    return Plan(config, task, world, registry)
+    config, iteration = _iterations(config, library, world)
+    config = _files(config, library, registry, world)
+    return Plan(config, task, world, registry, iteration)
 
 
 def _library(config: RunConfig, registry: Registry) -> tuple[RunConfig, LibrarySpec]:
@@ -146,7 +150,7 @@ def _environments(config: RunConfig, task: TaskInfo, world: World | None) -> Run
     env = resolve_env(task, config.env)
     if config.total_envs is None:
         return dataclasses.replace(config, env=env, num_envs=config.num_envs or task.num_envs)
-    ranks = world.world_size if world else int(config.nproc_per_node or 1) * config.nnodes
+    ranks = number_of_ranks(config, world)
     share, rest = divmod(config.total_envs, ranks)
     if rest or not share:
         raise UsageError(
@@ -159,6 +163,31 @@ def _environments(config: RunConfig, task: TaskInfo, world: World | None) -> Run
             f"would have {share} environments each. Give one of the two."
         )
     return dataclasses.replace(config, env=env, num_envs=share)
+
+
+def _iterations(
+    config: RunConfig, library: LibrarySpec, world: World | None
+) -> tuple[RunConfig, Iteration | None]:
+    """Ask the library what an iteration is, and settle how many there are."""
+    iteration = library.iteration(config) if library.iteration else None
+    total = config.max_iterations or (iteration.iterations if iteration else None)
+    if config.scale_iterations:
+        if config.total_envs is not None:
+            raise UsageError(
+                "--scale-iterations: with --total-envs an iteration has the same experience on any "
+                "number of ranks, so that there is nothing to scale. Give one of the two."
+            )
+        if total is None:
+            raise UsageError(
+                f"--scale-iterations: the options of {library.name} do not say how many iterations "
+                "there are. Give --max-iterations."
+            )
+        # Scaled once: the run's own config.yaml is not to be scaled again.
+        total = -(-total // number_of_ranks(config, world))
+        config = dataclasses.replace(config, max_iterations=total, scale_iterations=False)
+    if iteration is not None:
+        iteration = dataclasses.replace(iteration, iterations=total)
+    return config, iteration
 
 
 def _plugins(config: RunConfig, registry: Registry) -> RunConfig:
@@ -194,14 +223,29 @@ def _check_refusals(config: RunConfig, library: LibrarySpec, task: TaskInfo) -> 
             raise UsageError(f"{refusal.name}: {refusal.reason} Instead: {refusal.instead}")
 
 
-def _check_files(config: RunConfig, library: LibrarySpec, registry: Registry) -> None:
+def _files(
+    config: RunConfig, library: LibrarySpec, registry: Registry, world: World | None
+) -> RunConfig:
+    """Check what is read and written; find the checkpoint that `latest` or `best` means."""
     check_log_root(config.log_root)
     if config.run_name and ("/" in config.run_name or config.run_name in (".", "..")):
         raise UsageError(
             f"--run-name {config.run_name}: is part of a folder's name; leave out '/'."
         )
-    if config.checkpoint is not None:
-        _check_checkpoint(config, config.checkpoint, library, registry)
+    # Other ranks that were started already are told by rank 0: by the time that they look, there
+    # may be a later one.
+    if config.checkpoint is None or (world is not None and not world.is_root):
+        return config
+    path = config.checkpoint
+    if path in CHOICES:
+        path = str(find_checkpoint(path, config.log_root, config.library, config.task))
+    _check_checkpoint(config, path, library, registry)
+    return dataclasses.replace(config, checkpoint=path)
+
+
+def number_of_ranks(config: RunConfig, world: World | None) -> int:
+    """Return how many ranks a run has, started or yet to be."""
+    return world.world_size if world else int(config.nproc_per_node or 1) * config.nnodes
 
 
 def _check_checkpoint(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltrain.plan import Plan
+from rltrain.plan import Plan, number_of_ranks
 
 __all__ = ["plan_table"]
 
@@ -19,6 +19,7 @@ def plan_table(plan: Plan) -> str:
         ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}"),
         ("environments", _environments(plan)),
         ("iterations", str(config.max_iterations or "as the library's options say")),
+        ("experience", _experience(plan)),
         ("seed", "drawn on rank 0" if config.seed == -1 else str(config.seed)),
         ("checkpoint", config.checkpoint or "none"),
         ("writers", ", ".join(config.writers or ()) or "none"),
@@ -26,7 +27,7 @@ def plan_table(plan: Plan) -> str:
         ("log root", config.log_root),
     ]
     if config.target_return is not None:
-        rows.insert(6, ("ends at", f"a mean return of {config.target_return:g}"))
+        rows.insert(7, ("ends at", f"a mean return of {config.target_return:g}"))
     width = max(len(name) for name, _ in rows)
     table = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
     options = OmegaConf.to_yaml(
@@ -47,8 +48,15 @@ def _ranks(plan: Plan) -> str:
     return f"one process, on {world.device}"
 
 
+def _experience(plan: Plan) -> str:
+    if plan.iteration is None:
+        return "as the library's options say"
+    ranks = number_of_ranks(plan.config, plan.world)
+    return plan.iteration.experience(plan.config.num_envs or 0, ranks)
+
+
 def _environments(plan: Plan) -> str:
-    config, world = plan.config, plan.world
-    ranks = world.world_size if world else int(config.nproc_per_node or 1) * config.nnodes
+    config = plan.config
+    ranks = number_of_ranks(config, plan.world)
     each = config.num_envs or 0
     return f"{each} a rank, {each * ranks} in all"

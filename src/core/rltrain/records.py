@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rltrain.types import World
+    from rltrain.types import Iteration, World
 
 __all__ = ["CheckpointSaved", "Media", "Record", "RunEnded", "RunStarted", "Scalars"]
 
@@ -27,6 +27,10 @@ class RunStarted:
     """The base seed."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """The resolved run, as in the manifest."""
+    iteration: Iteration | None = None
+    """What one iteration is, where the library says."""
+    resumed: str = ""
+    """What the run goes on from and what has changed since, in sentences; "" if it begins anew."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +43,11 @@ class Scalars:
 
     iteration: int
     """Iterations done, from 1, those before a loaded checkpoint included."""
-    values: Mapping[str, float]
-    """By name, such as "loss/policy". Merged over ranks: the mean over those that gave the name;
-    the least, the greatest or the sum for names that end in "(min)", "(max)" or "(sum)"."""
+    values: Mapping[str, Any]
+    """By name, such as "loss/policy": a number, or the pair (sum, count) of several. Merged over
+    ranks: the mean over those that gave the name, weighted by the counts; the least, the greatest
+    or the sum for names that end in "(min)", "(max)" or "(sum)". For the times of phases,
+    "time/rollout" and "time/update" in s, least and greatest are kept beside the mean."""
     iterations: int | None = None
     """The iteration at which the run ends, if that is known."""
     frames: int = 0
@@ -54,6 +60,8 @@ class Scalars:
     """Mean over the last finished episodes of all ranks."""
     episode_length: float | None = None
     """Mean over the same episodes, in steps."""
+    success_rate: float | None = None
+    """Share of the same episodes that were a success, 0 to 1; None if the task does not say."""
 
 
 @dataclass(frozen=True)

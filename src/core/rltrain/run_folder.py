@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,14 +13,14 @@ from typing import Any
 
 from rltrain.errors import UsageError
 
-__all__ = ["RunFolder", "check_log_root", "create_run_folder"]
+__all__ = ["RunFolder", "check_log_root", "create_run_folder", "task_folder"]
 
 
 class RunFolder:
     """The folder of one run. Rank 0 creates it; every rank knows its path.
 
-    It holds `manifest.json`, `config.yaml`, `checkpoints/`, `logs/rank_N.log`, and what the writers
-    put below it.
+    It holds `manifest.json`, `config.yaml`, `checkpoints/` with their index `checkpoints.json`,
+    `logs/rank_N.log`, and what the writers put below it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,13 +54,15 @@ class RunFolder:
         """
         target = self.path / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        # The suffix stays last: some libraries choose a format by it.
-        partial = target.with_name(f".partial-{os.getpid()}-{target.name}")
+        # In a folder of its own, under its own name: some libraries choose a format by the suffix,
+        # and torch keeps the file's name inside the file.
+        scratch = target.with_name(f".partial-{os.getpid()}-{target.name}")
+        scratch.mkdir(exist_ok=True)
         try:
-            write(partial)
-            os.replace(partial, target)
+            write(scratch / target.name)
+            os.replace(scratch / target.name, target)
         finally:
-            partial.unlink(missing_ok=True)
+            shutil.rmtree(scratch, ignore_errors=True)
         return target
 
 
@@ -69,9 +72,8 @@ def create_run_folder(log_root: str, library: str, task: str, run_name: str | No
     Raises:
         UsageError: it cannot be created.
     """
-    label = re.sub(r"[^\w.-]+", "_", task)
     name = time.strftime("%Y-%m-%d_%H-%M-%S") + (f"_{run_name}" if run_name else "")
-    parent = Path(log_root).expanduser().resolve() / library / label
+    parent = task_folder(log_root, library, task)
     for suffix in ("", *(f"_{number}" for number in range(2, 100))):
         try:
             (parent / (name + suffix)).mkdir(parents=True)
@@ -81,6 +83,12 @@ def create_run_folder(log_root: str, library: str, task: str, run_name: str | No
             raise UsageError(_unwritable(log_root, error)) from error
         return RunFolder(parent / (name + suffix))
     raise UsageError(f"--log-root {log_root}: 99 runs named {name} exist; give --run-name.")
+
+
+def task_folder(log_root: str, library: str, task: str) -> Path:
+    """Return the folder of a task's runs: `<log_root>/<library>/<task>`."""
+    label = re.sub(r"[^\w.-]+", "_", task)
+    return Path(log_root).expanduser().resolve() / library / label
 
 
 def check_log_root(log_root: str) -> None:

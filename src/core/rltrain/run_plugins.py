@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pluggy
@@ -71,15 +72,32 @@ class RunPlugins:
 
     def call_each(self, hook: str, **arguments: Any) -> list[BaseException]:
         """Call a hook of every plugin, though one raises; return what was raised."""
-        plugins = [plugin for _, plugin in self._manager.list_name_plugin() if plugin is not None]
         errors: list[BaseException] = []
-        for plugin in plugins:
-            others = [other for other in plugins if other is not plugin]
+        for call in self._by_plugin(hook).values():
             try:
-                self._manager.subset_hook_caller(hook, others)(**arguments)
+                call(**arguments)
             except BaseException as error:
                 errors.append(error)
         return errors
+
+    def collect(self, hook: str, **arguments: Any) -> dict[str, Any]:
+        """Call a hook of every plugin; return the results that are not None by plugin's name."""
+        called = {name: call(**arguments) for name, call in self._by_plugin(hook).items()}
+        return {name: results[0] for name, results in called.items() if results}
+
+    def hand_out(self, hook: str, states: Mapping[str, Any], **arguments: Any) -> None:
+        """Call a hook of each plugin that is named in `states`, with its own as `state`."""
+        for name, call in self._by_plugin(hook).items():
+            if name in states:
+                call(state=states[name], **arguments)
+
+    def _by_plugin(self, hook: str) -> dict[str, Any]:
+        """Return for each plugin a caller of its implementation alone."""
+        named = [(name, x) for name, x in self._manager.list_name_plugin() if x is not None]
+        return {
+            name: self._manager.subset_hook_caller(hook, [x for _, x in named if x is not plugin])
+            for name, plugin in named
+        }
 
     def first(self, hook: str, origin: str, **arguments: Any) -> Any:
         """Call a first-result hook.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rltrain.hookspecs import hookimpl
 from rltrain.types import Stream
@@ -26,6 +28,9 @@ class SeedPlan:
     """The base seed, equal on all ranks."""
     rank: int
     """Global rank."""
+    resumed_at: int = 0
+    """Iterations done before: a run that goes on must not meet the random numbers of its beginning
+    again, unless its generators are put back to where they were."""
 
     def seed(self, stream: Stream) -> int:
         """Return the seed of a stream on this rank, 0 to 2**31 - 1."""
@@ -34,7 +39,10 @@ class SeedPlan:
         if stream not in _STREAMS:
             raise ValueError(f"There is no stream {stream!r}: {', '.join(_STREAMS)}.")
         rank = 0 if stream == "model" else self.rank
-        sequence = np.random.SeedSequence(self.base, spawn_key=(_STREAMS.index(stream), rank))
+        key: tuple[int, ...] = (_STREAMS.index(stream), rank)
+        if self.resumed_at:
+            key += (self.resumed_at,)
+        sequence = np.random.SeedSequence(self.base, spawn_key=key)
         return int(sequence.generate_state(1)[0]) % 2**31
 
     @property
@@ -68,3 +76,18 @@ class CoreSeeding:
 
         random.seed(seed)
         np.random.seed(seed)
+
+    @hookimpl
+    def rltrain_save_state(self) -> dict[str, Any]:
+        """Return the states of the global generators."""
+        import numpy as np
+
+        return {"random": random.getstate(), "numpy": np.random.get_state()}
+
+    @hookimpl
+    def rltrain_load_state(self, state: Mapping[str, Any]) -> None:
+        """Put the global generators back to where they were."""
+        import numpy as np
+
+        random.setstate(state["random"])
+        np.random.set_state(state["numpy"])

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import time
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain import manifest
-from rltrain.errors import PluginError
+from rltrain.agreement import agree
+from rltrain.checkpoints import save_with_state
+from rltrain.divergence import Watched, check_divergence
+from rltrain.errors import PluginError, UsageError
 from rltrain.group import SingleProcess
-from rltrain.records import CheckpointSaved, Record, RunEnded, RunStarted, Scalars
-from rltrain.run_folder import RunFolder, create_run_folder
-from rltrain.seeding import CoreSeeding, SeedPlan, draw_seed
-from rltrain.statistics import (
-    EpisodeWindow,
-    Watched,
-    check_divergence,
-    gather_in_step,
-    merge_scalars,
-)
-from rltrain.types import GradientSync, ProcessGroup, Stream, TrainResult, World
+from rltrain.progress import Progress
+from rltrain.records import CheckpointSaved, Record, RunStarted, Scalars
+from rltrain.resume import Resumption, circumstances, resumption
+from rltrain.run_folder import RunFolder
+from rltrain.seeding import CoreSeeding, SeedPlan
+from rltrain.types import GradientSync, Iteration, ProcessGroup, Stream, TrainResult, World
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
     from rltrain.environment import CountedEnv
     from rltrain.run_plugins import RunPlugins
 
-__all__ = ["DIVERGENCE_INTERVAL", "Session"]
-
-DIVERGENCE_INTERVAL = 50
-"""Iterations between two divergence checks; one more is made when training ends."""
+__all__ = ["Session"]
 
 
 class Session:
@@ -54,18 +49,23 @@ class Session:
     run_folder: RunFolder
     env: CountedEnv
 
-    def __init__(self, config: RunConfig, world: World, plugins: RunPlugins) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        world: World,
+        plugins: RunPlugins,
+        iteration: Iteration | None = None,
+    ) -> None:
         self.config = config
         self.world = world
+        self._iteration = iteration
         self.should_stop = False
         self._plugins = plugins
         self._plugins.register(CoreSeeding(), "core")
         self._watched: dict[str, Watched] = {}
-        self._window = EpisodeWindow()
+        self._progress = Progress()
+        self._resumption = Resumption()
         self._solved = False
-        self._started = self._lap = time.monotonic()
-        self._counted = self._frames = 0
-        self._first = self._iteration = 0
         self._checkpoint: str | None = None
 
     @property
@@ -75,8 +75,22 @@ class Session:
 
     @property
     def checkpoint(self) -> Path | None:
-        """The checkpoint to start from. Every rank loads it."""
+        """The checkpoint to start from. Every rank loads it, to its own device."""
         return Path(self.config.checkpoint) if self.config.checkpoint else None
+
+    @property
+    def rank_state(self) -> Any:
+        """What this rank gave `save_checkpoint` with `checkpoint`; None if it does not fit."""
+        return self._resumption.rank.get("library")
+
+    @property
+    def resuming_exactly(self) -> bool:
+        """Whether the run goes on bit for bit where the checkpoint was written.
+
+        Then the environments stand where they stood, the first `env.reset()` returns their
+        observations, and `seed("learner")` puts the generators back.
+        """
+        return self._resumption.exact
 
     def run(self, on_run_folder: Callable[[RunFolder], None] = lambda folder: None) -> TrainResult:
         """Train from start to shutdown.
@@ -99,7 +113,8 @@ class Session:
                     f"rltrain_train of the library {self.config.library!r} returned {result!r}: "
                     "return session.result()."
                 )
-            check_divergence(self.group, self._watched, self._iteration)
+            self._progress.finish()
+            check_divergence(self.group, self._watched, self._progress.iteration)
             return result
         except BaseException as raised:
             error = raised
@@ -110,8 +125,28 @@ class Session:
     # What an adapter asks for
 
     def seed(self, stream: Stream) -> None:
-        """Let every plugin seed its generators for a stream (hook `rltrain_seed`)."""
+        """Let every plugin seed its generators for a stream (hook `rltrain_seed`).
+
+        `learner` is the last stream to begin; in a run that goes on exactly, all generators are
+        then put back to where they were (hook `rltrain_load_state`).
+        """
         self._plugins.hook.rltrain_seed(stream=stream, seed=self.seeds.seed(stream))
+        if stream == "learner" and self.resuming_exactly:
+            states = self._resumption.rank["plugins"]
+            self._plugins.hand_out("rltrain_load_state", states, session=self)
+
+    def iterations_left(self, total: int, done: int) -> int:
+        """Return how many iterations are left of `total`, after those before a checkpoint.
+
+        Raises:
+            UsageError: none is.
+        """
+        if done >= total:
+            raise UsageError(
+                f"--max-iterations {total}: the checkpoint was written after iteration {done}, so "
+                "that nothing is left to do. Iterations before the checkpoint count: give more."
+            )
+        return total - done
 
     def wrap_model(self, model: Any, role: str) -> Any:
         """Give a model rank 0's state and return it (hook `rltrain_wrap_model`). Collective."""
@@ -137,42 +172,56 @@ class Session:
             The record as the writers saw it: for `Scalars`, merged over ranks.
 
         Raises:
-            DivergenceError: every `DIVERGENCE_INTERVAL` iterations, if ranks differ.
+            DivergenceError: ranks are out of step; or, every `config.check_interval` iterations,
+                what they watch differs.
         """
         if isinstance(record, Scalars):
-            record = self._merged(record)
-            if record.iteration % DIVERGENCE_INTERVAL == 0:
+            record = self._progress.advance(record)
+            self._check_target()
+            every = self.config.check_interval
+            if every and record.iteration % every == 0:
                 check_divergence(self.group, self._watched, record.iteration)
         if self.world.is_root:
             self._plugins.hook.rltrain_write(record=record)
         return record
 
-    def save_checkpoint(self, name: str, save: Callable[[Path], Any], iteration: int) -> None:
-        """Save a checkpoint, complete or absent, on rank 0; other ranks return at once.
+    def save_checkpoint(
+        self, name: str, save: Callable[[Path], Any], iteration: int, rank_state: Any = None
+    ) -> None:
+        """Save a checkpoint, complete or absent, on rank 0. Collective.
+
+        Call it on every rank, after the iteration's `record`. With it goes what each rank needs to
+        go on bit for bit: its generators, its environments if the task can give their state, and
+        its `rank_state`.
 
         Args:
             name: file name in the run folder's `checkpoints`.
-            save: writes it to the path that it is given, in the library's own format.
+            save: writes the library's own format to the path that it is given; called on rank 0.
             iteration: for the record.
+            rank_state: what the library itself must keep of this rank, picklable and on the host:
+                recurrent states, a replay buffer. It comes back as `rank_state`.
         """
+        rank = {
+            "plugins": self._plugins.collect("rltrain_save_state", session=self),
+            "env": self.env.save_state(),
+            "library": rank_state,
+        }
+        ranks = self.group.gather_objects(pickle.dumps(rank))
         if not self.world.is_root:
             return
-        path = self.run_folder.write_atomically(f"checkpoints/{name}", save)
-        self._checkpoint = str(path)
+        state = {
+            "circumstances": circumstances(self.config, self.world.world_size),
+            "progress": self._progress.get_state(),
+            "iteration": iteration,
+            "episode_return": self._progress.window.mean_return,
+            "ranks": ranks,
+        }
+        self._checkpoint = str(save_with_state(self.run_folder, name, save, state))
         self.record(CheckpointSaved(self._checkpoint, iteration))
 
     def result(self) -> TrainResult:
         """Return what the run has come to."""
-        return TrainResult(
-            iterations=self._iteration - self._first,
-            frames=self._frames,
-            episode_return=self._window.mean_return,
-            episode_length=self._window.mean_length,
-            run_dir=str(self.run_folder.path),
-            checkpoint=self._checkpoint,
-            solved=self._solved,
-            seconds=time.monotonic() - self._started,
-        )
+        return self._progress.result(str(self.run_folder.path), self._checkpoint, self._solved)
 
     # The steps of a run
 
@@ -185,37 +234,25 @@ class Session:
         )
 
     def _agree(self) -> None:
-        """Take the seed and the run folder from rank 0; check that all ranks run the same."""
+        """Take what rank 0 decides; check that all ranks run the same; read the checkpoint."""
         manifest.check_agreement(self.group, self.config)
-        decided: tuple[int, str] | Exception | None = None
-        if self.world.is_root:
-            decided = self._decide()
-        # An error is shared too: the other ranks would wait for a folder that never comes.
-        decided = self.group.broadcast_object(decided)
-        if isinstance(decided, Exception):
-            raise decided
-        assert decided is not None
-        seed, path = decided
-        self.config = dataclasses.replace(self.config, seed=seed)
-        self.seeds = SeedPlan(seed, self.world.rank)
-        self.run_folder = RunFolder(Path(path))
-
-    def _decide(self) -> tuple[int, str] | Exception:
-        config = self.config
-        try:
-            folder = create_run_folder(
-                config.log_root, config.library, config.task, config.run_name
-            )
-        except Exception as error:
-            return error
-        return draw_seed() if config.seed == -1 else config.seed, str(folder.path)
+        decided = agree(self.group, self.config)
+        self.config, self.run_folder = decided.config, decided.run_folder
+        if self.checkpoint is not None:
+            self._resumption = resumption(self.checkpoint, self.config, self.world)
+            if self._resumption.progress is not None:
+                self._progress.set_state(self._resumption.progress)
+        self.seeds = SeedPlan(self.config.seed, self.world.rank, self._resumption.iteration)
 
     def _make_env(self) -> CountedEnv:
         from rltrain.environment import CountedEnv, check_env
 
         env = self._first_result("rltrain_make_env", "suite", session=self)
         check_env(env, self.config.num_envs or 0, self.config.suite or "")
-        return CountedEnv(env, self.seeds.environment)
+        counted = CountedEnv(env, self.seeds.environment)
+        if self.resuming_exactly:
+            counted.load_state(self._resumption.rank["env"])
+        return counted
 
     def _start(self) -> None:
         config = self.config
@@ -233,35 +270,16 @@ class Session:
                 num_envs=config.num_envs or 0,
                 seed=config.seed,
                 config=dataclasses.asdict(config),
+                iteration=self._iteration,
+                resumed=self._resumption.said,
             )
         )
-        self._started = self._lap = time.monotonic()
-
-    def _merged(self, record: Scalars) -> Scalars:
-        now, counter = time.monotonic(), self.env.episodes
-        fps = (counter.steps - self._counted) / max(now - self._lap, 1e-9)
-        self._lap, self._counted = now, counter.steps
-        if not self._iteration:
-            self._first = record.iteration - 1
-        self._iteration = record.iteration
-        told = (dict(record.values), counter.take(), counter.steps, fps)
-        ranks = gather_in_step(self.group, f"records iteration {record.iteration}", told)
-        self._window.add([rank[1] for rank in ranks])
-        self._frames = sum(rank[2] for rank in ranks)
-        self._check_target()
-        return dataclasses.replace(
-            record,
-            values=merge_scalars([rank[0] for rank in ranks]),
-            frames=self._frames,
-            seconds=now - self._started,
-            fps=tuple(rank[3] for rank in ranks),
-            episode_return=self._window.mean_return,
-            episode_length=self._window.mean_length,
-        )
+        self._progress.start(self.group, self.env)
 
     def _check_target(self) -> None:
-        target, reached = self.config.target_return, self._window.mean_return
-        if target is not None and reached is not None and self._window.full and reached >= target:
+        target, window = self.config.target_return, self._progress.window
+        reached = window.mean_return
+        if target is not None and reached is not None and window.full and reached >= target:
             self._solved = self.should_stop = True
 
     def _shutdown(self, error: BaseException | None) -> None:
@@ -269,7 +287,7 @@ class Session:
         errors: list[BaseException] = []
         if self.world.is_root and hasattr(self, "run_folder"):
             try:
-                self.record(self._ended(error))
+                self.record(self._progress.ended(error, self._solved))
             except Exception as raised:
                 errors.append(raised)
         errors += self._plugins.call_each("rltrain_shutdown", session=self, error=error)
@@ -286,16 +304,6 @@ class Session:
                 self.group.close()
         if errors and error is None:
             raise errors[0]
-
-    def _ended(self, error: BaseException | None) -> RunEnded:
-        return RunEnded(
-            iterations=self._iteration,
-            frames=self._frames,
-            seconds=time.monotonic() - self._started,
-            episode_return=self._window.mean_return,
-            solved=self._solved,
-            error=f"{type(error).__name__}: {error}" if error else None,
-        )
 
     def _first_result(self, hook: str, kind: str, **arguments: Any) -> Any:
         return self._plugins.first(hook, f"{kind} {getattr(self.config, kind)!r}", **arguments)

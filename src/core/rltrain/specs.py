@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
-    from rltrain.types import TaskInfo
+    from rltrain.types import Iteration, TaskInfo
 
 __all__ = [
     "KINDS",
@@ -102,6 +102,9 @@ class LibrarySpec(Spec):
     """Where the library's file keeps options of the run: {"seed": "params.seed"}. The command line
     is put before the file, and the file before rltrain's own default."""
     refuses: tuple[Refusal, ...] = ()
+    iteration: Callable[[RunConfig], Iteration] | None = None
+    """Given the resolved run, return what its options say of iterations. Raises `UsageError`, with
+    the arithmetic, where the options' mini-batches do not fit a rank's batch."""
     read_checkpoint: str | None = None
     """Import string of a function that takes a path and returns the top-level keys of the
     checkpoint there, or in one sentence why it cannot be read. It may import the framework: before

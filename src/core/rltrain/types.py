@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GradientSync",
+    "Iteration",
     "Launcher",
     "ProcessGroup",
     "ReduceOp",
@@ -153,13 +154,38 @@ class TaskInfo:
 
 
 @dataclass(frozen=True)
+class Iteration:
+    """What a library's options say of its iterations."""
+
+    steps: int
+    """Steps of every environment in one iteration."""
+    iterations: int | None = None
+    """Iteration at which training ends; None if the options do not say."""
+
+    def experience(self, num_envs: int, ranks: int) -> str:
+        """Say how much a run learns from, in an iteration and in all.
+
+        Args:
+            num_envs: environments a rank.
+            ranks: how many.
+        """
+        frames = self.steps * num_envs * ranks
+        shared = f" x {ranks} ranks" if ranks > 1 else ""
+        text = f"{num_envs} environments x {self.steps} steps{shared} = {frames:,} frames"
+        if self.iterations is None:
+            return f"{text} an iteration"
+        total = f"{frames * self.iterations:,} in {self.iterations} iterations"
+        return f"{text} an iteration, {total}"
+
+
+@dataclass(frozen=True)
 class TrainResult:
     """What a run came to: what rank 0 returns."""
 
     iterations: int
     """Iterations done in this run."""
     frames: int
-    """Environment steps over all environments and ranks."""
+    """Environment steps over all environments and ranks, those before a checkpoint included."""
     episode_return: float | None
     """Mean return of the last finished episodes over all ranks; None if none finished."""
     episode_length: float | None

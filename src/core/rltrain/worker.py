@@ -57,7 +57,9 @@ def make_session(
         plugins.choose(spec)
     for name, plugin in more:
         plugins.register(plugin, name)
-    return Session(config, world, plugins)
+    library = registry.get(LibrarySpec, config.library)
+    iteration = library.iteration(config) if library.iteration else None
+    return Session(config, world, plugins, iteration)
 
 
 def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:

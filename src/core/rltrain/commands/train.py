@@ -40,14 +40,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what("--suite", metavar="NAME", help="suite that makes the task (the one that knows it)")
     what("--framework", "--ml-framework", metavar="NAME", help="torch or jax (torch)")
     what("--agent-config", metavar="FILE", help="the library's options, in its own YAML format")
-    what("--checkpoint", metavar="FILE", help="checkpoint to start from")
+    what("--checkpoint", metavar="FILE", help="checkpoint to go on from: a file, latest or best")
     what("--config", metavar="FILE", help="YAML file with any of these flags, and agent: and env:")
 
     size = _group(parser, "how much")
     size("--num-envs", metavar="N", help="environments a rank")
     size("--total-envs", metavar="N", help="environments of all ranks together")
     size(
-        "--max-iterations", metavar="N", help="iterations of this run (as the library's file says)"
+        "--max-iterations",
+        metavar="N",
+        help="iteration at which training ends, those before a checkpoint included (as the "
+        "library's file says)",
+    )
+    size(
+        "--scale-iterations",
+        action="store_true",
+        help="divide the iterations by the number of ranks",
     )
     size("--target-return", metavar="R", help="end once the mean return over all ranks reaches R")
     size("--seed", metavar="N", help="base seed; -1 draws one (42)")
@@ -60,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where("--device", metavar="D", help="cpu or cuda; for one process also cuda:1")
     where("--backend", metavar="NAME", help="backend (nccl where there is a GPU, else gloo)")
     where("--grad-sync", metavar="NAME", help="how gradients are averaged (flat)")
+    where("--check-interval", metavar="N", help="iterations between checks of equal ranks (50)")
     where("--launcher", metavar="NAME", help="what starts the ranks (elastic)")
     where("--headless", action="store_true", help="let no simulator open a window")
 

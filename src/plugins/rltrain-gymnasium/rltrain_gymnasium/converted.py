@@ -96,6 +96,7 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
             final[index] = info["final_obs"][index]
         info["final_obs"] = self._arrays.asarray(final, "float")
         info["_final_obs"] = self._arrays.asarray(done, "bool")
+        self._tell_success(info)
         return (
             self._arrays.asarray(observations, "float"),
             self._arrays.asarray(rewards, "float"),
@@ -111,6 +112,14 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Close the environments."""
         self._env.close(**kwargs)
+
+    def _tell_success(self, info: dict[str, Any]) -> None:
+        """Put what the episodes that ended say of their success where the session counts it."""
+        info.pop("success", None)  # Of episodes that have just begun, where one has ended.
+        last = info.get("final_info", {})
+        told = last.get("is_success", last.get("success"))
+        if told is not None:
+            info["success"] = self._arrays.asarray(np.asarray(told, dtype=bool), "bool")
 
     def _actions(self, actions: Any) -> npt.NDArray[Any]:
         space: Any = self._space

@@ -82,6 +82,8 @@ def scalars(record: Scalars) -> dict[str, float]:
         tags["episode/return"] = record.episode_return
     if record.episode_length is not None:
         tags["episode/length"] = record.episode_length
+    if record.success_rate is not None:
+        tags["episode/success"] = record.success_rate
     if record.fps:
         tags["performance/fps"] = sum(record.fps)
         tags["performance/fps_rank_min"] = min(record.fps)

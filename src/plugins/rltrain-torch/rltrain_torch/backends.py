@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import zlib
 from collections.abc import Generator, Mapping
@@ -16,7 +17,7 @@ from rltrain.types import World
 from rltrain_torch.group import TorchProcessGroup
 from rltrain_torch.network import interface_towards
 
-__all__ = ["GlooBackend", "NcclBackend"]
+__all__ = ["GlooBackend", "NcclBackend", "fingerprint"]
 
 
 class _TorchBackend:
@@ -28,10 +29,25 @@ class _TorchBackend:
         torch.manual_seed(seed)
 
     @hookimpl
+    def rltrain_save_state(self, session: Session) -> dict[str, Any]:
+        """Return the states of torch's generators, of the CPU and of this rank's GPU."""
+        states = {"cpu": torch.get_rng_state().numpy()}
+        if session.world.device.startswith("cuda"):
+            states["cuda"] = torch.cuda.get_rng_state(session.world.device).numpy()
+        return states
+
+    @hookimpl
+    def rltrain_load_state(self, session: Session, state: Mapping[str, Any]) -> None:
+        """Put the generators back to where they were."""
+        torch.set_rng_state(torch.from_numpy(state["cpu"]))
+        if "cuda" in state and session.world.device.startswith("cuda"):
+            torch.cuda.set_rng_state(torch.from_numpy(state["cuda"]), session.world.device)
+
+    @hookimpl
     def rltrain_wrap_model(
         self, session: Session, model: torch.nn.Module, role: str
     ) -> torch.nn.Module:
-        """Give a module rank 0's state and register its parameters with the divergence check."""
+        """Give a module rank 0's state and register it with the divergence check."""
         if session.group.world_size > 1:
             _broadcast_state(session, model)
         session.watch(role, lambda: _fingerprints(model))
@@ -84,11 +100,12 @@ def _broadcast_state(session: Session, model: torch.nn.Module) -> None:
             tensor.copy_(part.view_as(tensor))
 
 
+def fingerprint(tensor: torch.Tensor) -> int:
+    """Return a checksum of a tensor's bytes: equal exactly where the tensor is."""
+    data = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+    return zlib.crc32(data.numpy().data)
+
+
 def _fingerprints(model: torch.nn.Module) -> Mapping[str, Any]:
-    """Return a checksum of each parameter's bytes: equal exactly where the parameter is."""
-    return {
-        name: zlib.crc32(
-            parameter.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data
-        )
-        for name, parameter in model.named_parameters()
-    }
+    named = itertools.chain(model.named_parameters(), model.named_buffers())
+    return {name: fingerprint(tensor) for name, tensor in named}

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.config import RunConfig
+from rltrain.divergence import Watched
 from rltrain.plugins import discover
 from rltrain.ranks import joined_world, rank_device
 from rltrain.run_plugins import RunPlugins
 from rltrain.session import Session
 from rltrain.specs import BackendSpec
-from rltrain.statistics import Watched
 from rltrain.testing.kits import arrays as kit_arrays
 from rltrain.types import ReduceOp, World
 

@@ -1,0 +1,86 @@
+"""Going on from a checkpoint: exactly where nothing has changed, sensibly where something has."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rltrain.agent_options import flatten
+from rltrain.checkpoints import read_state
+from rltrain.types import World
+
+if TYPE_CHECKING:
+    from rltrain.config import RunConfig
+
+__all__ = ["Resumption", "circumstances", "resumption"]
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """What one rank goes on from."""
+
+    progress: Mapping[str, Any] | None = None
+    """For `Progress.set_state`; None if nothing is known."""
+    rank: Mapping[str, Any] = field(default_factory=dict)
+    """This rank's own state; empty if it does not fit this run."""
+    said: str = ""
+    """For the user: what the run goes on from, and what has changed."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the run goes on as if it had never stopped."""
+        return bool(self.rank) and self.rank["env"] is not None
+
+    @property
+    def iteration(self) -> int:
+        """Iterations done before; 0 if that is not known."""
+        return int(self.progress["iteration"]) if self.progress else 0
+
+
+def circumstances(config: RunConfig, world_size: int) -> dict[str, Any]:
+    """Return what must not change if a run is to go on exactly, by its name for the user."""
+    return {
+        "ranks": world_size,
+        "environments a rank": config.num_envs,
+        "task": config.task,
+        "suite": config.suite,
+        "seed": config.seed,
+        "framework": config.framework,
+        **{f"env.{name}": value for name, value in flatten(dict(config.env))},
+    }
+
+
+def resumption(checkpoint: Path, config: RunConfig, world: World) -> Resumption:
+    """Read what belongs to a checkpoint.
+
+    Args:
+        checkpoint: the library's file.
+        config: the run that goes on, its seed drawn.
+        world: this rank's place.
+    """
+    state = read_state(checkpoint)
+    if state is None:
+        return Resumption(
+            said=f"Starting from {checkpoint}, with nothing beside it of the ranks that wrote it: "
+            "counters, environments and random numbers begin anew."
+        )
+    before, now = state["circumstances"], circumstances(config, world.world_size)
+    changed = [
+        f"{name} {before.get(name)} -> {now.get(name)}"
+        for name in dict.fromkeys([*before, *now])
+        if before.get(name) != now.get(name)
+    ]
+    said = f"Resuming {checkpoint} after iteration {state['iteration']}"
+    if changed:
+        return Resumption(
+            state["progress"],
+            said=f"{said}. Changed: {', '.join(changed)}. Environments and random numbers begin "
+            "anew; model, optimiser, normalisers and counters go on.",
+        )
+    rank = pickle.loads(state["ranks"][world.rank])
+    if rank["env"] is None:
+        said += ". The task cannot give its state: environments and random numbers begin anew"
+    return Resumption(state["progress"], rank, f"{said}.")

@@ -1,0 +1,89 @@
+"""Checkpoints, the ranks' state beside them, and how they are found again."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.checkpoints import find_checkpoint, read_state, save_with_state
+from rltrain.errors import UsageError
+from rltrain.run_folder import RunFolder, create_run_folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder(tmp_path / "run")
+
+
+def save(folder, name, text, iteration=1, episode_return=None, **more):
+    state = {"iteration": iteration, "episode_return": episode_return, **more}
+    return save_with_state(folder, name, lambda path: path.write_text(text), state)
+
+
+def test_the_state_comes_back_with_the_file_that_it_was_saved_with(folder):
+    path = save(folder, "a.pth", "weights", 7, ranks=[b"0", b"1"])
+    assert path.read_text() == "weights"
+    assert read_state(path) == {"iteration": 7, "episode_return": None, "ranks": [b"0", b"1"]}
+
+
+def test_a_file_that_is_replaced_takes_its_state_along(folder):
+    save(folder, "best_[1.5].pth", "old", 1)
+    path = save(folder, "best_[1.5].pth", "new", 2)
+    assert read_state(path)["iteration"] == 2
+    assert len(list(folder.path.glob("checkpoints/ranks/*"))) == 1
+
+
+def test_a_file_that_was_changed_has_no_state(folder):
+    path = save(folder, "a.pth", "weights")
+    path.write_text("others")
+    assert read_state(path) is None
+
+
+def test_a_save_that_ends_between_state_and_file_leaves_the_pair_before(folder, monkeypatch):
+    import os
+
+    path = save(folder, "a.pth", "old", 1)
+    replace = os.replace
+
+    def stop_before_the_file(source, target):
+        if str(target).endswith("a.pth"):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", stop_before_the_file)
+    with pytest.raises(KeyboardInterrupt):
+        save(folder, "a.pth", "new", 2)
+    assert (path.read_text(), read_state(path)["iteration"]) == ("old", 1)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two runs of a task, each with three checkpoints."""
+    made = []
+    for name in ("first", "second"):
+        run = create_run_folder(str(tmp_path), "lib", "Task/v1", name)
+        for iteration, figure in ((1, None), (2, 9.0), (3, 5.0)):
+            save(run, f"{iteration}.pth", f"{name} {iteration}", iteration, figure)
+        made.append(run)
+    return made
+
+
+@pytest.mark.parametrize(("choice", "text"), [("latest", "second 3"), ("best", "second 2")])
+def test_latest_and_best_are_of_the_newest_run(runs, tmp_path, choice, text):
+    create_run_folder(str(tmp_path), "lib", "Task/v1", "third, with no checkpoint")
+    assert find_checkpoint(choice, str(tmp_path), "lib", "Task/v1").read_text() == text
+
+
+def test_a_checkpoint_that_is_gone_is_passed_over(runs, tmp_path):
+    (runs[1].checkpoints / "3.pth").unlink()
+    assert find_checkpoint("latest", str(tmp_path), "lib", "Task/v1").read_text() == "second 2"
+
+
+def test_a_name_that_is_saved_again_is_the_latest(runs, tmp_path):
+    save(runs[1], "1.pth", "again", 4, 7.0)
+    assert find_checkpoint("latest", str(tmp_path), "lib", "Task/v1").read_text() == "again"
+
+
+@pytest.mark.parametrize(("library", "task"), [("other", "Task/v1"), ("lib", "Other-v1")])
+def test_nothing_to_go_on_from_is_said(runs, tmp_path, library, task):
+    with pytest.raises(UsageError, match=f"--checkpoint latest: no run of {library} on {task}"):
+        find_checkpoint("latest", str(tmp_path), library, task)

@@ -1,0 +1,188 @@
+"""A session that goes on from a checkpoint."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import stub_parts
+from fake_ranks import run_ranks
+
+from rltrain.config import RunConfig
+from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain.records import RunStarted, Scalars
+from rltrain.run_plugins import RunPlugins
+from rltrain.session import Session
+from rltrain.types import World
+
+
+class SavedEnv(stub_parts.StubEnv):
+    """Walks at random; its state can be saved."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.generator = np.random.default_rng(seed)
+        self.place = self.generator.random((self.num_envs, 1))
+        return self.place.copy(), {}
+
+    def step(self, actions):
+        _, rewards, terminations, truncations, info = super().step(actions)
+        self.place = self.place + self.generator.random((self.num_envs, 1))
+        return self.place.copy(), rewards, terminations, truncations, info
+
+    def get_state(self):
+        return {
+            "place": self.place.copy(),
+            "length": self.length.copy(),
+            "generator": self.generator.bit_generator.state,
+        }
+
+    def set_state(self, state):
+        self.place, self.length = state["place"].copy(), state["length"].copy()
+        self.generator.bit_generator.state = state["generator"]
+
+
+class Suite:
+    def __init__(self, env_class):
+        self.env_class = env_class
+
+    @hookimpl
+    def rltrain_make_env(self, session):
+        return self.env_class(session.config.num_envs)
+
+
+class Parts:
+    """Group, library and writer of one rank."""
+
+    def __init__(self, group, notes):
+        self.group, self.notes = group, notes
+
+    @hookimpl
+    def rltrain_init_distributed(self):
+        return self.group
+
+    @hookimpl
+    def rltrain_write(self, record):
+        if isinstance(record, RunStarted):
+            self.notes["said"] = record.resumed
+
+    @hookimpl
+    def rltrain_train(self, session):
+        """Note what is drawn and seen, iteration by iteration."""
+        notes = self.notes.setdefault(session.world.rank, [])
+        done = int(session.checkpoint.read_text()) if session.checkpoint else 0
+        self.notes["state"] = session.rank_state
+        left = session.iterations_left(session.config.max_iterations, done)
+        session.seed("learner")
+        observations, _ = session.env.reset()
+        for iteration in range(done + 1, done + left + 1):
+            for _ in range(3):
+                drawn = random.random(), np.random.rand()
+                observations, *_ = session.env.step(np.zeros((session.env.num_envs, 1)))
+            record = session.record(Scalars(iteration, {}))
+            told = (iteration, record.frames, record.episode_return, record.episode_length)
+            notes.append((*drawn, observations.tolist(), *told))
+            session.save_checkpoint(
+                f"{iteration}.txt",
+                lambda path, i=iteration: path.write_text(str(i)),
+                iteration,
+                rank_state=f"rank {session.world.rank} at {iteration}",
+            )
+        return session.result()
+
+
+@pytest.fixture
+def train(stub, tmp_path):
+    """Train some ranks; return their notes and results."""
+
+    def start(iterations, checkpoint=None, world_size=2, env_class=SavedEnv, **options):
+        notes = {}
+        config = RunConfig(
+            library="mine",
+            distributed=True,
+            log_root=str(tmp_path / "logs"),
+            max_iterations=iterations,
+            checkpoint=checkpoint,
+            **{"num_envs": 2, **options},
+        )
+
+        def one(group):
+            plugins = RunPlugins()
+            plugins.register(Suite(env_class), "suite")
+            plugins.register(Parts(group, notes), "parts")
+            rank = group.rank
+            return Session(config, World(rank, rank, 0, world_size, world_size), plugins).run()
+
+        results = run_ranks(world_size, one)
+        failed = [result for result in results if isinstance(result, BaseException)]
+        if failed:
+            raise failed[0]
+        return notes, results[0]
+
+    return start
+
+
+def saved(result, iteration):
+    return f"{result.run_dir}/checkpoints/{iteration}.txt"
+
+
+def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(train):
+    whole, result = train(6)
+    again, resumed = train(6, saved(result, 2))
+    for rank in (0, 1):
+        assert again[rank] == whole[rank][2:]
+    assert whole[0] != whole[1]
+    assert (resumed.iterations, resumed.frames) == (4, result.frames)
+    assert again["said"].endswith("2.txt after iteration 2.")
+    assert whole["said"] == ""
+
+
+def test_each_rank_gets_its_own_state_back(train):
+    _, result = train(2)
+    notes, _ = train(3, saved(result, 2), world_size=2)
+    assert notes["state"] in ("rank 0 at 2", "rank 1 at 2")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"world_size": 1}, "Changed: ranks 2 -> 1."),
+        ({"num_envs": 4}, "Changed: environments a rank 2 -> 4."),
+        ({"seed": 7}, "Changed: seed 42 -> 7."),
+        ({"env": {"mass": 2}}, "Changed: env.mass None -> 2."),
+        ({"env_class": stub_parts.StubEnv}, "The task cannot give its state"),
+    ],
+)
+def test_what_has_changed_is_said_and_begins_anew(train, changed, said):
+    _, result = train(2, env_class=changed.get("env_class", SavedEnv))
+    notes, resumed = train(3, saved(result, 2), **changed)
+    assert said in notes["said"]
+    assert "begin anew" in notes["said"]
+    (told,) = notes[0]
+    assert told[3] == 3
+    assert resumed.frames > result.frames
+    fresh, _ = train(1, **changed)
+    assert told[:2] != fresh[0][0][:2], "the random numbers of the beginning came again"
+
+
+def test_a_checkpoint_alone_is_a_beginning_too(train, tmp_path):
+    path = tmp_path / "5.txt"
+    path.write_text("5")
+    notes, result = train(6, str(path))
+    assert "with nothing beside it" in notes["said"]
+    assert result.iterations == 1
+
+
+def test_a_run_that_is_done_says_so(train):
+    _, result = train(2)
+    with pytest.raises(UsageError, match="--max-iterations 2: the checkpoint was written after"):
+        train(2, saved(result, 2))
+
+
+def test_a_drawn_seed_is_kept(train):
+    whole, result = train(3, seed=-1)
+    again, _ = train(3, saved(result, 1), seed=-1)
+    assert again[0] == whole[0][1:]

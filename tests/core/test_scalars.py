@@ -1,0 +1,95 @@
+"""Figures merged over ranks in one collective."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from rltrain.errors import DivergenceError
+from rltrain.scalars import ScalarExchange
+from rltrain.testing import FakeWorld
+
+
+def merge(*ranks, sums=(0.0,)):
+    """Merge iterations of scalars, a list by rank; return what rank 0 got, and the world."""
+    world = FakeWorld(len(ranks))
+
+    def one(group):
+        exchange = ScalarExchange(group)
+        return [
+            exchange.merge(index + 1, values, sums, fps=float(group.rank))
+            for index, values in enumerate(ranks[group.rank])
+        ]
+
+    results = world.run(one)
+    assert all(repr(result) == repr(results[0]) for result in results), "ranks got other figures"
+    return results[0], world
+
+
+@pytest.mark.parametrize(
+    ("name", "merged"), [("loss", 3.0), ("t (min)", 1.0), ("t (max)", 6.0), ("t (sum)", 9.0)]
+)
+def test_scalars_are_merged_by_their_names(name, merged):
+    ((result,), _) = merge([{name: 1}], [{name: 2.0}], [{name: np.float32(6)}])
+    assert result.values == {name: merged}
+
+
+def test_a_pair_is_a_sum_and_a_count():
+    ((result,), _) = merge([{"a": (10.0, 1), "b": (0.0, 0)}], [{"a": (2.0, 3), "b": (0.0, 0)}])
+    assert result.values == {"a": 3.0}
+
+
+def test_a_scalar_that_some_ranks_lack_is_merged_over_the_others():
+    results, _ = merge([{"a": 1.0}, {}], [{"b": 2.0}, {"b": 4.0}], [{"a": 3.0}, {"a (min)": 5.0}])
+    assert [result.values for result in results] == [
+        {"a": 2.0, "b": 2.0},
+        {"b": 4.0, "a (min)": 5.0},
+    ]
+    assert merge([{}], [{}])[0][0].values == {}
+
+
+def test_a_time_keeps_its_least_and_greatest():
+    ((result,), _) = merge([{"time/update": 1.0}], [{"time/update": 3.0}])
+    assert result.values == {
+        "time/update": 2.0,
+        "time/update (min)": 1.0,
+        "time/update (max)": 3.0,
+    }
+
+
+def test_a_value_that_is_no_number_stays_where_it_is():
+    ((result,), _) = merge([{"a": 1.0, "b": math.nan, "c (max)": math.inf}], [{"a": 1.0, "b": 1.0}])
+    assert result.values["a"] == 1.0
+    assert math.isnan(result.values["b"])
+    assert result.values["c (max)"] == math.inf
+
+
+def test_sums_and_speeds_cross_too():
+    ((result,), _) = merge([{}], [{}], sums=(2.0, 5.0))
+    assert result.sums == [4.0, 10.0]
+    assert result.fps == (0.0, 1.0)
+
+
+def test_once_names_are_known_an_iteration_is_one_collective():
+    values = {"loss": 1.0, "time/update": 2.0, "kl (max)": 3.0}
+    _, world = merge([values] * 3, [values] * 3)
+    first, agreed, *iterations = [event.op for event in world.trace]
+    assert agreed == "gather_objects"
+    assert [first, *iterations] == ["all_reduce(sum)"] * 4
+
+
+@pytest.mark.parametrize("ending", [False, True])
+def test_ranks_that_are_out_of_step_are_told_apart(ending):
+    def one(group):
+        exchange = ScalarExchange(group)
+        exchange.merge(1, {"loss": 1.0}, [0.0], 0.0)
+        if ending and group.rank:
+            exchange.finish(1, 1)
+        else:
+            exchange.merge(2 + group.rank, {"loss": 1.0}, [0.0], 0.0)
+
+    said = "rank 1 ends after iteration 1" if ending else "rank 1 records iteration 3"
+    with pytest.raises(DivergenceError, match=f"rank 0 records iteration 2, {said}"):
+        FakeWorld(2).run(one)
