@@ -55,9 +55,8 @@ class ReinforceLibrary:
         if session.checkpoint is not None:
             agent.load(session.checkpoint)
         session.seed("learner")
-        with contextlib.suppress(StopTraining):
-            agent.learn(session.config.max_iterations)
-        session.save_checkpoint("last.pkl", agent.save, agent.iteration)
+        left = session.iterations_left(session.config.max_iterations, agent.iteration)
+        agent.run(left)
         return session.result()
 
 
@@ -77,6 +76,11 @@ class Agent:
         self.sync = session.gradient_sync(self.synchronised)
         parameters = [p for model in models for p in model.parameters()]
         self.optimiser = torch.optim.Adam(parameters, lr=self.options["learning_rate"])
+
+    def run(self, iterations):
+        with contextlib.suppress(StopTraining):
+            self.learn(iterations)
+        self.session.save_checkpoint("last.pkl", self.save, self.iteration)
 
     def learn(self, iterations):
         session = self.session

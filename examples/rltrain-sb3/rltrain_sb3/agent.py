@@ -59,9 +59,9 @@ class SessionPPO(PPO):
         )
         session.seed("learner")
 
-    def learn_iterations(self, iterations: int) -> None:
-        """Train for so many iterations, or until the session says stop; then save a checkpoint."""
-        self._last = self.iterations + iterations
+    def learn_iterations(self, last: int) -> None:
+        """Train until `last` iterations are done, or the session says stop; save a checkpoint."""
+        self._last, iterations = last, self.session.iterations_left(last, self.iterations)
         with contextlib.suppress(StopTraining):
             # Not reset, so that a loaded checkpoint's count goes on; it begins at 0 anyway.
             self.learn(iterations * self.n_steps * self.n_envs, reset_num_timesteps=False)

@@ -104,7 +104,7 @@ def test_a_step_costs_one_collective(tmp_path):
     world = FakeWorld(2)
     options = {"num_envs": 8, "max_iterations": 2, "agent": SMALL, "log_root": str(tmp_path)}
     world.train(library="sb3", **options)
-    averages = [x for x in world.trace if x.op == "all_reduce(sum)"]
+    averages = [x for x in world.trace if x.carries.startswith("float32")]
     assert len(averages) == 2 * 2 * 4
 
 
@@ -164,15 +164,16 @@ def test_only_the_run_folder_is_written(train, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (run_dir,) = {Path(run.result.run_dir) for run in train()}
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
-    names = {path.name for path in run_dir.rglob("*") if path.is_file()}
-    assert names == {"agent.yaml", "config.yaml", "manifest.json", "ppo_2.zip"}
+    names = {path.name for path in run_dir.rglob("*") if path.parent.name != "ranks"}
+    own = {"agent.yaml", "config.yaml", "manifest.json", "checkpoints.json", "checkpoints", "ranks"}
+    assert names == own | {"ppo_2.zip"}
 
 
 def test_checkpoints_are_saved_on_the_way_and_at_the_end(train, monkeypatch):
     monkeypatch.setattr("rltrain_sb3.agent.CHECKPOINT_INTERVAL", 2)
     last = Path(train(max_iterations=4)[0].result.checkpoint)
     assert last.name == "ppo_4.zip"
-    assert {path.name for path in last.parent.iterdir()} == {"ppo_2.zip", "ppo_4.zip"}
+    assert {path.name for path in last.parent.glob("*.zip")} == {"ppo_2.zip", "ppo_4.zip"}
 
 
 def test_sb3_itself_loads_the_checkpoint(train):
@@ -187,7 +188,7 @@ def test_training_goes_on_from_a_checkpoint_on_every_rank(train):
     first = train()
     stopped = first[0].result.checkpoint
     # Nothing is learned, so that what was loaded is what is there in the end.
-    second = train(checkpoint=stopped, max_iterations=1, agent={"learning_rate": 0.0})
+    second = train(checkpoint=stopped, max_iterations=3, agent={"learning_rate": 0.0})
     for before, after in zip(states(first), states(second), strict=True):
         assert all(torch.equal(after[name], before[name]) for name in before)
     steps = [run.models["policy"].optimizer.state_dict()["state"][0]["step"] for run in second]

@@ -43,6 +43,7 @@ class Resumption:
 def circumstances(config: RunConfig, world_size: int) -> dict[str, Any]:
     """Return what must not change if a run is to go on exactly, by its name for the user."""
     return {
+        "algorithm": config.algorithm,
         "ranks": world_size,
         "environments a rank": config.num_envs,
         "task": config.task,
@@ -68,6 +69,12 @@ def resumption(checkpoint: Path, config: RunConfig, world: World) -> Resumption:
             "counters, environments and random numbers begin anew."
         )
     before, now = state["circumstances"], circumstances(config, world.world_size)
+    if before.get("algorithm") != now["algorithm"]:
+        # Such as a teacher for its student: nothing is resumed.
+        return Resumption(
+            said=f"Starting {now['algorithm']} from {checkpoint}, which is of a run of "
+            f"{before.get('algorithm')}: counters, environments and random numbers begin anew."
+        )
     changed = [
         f"{name} {before.get(name)} -> {now.get(name)}"
         for name in dict.fromkeys([*before, *now])

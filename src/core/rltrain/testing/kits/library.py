@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rltrain.agent_options import get_dotted
+from rltrain.errors import UsageError
 from rltrain.plugins import discover
 from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.testing.fake.errors import PeerLost
@@ -211,7 +212,7 @@ class LibraryConformance(LibrarySettings):
         told = bool(spec.read_checkpoint and spec.checkpoint_keys)
         assert told, "The spec's read_checkpoint and checkpoint_keys do not tell its checkpoints."
         path, parameters = ranks[0].saved[-1]
-        training = self._trainer().on_ranks(2, checkpoint=path)
+        training = self._trainer().on_ranks(2, checkpoint=path, max_iterations=2 * ITERATIONS)
         training.check()
         for probe in training.probes:
             names = differing(parameters, probe.first_parameters)
@@ -221,6 +222,46 @@ class LibraryConformance(LibrarySettings):
             )
         if self._trained().error is None and training.error is not None:
             raise training.error
+
+    @may("A run that is stopped and resumed ends as if it had never stopped, to the last bit.")
+    def test_a_resumed_run_ends_as_if_it_had_never_stopped(self) -> None:
+        """On one rank: what differs between ranks is others' concern."""
+        if not self.saves_checkpoints or not self.resumes_exactly:
+            skip("saves_checkpoints or resumes_exactly is False.")
+        ranks = self._ranks()
+        whole, again = (self._trainer().on_ranks(1).check().probes[0] for _ in range(2))
+        if (
+            find.unordered_seeds(ranks)
+            or find.shared_seeds(ranks)
+            or differing(whole.parameters, again.parameters)
+            or len(whole.recorded) != ITERATIONS
+        ):
+            skip("Seeds or records are not as they must be, which other tests state.")
+
+        def stop(probe: Probe) -> None:
+            probe.session.should_stop |= probe.steps == whole.steps // ITERATIONS - 1
+
+        stopped = self._trainer().on_ranks(1, on_step=stop).check().probes[0]
+        if len(stopped.recorded) != 1 or not stopped.saved:
+            skip("It does not stop early, or saves nothing then, which other tests state.")
+        training = self._trainer().on_ranks(1, checkpoint=stopped.saved[-1][0])
+        if isinstance(training.error, UsageError):
+            skip("The checkpoint is refused, which another test states.")
+        resumed = training.check().probes[0]
+        if not resumed.session.resuming_exactly:
+            skip("The task cannot give its state: choose one that can.")
+        assert len(resumed.recorded) == ITERATIONS - 1, (
+            f"The run was stopped after iteration 1 of {ITERATIONS}, and resumed; then it recorded "
+            f"{len(resumed.recorded)}: end at config.max_iterations, those before the checkpoint "
+            "included (session.iterations_left)."
+        )
+        names = differing(whole.parameters, resumed.parameters)
+        assert not names, (
+            f"{', '.join(names)} ended different when the run was stopped after its first "
+            "iteration and resumed. Save after session.record all that the next iteration depends "
+            "on: optimiser, learning rate, schedules; and what is of one rank by "
+            "save_checkpoint(rank_state=...)."
+        )
 
     @must("One process without --distributed trains alone, without a process group.")
     def test_one_process_trains_alone(self) -> None:

@@ -18,7 +18,7 @@ __all__ = [
     "unwrapped",
 ]
 
-_WRITTEN_BY_THE_CORE = ("manifest.json", "config.yaml", "agent.yaml")
+_WRITTEN_BY_THE_CORE = ("manifest.json", "config.yaml", "agent.yaml", "checkpoints.json")
 
 
 def missing_averages(ranks: Sequence[Probe]) -> list[str]:
@@ -117,7 +117,7 @@ def foreign_files(probe: Probe) -> list[str]:
         f"{path.relative_to(folder)} in the run folder was not written through the session: save "
         "with session.save_checkpoint, and log with session.record."
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path not in own
+        if path.is_file() and path not in own and path.parent != folder / "checkpoints/ranks"
     ]
 
 

@@ -37,6 +37,8 @@ class LibrarySettings:
     "module:path.to.attribute"; see `FakeWorld`."""
     saves_checkpoints: bool = True
     """Whether the library saves one when training ends, and can start from it."""
+    resumes_exactly: bool = True
+    """Whether a run that is resumed goes on bit for bit. Say False only if the library cannot."""
 
     _scratch: ClassVar[tempfile.TemporaryDirectory[str]]
     _whole: ClassVar[Training | None]

@@ -41,10 +41,11 @@ class Training:
         """Whether the library came to its end; the core may have found then that ranks differ."""
         return self.error is None or isinstance(self.error, DivergenceError)
 
-    def check(self) -> None:
-        """Raise what kept the library from coming to its end."""
+    def check(self) -> Training:
+        """Return this training; raise what kept the library from coming to its end."""
         if self.error is not None and not self.finished:
             raise self.error
+        return self
 
 
 def _pass(probe: Probe) -> None:
