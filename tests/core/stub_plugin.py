@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import (
     BackendSpec,
@@ -16,7 +17,7 @@ from rltrain.specs import (
     SuiteSpec,
     WriterSpec,
 )
-from rltrain.types import TaskInfo
+from rltrain.types import Iteration, TaskInfo
 
 EVENTS: list[Any] = []
 """What was called, in order."""
@@ -58,6 +59,13 @@ def count_gpus() -> int:
     gpus = int(os.environ.get("STUB_GPUS", "0"))
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return gpus if visible is None else len(visible.split(",")) if visible else 0
+
+
+def iteration(config) -> Iteration:
+    learn = config.agent["learn"]
+    if config.num_envs == 13:
+        raise UsageError("agent.learn.batch 4: does not divide a rank's batch of 13.")
+    return Iteration(learn["steps"], learn["iterations"] or None)
 
 
 def read_checkpoint(path: str) -> list[str] | str:
@@ -111,6 +119,7 @@ def rltrain_provides():
                     "train on one rank.",
                 ),
             ),
+            iteration=iteration,
             read_checkpoint="stub_plugin:read_checkpoint",
             checkpoint_keys=frozenset({"stub"}),
         ),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from rltrain.checkpoints import save_with_state
 from rltrain.errors import UsageError
 from rltrain.plan import make_plan
+from rltrain.plan_table import plan_table
+from rltrain.run_folder import create_run_folder
 from rltrain.types import World
 
 TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
@@ -256,6 +259,48 @@ def test_two_numbers_of_environments_that_differ_are_refused(refused):
     assert "Give one of the two" in refused(num_envs=4, total_envs=6)
 
 
+# How much is learned from
+
+RANKS = {"distributed": True, "nproc_per_node": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "iterations", "experience"),
+    [
+        ({}, 3, "2 environments x 4 steps = 8 frames an iteration, 24 in 3 iterations"),
+        (RANKS, 3, "2 environments x 4 steps x 2 ranks = 16 frames an iteration, 48 in 3"),
+        ({**RANKS, "scale_iterations": True}, 2, "16 frames an iteration, 32 in 2 iterations"),
+        ({**RANKS, "scale_iterations": True, "max_iterations": 100}, 50, "800 in 50 iterations"),
+        ({"scale_iterations": True}, 3, "24 in 3 iterations"),
+    ],
+)
+def test_the_experience_of_a_run_is_told(plan, options, iterations, experience):
+    made = plan(**options)
+    assert made.config.max_iterations == made.iteration.iterations == iterations
+    assert made.config.agent["learn"]["iterations"] == iterations
+    assert experience in plan_table(made)
+
+
+def test_iterations_are_scaled_once(plan, tmp_path):
+    made = plan(**RANKS, scale_iterations=True, max_iterations=100).config
+    assert (made.max_iterations, made.scale_iterations) == (50, False)
+
+
+def test_scaling_where_there_is_nothing_to_scale_is_refused(refused, stub):
+    both = refused(**RANKS, scale_iterations=True, total_envs=4)
+    assert "with --total-envs an iteration has the same experience on any number" in both
+    endless = refused(
+        **RANKS, scale_iterations=True, max_iterations=None, agent={"learn.iterations": None}
+    )
+    assert "Give --max-iterations" in endless
+
+
+def test_a_batch_that_does_not_fit_is_refused_by_its_library(refused):
+    said = "agent.learn.batch 4: does not divide a rank's batch of 13."
+    assert refused(num_envs=13) == said
+    assert refused(**RANKS, total_envs=26) == said
+
+
 # Options that both the run and the library's file have
 
 
@@ -385,6 +430,19 @@ def test_a_checkpoint_must_be_there_and_be_one(refused, config, tmp_path):
     assert refused(checkpoint=path) == f"{said} It looks like one of skrl: try --library skrl."
     path.write_text("stub 3")
     assert config(checkpoint=path).checkpoint == str(path)
+
+
+def test_latest_is_found_by_the_one_process_that_decides(config, refused, tmp_path):
+    none = refused(checkpoint="latest", log_root=str(tmp_path))
+    assert none.startswith("--checkpoint latest: no run of stub on Stub-v0")
+    folder = create_run_folder(str(tmp_path), "stub", "Stub-v0", None)
+    state = {"iteration": 1, "episode_return": 1.0}
+    path = save_with_state(folder, "a.txt", lambda path: path.write_text("stub"), state)
+    for choice in ("latest", "best"):
+        assert config(checkpoint=choice, log_root=str(tmp_path)).checkpoint == str(path)
+    # Rank 1 of torchrun leaves the choice to rank 0.
+    joined = config(TORCHRUN, checkpoint="latest", log_root=str(tmp_path), distributed=True)
+    assert joined.checkpoint == "latest"
 
 
 @pytest.mark.parametrize("below", ["", "deeper/still"])

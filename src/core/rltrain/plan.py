@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 from collections.abc import Mapping
@@ -184,7 +185,12 @@ def _iterations(
             )
         # Scaled once: the run's own config.yaml is not to be scaled again.
         total = -(-total // number_of_ranks(config, world))
-        config = dataclasses.replace(config, max_iterations=total, scale_iterations=False)
+        agent = copy.deepcopy(dict(config.agent))
+        if "max_iterations" in library.run_keys:
+            set_dotted(agent, library.run_keys["max_iterations"], total)
+        config = dataclasses.replace(
+            config, max_iterations=total, scale_iterations=False, agent=agent
+        )
     if iteration is not None:
         iteration = dataclasses.replace(iteration, iterations=total)
     return config, iteration
