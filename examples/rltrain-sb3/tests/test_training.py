@@ -104,7 +104,8 @@ def test_a_step_costs_one_collective(tmp_path):
     world = FakeWorld(2)
     options = {"num_envs": 8, "max_iterations": 2, "agent": SMALL, "log_root": str(tmp_path)}
     world.train(library="sb3", **options)
-    averages = [x for x in world.trace if x.carries.startswith("float32")]
+    sums = [x for x in world.trace if x.op == "all_reduce(sum)"]
+    averages = [x for x in sums if x.carries.startswith("float32")]
     assert len(averages) == 2 * 2 * 4
 
 

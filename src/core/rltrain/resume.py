@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rltrain import host_state
 from rltrain.agent_options import flatten
 from rltrain.checkpoints import read_state
 from rltrain.types import World
@@ -87,7 +87,7 @@ def resumption(checkpoint: Path, config: RunConfig, world: World) -> Resumption:
             said=f"{said}. Changed: {', '.join(changed)}. Environments and random numbers begin "
             "anew; model, optimiser, normalisers and counters go on.",
         )
-    rank = pickle.loads(state["ranks"][world.rank])
+    rank = host_state.loads(state["ranks"][world.rank], world.device)
     if rank["env"] is None:
         said += ". The task cannot give its state: environments and random numbers begin anew"
     return Resumption(state["progress"], rank, f"{said}.")

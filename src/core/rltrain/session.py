@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rltrain import manifest
+from rltrain import host_state, manifest
 from rltrain.agreement import agree
 from rltrain.checkpoints import save_with_state
 from rltrain.divergence import Watched, check_divergence
@@ -206,7 +205,7 @@ class Session:
             "env": self.env.save_state(),
             "library": rank_state,
         }
-        ranks = self.group.gather_objects(pickle.dumps(rank))
+        ranks = self.group.gather_objects(host_state.dumps(rank))
         if not self.world.is_root:
             return
         state = {

@@ -1,0 +1,143 @@
+"""Killed in the middle of a rollout and resumed, again and again: the end is the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+
+import pytest
+
+from rltrain.checkpoints import find_checkpoint, read_state
+from rltrain.config import DEFAULT_TASK
+from rltrain.hookspecs import hookimpl
+from rltrain.testing import FakeWorld
+
+pytestmark = pytest.mark.slow
+
+KILLS = 20
+ITERATIONS = 22
+STEPS = 8
+OPTIONS = {
+    "rl_games": {
+        "params.config.horizon_length": STEPS,
+        "params.config.minibatch_size": 32,
+        "params.config.save_frequency": 1,
+    },
+    "rsl_rl": {"num_steps_per_env": STEPS, "save_interval": 1},
+    "skrl": {"agent.rollouts": STEPS, "agent.experiment.checkpoint_interval": STEPS},
+}
+
+
+class Killed(BaseException):
+    """What a rank of the fake world dies of."""
+
+
+class KillsInRollout:
+    """Ends rank 1 in its step number `at`."""
+
+    def __init__(self, at):
+        self.at = at
+
+    @hookimpl(wrapper=True)
+    def rltrain_make_env(self, session):
+        env = yield
+        step, done = env.step, 0
+
+        def counted(actions):
+            nonlocal done
+            done += 1
+            if session.world.rank == 1 and done == self.at:
+                raise Killed
+            return step(actions)
+
+        env.step = counted
+        return env
+
+
+KILLER = '''
+"""A third party's observer that kills its own rank in the middle of a rollout."""
+import os, signal
+from rltrain import hookimpl
+from rltrain.specs import ObserverSpec
+
+
+@hookimpl
+def rltrain_provides():
+    return [ObserverSpec(name="killer", factory="killer_plugin:Killer")]
+
+
+class Killer:
+    @hookimpl(wrapper=True)
+    def rltrain_make_env(self, session):
+        env = yield
+        step, left = env.step, int(os.environ["KILL_AT"])
+
+        def counted(actions):
+            nonlocal left
+            left -= 1
+            if session.world.rank == 1 and left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return step(actions)
+
+        env.step = counted
+        return env
+'''
+
+
+def end_of(log_root, library):
+    """Return digests of the last checkpoint, and of every rank's state that belongs to it."""
+    path = find_checkpoint("latest", str(log_root), library, DEFAULT_TASK)
+    state = read_state(path)
+    assert state["iteration"] == ITERATIONS
+    parts = [path.read_bytes(), pickle.dumps(state["progress"]), *state["ranks"]]
+    return [hashlib.sha256(part).hexdigest() for part in parts]
+
+
+@pytest.mark.parametrize("library", list(OPTIONS))
+def test_a_run_killed_twenty_times_ends_with_the_same_bytes(library, tmp_path):
+    options = {
+        "library": library,
+        "num_envs": 8,
+        "max_iterations": ITERATIONS,
+        "agent": OPTIONS[library],
+    }
+    FakeWorld(2).train(**options, log_root=str(tmp_path / "whole"))
+    killed = {**options, "log_root": str(tmp_path / "killed")}
+    for kill in range(KILLS):
+        # In the second iteration after the start: one more is done each time.
+        observers = [lambda at=STEPS + 1 + kill % STEPS: KillsInRollout(at)]
+        checkpoint = "latest" if kill else None
+        with pytest.raises(Killed):
+            FakeWorld(2).train(**killed, checkpoint=checkpoint, observers=observers)
+    runs = FakeWorld(2).train(**killed, checkpoint="latest")
+    assert runs[0].result.iterations == ITERATIONS - KILLS
+    assert end_of(tmp_path / "killed", library) == end_of(tmp_path / "whole", library)
+
+
+@pytest.fixture
+def killer(command):
+    """The command, with an observer `killer` installed."""
+    info = command.plugins / "killer_plugin-1.0.dist-info"
+    info.mkdir()
+    (command.plugins / "killer_plugin.py").write_text(KILLER)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: killer-plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[rltrain]\nkiller = killer_plugin\n")
+    return command
+
+
+def test_real_ranks_killed_twenty_times_end_with_the_same_bytes(killer, tmp_path):
+    agent = [f"agent.{key}={value}" for key, value in OPTIONS["rsl_rl"].items()]
+    words = ["--library", "rsl_rl", "--distributed", "--nproc-per-node", "2", "--num-envs", "8"]
+    words += ["--max-iterations", str(ITERATIONS), *agent]
+    killer.log_root = tmp_path / "whole"
+    assert killer(*words).returncode == 0
+    killer.log_root = tmp_path / "killed"
+    for kill in range(KILLS):
+        more = ["--checkpoint", "latest"] if kill else []
+        at = str(STEPS + 1 + kill % STEPS)
+        run = killer(*words, *more, "--observer", "killer", KILL_AT=at)
+        assert "Rank 1 was killed by SIGKILL" in run.stderr
+    run = killer(*words, "--checkpoint", "latest")
+    assert run.returncode == 0, run.stderr
+    assert f"after iteration {KILLS}." in run.stdout
+    assert end_of(tmp_path / "killed", "rsl_rl") == end_of(tmp_path / "whole", "rsl_rl")
