@@ -24,7 +24,8 @@ class RslRlLibrary:
         """Train on this rank until the iterations are done or the session wants to stop.
 
         Raises:
-            UsageError: the options, the environment or the checkpoint do not fit rsl_rl.
+            UsageError: the options, the environment or the checkpoint do not fit rsl_rl, or the
+                checkpoint leaves nothing to do.
         """
         # rsl_rl imports GitPython, which otherwise fails to import where there is no git.
         os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
@@ -32,12 +33,15 @@ class RslRlLibrary:
         from rltrain_rsl_rl.runner import SessionRunner
 
         options = copy.deepcopy(dict(session.config.agent))
-        iterations = _iterations(session, options)
+        total = _iterations(session, options)
         env = RslRlEnv(session.env, session.world.device, options.get("clip_actions"))
         runner = SessionRunner(env, options, session)
         runner.connect()
+        left = session.iterations_left(total, runner.current_learning_iteration)
+        # Lengths that were drawn at the beginning have come back with the environments.
+        draw_lengths = options.get("init_at_random_ep_len") and not session.resuming_exactly
         session.seed("learner")
-        runner.learn(iterations, bool(options.get("init_at_random_ep_len", False)))
+        runner.learn(left, bool(draw_lengths))
         return session.result()
 
 

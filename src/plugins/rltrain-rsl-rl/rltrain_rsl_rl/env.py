@@ -118,6 +118,14 @@ class RslRlEnv(VecEnv):
             extras,
         )
 
+    def get_state(self) -> dict[str, Any]:
+        """Return what this translation keeps; the environment's own state is the core's."""
+        return {"episode_lengths": self._own_lengths}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self._own_lengths = state["episode_lengths"]
+
     def _set_actions(self, space: Space[Any], clip: float | None) -> None:
         if not isinstance(space, Box):
             raise UsageError(

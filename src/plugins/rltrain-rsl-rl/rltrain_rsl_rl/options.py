@@ -8,19 +8,30 @@ from typing import Any
 from rltrain.config import load_yaml
 from rltrain.types import TaskInfo
 
-__all__ = ["DEFAULTS", "OPTION_KEYS", "PPO_NAMES", "default_agent"]
+__all__ = [
+    "DEFAULTS",
+    "DISTILLATION_NAMES",
+    "MODELS",
+    "OPTION_KEYS",
+    "PPO_NAMES",
+    "default_agent",
+]
 
 DEFAULTS = Path(__file__).parent / "defaults"
-"""One file an algorithm, and one for each task that has defaults of its own."""
+"""One file an algorithm, and one for each task that has defaults of its own: `ppo_<task>.yaml`."""
 
-PPO_NAMES = (
-    "PPO",
-    "rsl_rl.algorithms.PPO",
-    "rsl_rl.algorithms:PPO",
-    "rsl_rl.algorithms.ppo.PPO",
-    "rsl_rl.algorithms.ppo:PPO",
-)
+
+def _names(module: str, name: str) -> tuple[str, ...]:
+    """Return the ways in which a file may name a class of `rsl_rl.algorithms`."""
+    modules = ("rsl_rl.algorithms", f"rsl_rl.algorithms.{module}")
+    return (name, *(f"{parent}{mark}{name}" for parent in modules for mark in ".:"))
+
+
+PPO_NAMES = _names("ppo", "PPO")
 """The ways in which a file may name rsl_rl's own PPO."""
+
+DISTILLATION_NAMES = _names("distillation", "Distillation")
+"""The same for its distillation."""
 
 RUNNER_KEYS = (
     "num_steps_per_env",
@@ -31,6 +42,8 @@ RUNNER_KEYS = (
     "obs_groups.actor",
     "obs_groups.critic",
     "obs_groups.rnd_state",
+    "obs_groups.student",
+    "obs_groups.teacher",
     # What rsl_rl's users keep in the same file, read by what calls its runner.
     "seed",
     "max_iterations",
@@ -60,6 +73,12 @@ ALGORITHM_KEYS = (
     "symmetry_cfg",
 )
 
+DISTILLATION_KEYS = (
+    "gradient_length",
+    "loss_type",
+)
+"""What distillation has beside keys of PPO."""
+
 RND_KEYS = (
     "num_outputs",
     "predictor_hidden_dims",
@@ -71,6 +90,8 @@ RND_KEYS = (
     "weight_schedule",
     "learning_rate",
 )
+
+WEIGHT_SCHEDULE_KEYS = ("mode", "initial_step", "final_step", "final_value")
 
 SYMMETRY_KEYS = (
     "data_augmentation_func",
@@ -91,6 +112,23 @@ MODEL_KEYS = (
     "distribution_cfg",
 )
 
+CNN_KEYS = (
+    "output_channels",
+    "kernel_size",
+    "stride",
+    "dilation",
+    "padding",
+    "norm",
+    "activation",
+    "max_pool",
+    "global_pool",
+)
+
+MODELS = ("actor", "critic", "student", "teacher")
+
+POLICIES = ("actor", "student", "teacher")
+"""The models that give actions."""
+
 DISTRIBUTION_KEYS = (
     "class_name",
     "init_std",
@@ -103,11 +141,13 @@ DISTRIBUTION_KEYS = (
 OPTION_KEYS = frozenset(
     [
         *RUNNER_KEYS,
-        *(f"algorithm.{key}" for key in ALGORITHM_KEYS),
+        *(f"algorithm.{key}" for key in (*ALGORITHM_KEYS, *DISTILLATION_KEYS)),
         *(f"algorithm.rnd_cfg.{key}" for key in RND_KEYS),
+        *(f"algorithm.rnd_cfg.weight_schedule.{key}" for key in WEIGHT_SCHEDULE_KEYS),
         *(f"algorithm.symmetry_cfg.{key}" for key in SYMMETRY_KEYS),
-        *(f"{model}.{key}" for model in ("actor", "critic") for key in MODEL_KEYS),
-        *(f"actor.distribution_cfg.{key}" for key in DISTRIBUTION_KEYS),
+        *(f"{model}.{key}" for model in MODELS for key in MODEL_KEYS),
+        *(f"{model}.distribution_cfg.{key}" for model in POLICIES for key in DISTRIBUTION_KEYS),
+        *(f"{model}.cnn_cfg.{key}" for model in MODELS for key in CNN_KEYS),
     ]
 )
 """Dotted keys that may be overridden although the loaded file does not have them."""
@@ -115,6 +155,9 @@ OPTION_KEYS = frozenset(
 
 def default_agent(task: TaskInfo, algorithm: str) -> dict[str, Any]:
     """Return the options for a task: those tuned for it, or else the algorithm's."""
-    tuned = DEFAULTS / f"{task.name.replace('/', '-')}.yaml"
+    tuned = DEFAULTS / f"{algorithm}_{task.name.replace('/', '-')}.yaml"
     path = tuned if tuned.is_file() else DEFAULTS / f"{algorithm}.yaml"
-    return load_yaml(str(path), "the defaults of rsl_rl")
+    agent = load_yaml(str(path), "the defaults of rsl_rl")
+    if algorithm == "distillation":
+        agent["teacher"] = default_agent(task, "ppo")["actor"]
+    return agent

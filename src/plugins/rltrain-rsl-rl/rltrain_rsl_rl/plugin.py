@@ -6,38 +6,70 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rltrain import hookimpl
-from rltrain.agent_options import get_dotted
+from rltrain.agent_options import flatten, get_dotted
 from rltrain.config import RunConfig
 from rltrain.specs import LibrarySpec, Refusal, Spec
 from rltrain.types import TaskInfo
-from rltrain_rsl_rl.options import OPTION_KEYS, PPO_NAMES, default_agent
+from rltrain_rsl_rl.iteration import iteration
+from rltrain_rsl_rl.options import (
+    DISTILLATION_NAMES,
+    MODELS,
+    OPTION_KEYS,
+    PPO_NAMES,
+    default_agent,
+)
 
 __all__ = ["REFUSALS", "rltrain_provides"]
 
+CLASS_NAMES = {"ppo": PPO_NAMES, "distillation": DISTILLATION_NAMES}
+"""By `--algorithm`, the values of algorithm.class_name."""
 
-def _algorithm(agent: Mapping[str, Any]) -> Any:
-    return get_dotted(agent, "algorithm.class_name", None)
+
+def _class_name(config: RunConfig) -> Any:
+    return get_dotted(config.agent, "algorithm.class_name", None)
 
 
 def _no_continuous_actions(config: RunConfig, task: TaskInfo) -> bool:
     return task.action != "continuous"
 
 
-def _not_ppo(config: RunConfig, task: TaskInfo) -> bool:
-    return _algorithm(config.agent) not in (*PPO_NAMES, "Distillation")
+def _unknown_algorithm(config: RunConfig, task: TaskInfo) -> bool:
+    return _class_name(config) not in (*PPO_NAMES, *DISTILLATION_NAMES)
 
 
-def _distillation(config: RunConfig, task: TaskInfo) -> bool:
-    return bool(_algorithm(config.agent) == "Distillation")
+def _another_algorithm(config: RunConfig, task: TaskInfo) -> bool:
+    own = CLASS_NAMES[config.algorithm or "ppo"]
+    return not _unknown_algorithm(config, task) and _class_name(config) not in own
+
+
+def _lacks(agent: Mapping[str, Any], *models: str) -> bool:
+    return not all(isinstance(agent.get(model), Mapping) for model in models)
 
 
 def _no_models(config: RunConfig, task: TaskInfo) -> bool:
-    ppo = _algorithm(config.agent) in PPO_NAMES
-    return ppo and not ("actor" in config.agent and "critic" in config.agent)
+    return _class_name(config) in PPO_NAMES and _lacks(config.agent, "actor", "critic")
 
 
-def _rnd_on_several_ranks(config: RunConfig, task: TaskInfo) -> bool:
-    return config.on_several_ranks and bool(get_dotted(config.agent, "algorithm.rnd_cfg", None))
+def _no_student(config: RunConfig, task: TaskInfo) -> bool:
+    return _class_name(config) in DISTILLATION_NAMES and (
+        _lacks(config.agent, "student", "teacher")
+        or not get_dotted(config.agent, "student.distribution_cfg", None)
+    )
+
+
+def _no_teacher(config: RunConfig, task: TaskInfo) -> bool:
+    return _class_name(config) in DISTILLATION_NAMES and config.checkpoint is None
+
+
+def _batch_normalisation(config: RunConfig, task: TaskInfo) -> bool:
+    """Whether a CNN, of which there may be one for each group of images, has batch norm."""
+    kinds = [
+        value
+        for model in MODELS
+        for key, value in flatten(get_dotted(config.agent, f"{model}.cnn_cfg", None) or {})
+        if key.rpartition(".")[2] == "norm"
+    ]
+    return config.on_several_ranks and any("batch" in kind for kind in kinds)
 
 
 REFUSALS = (
@@ -49,17 +81,18 @@ REFUSALS = (
         "CartPole-v1, or --library rl_games or skrl.",
     ),
     Refusal(
-        "distillation",
-        _distillation,
-        "Distillation learns from a trained teacher, which a run of rltrain cannot be given.",
+        "an algorithm of one's own",
+        _unknown_algorithm,
+        "The class that algorithm.class_name names averages its gradients in its own way; only "
+        "rsl_rl's PPO and Distillation are adapted.",
         "give agent.algorithm.class_name=PPO.",
     ),
     Refusal(
-        "algorithms other than PPO",
-        _not_ppo,
-        "The class that algorithm.class_name names averages its gradients in its own way; only "
-        "rsl_rl's PPO is adapted.",
-        "give agent.algorithm.class_name=PPO.",
+        "the options of another algorithm",
+        _another_algorithm,
+        "algorithm.class_name in the agent options is not the class of this --algorithm.",
+        "give --algorithm distillation for the options of a Distillation, and --algorithm ppo for "
+        "those of a PPO.",
     ),
     Refusal(
         "options without actor and critic",
@@ -68,11 +101,24 @@ REFUSALS = (
         "give an agent config that has them, as rsl_rl 5 writes it.",
     ),
     Refusal(
-        "random network distillation on several ranks",
-        _rnd_on_several_ranks,
-        "The predictor of algorithm.rnd_cfg has an optimiser of its own, whose gradients this "
-        "adapter does not average yet: the ranks' intrinsic rewards would drift apart.",
-        "give agent.algorithm.rnd_cfg=null, or train on one rank.",
+        "distillation without a student",
+        _no_student,
+        "rsl_rl 5 reads its models from `student` and `teacher`, and logs the deviation of the "
+        "student's actions, which student.distribution_cfg describes.",
+        "give an agent config that has all of them.",
+    ),
+    Refusal(
+        "distillation without a teacher",
+        _no_teacher,
+        "A student learns from a trained teacher.",
+        "give --checkpoint with a checkpoint of PPO on this task, whose actor becomes the teacher.",
+    ),
+    Refusal(
+        "batch normalisation on several ranks",
+        _batch_normalisation,
+        "cnn_cfg.norm=batch normalises by one rank's mini-batch, and keeps statistics that differ "
+        "from rank to rank.",
+        "give cnn_cfg.norm=layer, or train on one rank.",
     ),
 )
 """The combinations that would train nonsense or hang."""
@@ -87,15 +133,15 @@ def rltrain_provides() -> Iterable[Spec]:
             factory="rltrain_rsl_rl.adapter:RslRlLibrary",
             summary="rsl_rl of ETH Zurich and NVIDIA",
             frameworks=("torch",),
-            algorithms=("ppo",),
+            algorithms=tuple(CLASS_NAMES),
             default_agent=default_agent,
             required_keys=("algorithm.class_name", "num_steps_per_env"),
             option_keys=OPTION_KEYS,
             run_keys={"seed": "seed", "max_iterations": "max_iterations"},
             refuses=REFUSALS,
+            iteration=iteration,
             read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
-            checkpoint_keys=frozenset(
-                {"actor_state_dict", "critic_state_dict", "optimizer_state_dict"}
-            ),
+            # Those that files of PPO and of distillation have in common.
+            checkpoint_keys=frozenset({"optimizer_state_dict", "iter", "infos"}),
         )
     ]

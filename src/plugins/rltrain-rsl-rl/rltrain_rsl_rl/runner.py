@@ -1,87 +1,38 @@
-"""Every private seam of rsl_rl that this adapter uses.
+"""rsl_rl's runner, with its place, its log and its checkpoints from the session.
 
-rsl_rl reads WORLD_SIZE, makes an NCCL group and averages gradients by itself. Its runner and its
-algorithm are subclassed here so that the session does these things;
-`tests/test_rsl_rl_contract.py` checks the seams against the installed version.
+rsl_rl reads WORLD_SIZE, makes an NCCL group and averages gradients by itself. Its runner, its
+algorithms, its storage and its normalisers are subclassed in this package so that the session does
+these things; `tests/test_rsl_rl_contract.py` checks the seams against the installed version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from rsl_rl.algorithms import PPO
-from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
-from tensordict import TensorDict
 
 from rltrain.errors import StopTraining, UsageError
-from rltrain.types import GradientSync, ProcessGroup
+from rltrain_rsl_rl.distillation import SessionDistillation
+from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.logger import SessionLogger
-from rltrain_torch.gradients import synchronise
+from rltrain_rsl_rl.options import DISTILLATION_NAMES
+from rltrain_rsl_rl.ppo import SessionPPO
+from rltrain_rsl_rl.state import on_device, on_host
 
 if TYPE_CHECKING:
     from rltrain.session import Session
 
-__all__ = ["SessionPPO", "SessionRunner"]
-
-
-class SessionPPO(PPO):
-    """rsl_rl's PPO with the session's gradient sync.
-
-    The collectives that PPO calls by itself, for the KL divergence and the learning rate, go over
-    the default group, which the backend has made; so do those of its observation normalisers.
-    """
-
-    _raw_actor: torch.nn.Module
-    _raw_critic: torch.nn.Module
-    group: ProcessGroup
-    gradient_sync: GradientSync
-    parameters: list[torch.nn.Parameter]
-
-    def connect(self, session: Session, compile_mode: str | None) -> None:
-        """Give the models rank 0's state and make the gradient sync. Collective.
-
-        Args:
-            session: this rank's side of the run.
-            compile_mode: rsl_rl's `torch_compile_mode`.
-        """
-        self.group = session.group
-        self._raw_actor = session.wrap_model(self._raw_actor, "actor")
-        self._raw_critic = session.wrap_model(self._raw_critic, "critic")
-        self.compile(compile_mode)
-        models = chain(self._raw_actor.parameters(), self._raw_critic.parameters())
-        # Actor and critic may share encoders: each parameter once.
-        self.parameters = [item for item in dict.fromkeys(models) if item.requires_grad]
-        self.gradient_sync = session.gradient_sync(self.parameters)
-        session.watch("optimiser", lambda: {"learning_rate": self.learning_rate})
-
-    def reduce_parameters(self) -> None:
-        """Average the gradients over ranks; called after each backward pass on several ranks."""
-        synchronise(self.gradient_sync, self.parameters)
-
-    def broadcast_parameters(self) -> None:
-        """Do nothing: `session.wrap_model` has given every rank rank 0's state."""
-
-    def compute_returns(self, obs: TensorDict) -> None:
-        """Compute returns, and advantages that are normalised over all ranks.
-
-        rsl_rl normalises over one rank's environments, which is not what one rank with the
-        environments of all would do.
-        """
-        super().compute_returns(obs)
-        if self.group.world_size > 1 and not self.normalize_advantage_per_mini_batch:
-            advantages = self.storage.returns - self.storage.values
-            self.storage.advantages = _standardised(self.group, advantages)
+__all__ = ["SessionRunner"]
 
 
 class SessionRunner(OnPolicyRunner):
-    """rsl_rl's runner, with its place, its log and its checkpoints from the session."""
+    """Runs PPO or distillation on one rank of a session."""
 
-    def __init__(self, env: VecEnv, options: dict[str, Any], session: Session) -> None:
+    alg: SessionPPO | SessionDistillation
+
+    def __init__(self, env: RslRlEnv, options: dict[str, Any], session: Session) -> None:
         """Make models, algorithm and logger.
 
         Args:
@@ -90,15 +41,21 @@ class SessionRunner(OnPolicyRunner):
             session: this rank's side of the run.
 
         Raises:
-            UsageError: the options name observation groups that the task does not have.
+            UsageError: the options do not fit the task's environment.
         """
         self.session = session
-        options["algorithm"]["class_name"] = SessionPPO
-        _fill_observation_groups(options, env.get_observations().keys())
+        distils = options["algorithm"]["class_name"] in DISTILLATION_NAMES
+        options["algorithm"]["class_name"] = SessionDistillation if distils else SessionPPO
+        models = ("student", "teacher") if distils else ("actor", "critic")
+        _fill_observation_groups(options, models, env.get_observations().keys())
+        _check_time_step(options, env)
         log_dir, device = str(session.run_folder.checkpoints), session.world.device
         super().__init__(env, options, log_dir=log_dir, device=device)
+        for model in models:
+            _check_normalisation(model, getattr(self.alg, model))
         self.logger = SessionLogger(
             session,
+            self.alg.figures,
             log_dir=log_dir,
             cfg=self.cfg,
             env_cfg=env.cfg,
@@ -111,14 +68,18 @@ class SessionRunner(OnPolicyRunner):
         self._saved = ""
 
     def connect(self) -> None:
-        """Make models and optimiser the run's, from the session's checkpoint if there is one.
+        """Make models and optimisers the run's, from the session's checkpoint if there is one.
 
         Raises:
             UsageError: the checkpoint does not fit.
         """
         if self.session.checkpoint is not None:
-            self._resume(self.session.checkpoint)
+            self._load(self.session.checkpoint)
         self.alg.connect(self.session, self.cfg.get("torch_compile_mode"))
+        if self.session.resuming_exactly:
+            state = on_device(self.session.rank_state, self.session.world.device)
+            self.alg.set_state(state["algorithm"])
+            self.env.set_state(state["env"])
 
     def learn(self, num_learning_iterations: int, init_at_random_ep_len: bool = False) -> None:
         """Train, until the iterations are done or the session wants to stop; save at the end."""
@@ -128,7 +89,7 @@ class SessionRunner(OnPolicyRunner):
             self.save(f"model_{self.current_learning_iteration}.pt")
 
     def save(self, path: str, infos: dict[str, Any] | None = None) -> None:
-        """Save a checkpoint that rsl_rl's own runner loads, on rank 0, in the run folder.
+        """Save a checkpoint that rsl_rl's own runner loads, in the run folder. Collective.
 
         Args:
             path: only its last part, the file's name, counts.
@@ -138,23 +99,35 @@ class SessionRunner(OnPolicyRunner):
         if name == self._saved:
             return  # rsl_rl saves the last iteration twice if `save_interval` divides its number.
         self._saved = name
-        self.session.save_checkpoint(
-            name,
-            lambda partial: save(str(partial), infos),
-            self.current_learning_iteration + 1,
-        )
+        counters = self.alg.counters()
+        if counters:
+            infos = {**(infos or {}), "rltrain": counters}
 
-    def _resume(self, checkpoint: Path) -> None:
+        def write(partial: Path) -> None:
+            # Given a path, torch writes its name into the file: the same state, other bytes.
+            with partial.open("wb") as file:
+                save(file, infos)
+
+        state = {"algorithm": self.alg.get_state(), "env": self.env.get_state()}
+        done = self.current_learning_iteration + 1
+        self.session.save_checkpoint(name, write, done, rank_state=on_host(state))
+
+    def _load(self, checkpoint: Path) -> None:
+        # rsl_rl saves the index of the last finished iteration, and would do that one again. A
+        # checkpoint that only gives the teacher leaves the index as it is.
+        self.current_learning_iteration = -1
         try:
-            self.load(str(checkpoint), map_location=self.session.world.device)
+            infos = self.load(str(checkpoint), map_location=self.session.world.device)
+        except UsageError as error:
+            raise UsageError(f"--checkpoint {checkpoint}: {error}") from error
         except Exception as error:
             reason = " ".join(str(error).split())
             raise UsageError(
                 f"--checkpoint {checkpoint}: does not fit this run ({type(error).__name__}: "
                 f"{reason}). Give the task and the agent options that it was trained with."
             ) from error
-        # rsl_rl saves the index of the last finished iteration, and would do that one again.
         self.current_learning_iteration += 1
+        self.alg.set_counters((infos or {}).get("rltrain", {}))
 
     def _configure_multi_gpu(self) -> None:
         """Take the place in the world from the session; the backend has made the process group."""
@@ -174,12 +147,14 @@ class SessionRunner(OnPolicyRunner):
             }
 
 
-def _fill_observation_groups(options: dict[str, Any], offered: Iterable[str]) -> None:
+def _fill_observation_groups(
+    options: dict[str, Any], models: tuple[str, str], offered: Iterable[str]
+) -> None:
     """Choose groups for the sets that have none, as rsl_rl would with a warning."""
     names = set(offered)
     sets = options.setdefault("obs_groups", {})
-    for model in ("actor", "critic"):
-        sets.setdefault(model, [model if model in names else "policy"])
+    for needed in (*models, *(["rnd_state"] if options["algorithm"].get("rnd_cfg") else [])):
+        sets.setdefault(needed, [needed if needed in names else "policy"])
     for name, groups in sets.items():
         absent = [group for group in groups if group not in names]
         if absent or not groups:
@@ -189,12 +164,19 @@ def _fill_observation_groups(options: dict[str, Any], offered: Iterable[str]) ->
             )
 
 
-def _standardised(group: ProcessGroup, x: torch.Tensor) -> torch.Tensor:
-    """Return x minus its mean over all ranks, divided by its standard deviation over all ranks."""
-    local = torch.stack([x.new_tensor(float(x.numel())), x.sum()]).double()
-    count, total = group.all_reduce(local)
-    mean = total / count
-    squares = group.all_reduce((x - mean).square().sum().double())
-    std = (squares / (count - 1)).sqrt()
-    standardised: torch.Tensor = (x - mean) / (std + 1e-8)
-    return standardised.to(x.dtype)
+def _check_time_step(options: dict[str, Any], env: RslRlEnv) -> None:
+    if options["algorithm"].get("rnd_cfg") and not hasattr(env.unwrapped, "step_dt"):
+        raise UsageError(
+            "agent.algorithm.rnd_cfg: rsl_rl scales the weight of intrinsic rewards by the time "
+            "between two steps, step_dt, which the task's environment does not offer. Set it to "
+            "null, or take a task that offers it, such as the embedded ones (rltrain/...)."
+        )
+
+
+def _check_normalisation(name: str, model: Any) -> None:
+    # Of a CNNModel, `obs_groups` are those that are no images: only they are normalised.
+    if model.obs_normalization and not model.obs_groups:
+        raise UsageError(
+            f"agent.{name}.obs_normalization=true: the {name} reads images only, which rsl_rl does "
+            f"not normalise. Give agent.{name}.obs_normalization=false."
+        )

@@ -79,6 +79,7 @@ class LocalSession:
         group: Any = None,
         seed: int = 0,
         checkpoint: Path | None = None,
+        rank_state: Any = None,
         stop_at: int | None = None,
         **config: Any,
     ) -> None:
@@ -88,6 +89,9 @@ class LocalSession:
         self.run_folder = RunFolder(folder)
         self.env = CountedEnv(env or PointEnv(), seed)
         self.checkpoint = checkpoint
+        self.rank_state = rank_state
+        self.resuming_exactly = rank_state is not None
+        self.rank_states: dict[str, Any] = {}
         self.should_stop = False
         self.stop_at = stop_at
         self.records: list[Any] = []
@@ -121,7 +125,11 @@ class LocalSession:
             self.should_stop = True
         return record
 
-    def save_checkpoint(self, name: str, save: Any, iteration: int) -> None:
+    def iterations_left(self, total: int, done: int) -> int:
+        return total - done
+
+    def save_checkpoint(self, name: str, save: Any, iteration: int, rank_state: Any = None) -> None:
+        self.rank_states[name] = rank_state
         if self.world.is_root:
             path = self.run_folder.write_atomically(f"checkpoints/{name}", save)
             self.records.append(CheckpointSaved(str(path), iteration))
@@ -144,3 +152,35 @@ def small_agent(**algorithm: Any) -> dict[str, Any]:
     agent["actor"]["hidden_dims"] = agent["critic"]["hidden_dims"] = [8]
     agent["algorithm"].update(num_learning_epochs=2, num_mini_batches=2, **algorithm)
     return agent
+
+
+CURIOUS: dict[str, Any] = {
+    f"algorithm.rnd_cfg.{key}": value
+    for key, value in {
+        "num_outputs": 4,
+        "predictor_hidden_dims": [8],
+        "target_hidden_dims": [8],
+        "weight": 5.0,
+        "state_normalization": True,
+        "reward_normalization": True,
+    }.items()
+}
+"""Overrides by which random network distillation is in play."""
+
+
+def recurrent(kind: str, *models: str) -> dict[str, Any]:
+    """Overrides by which models are recurrent: actor and critic, if none is named."""
+    chosen = {"class_name": "RNNModel", "rnn_type": kind, "rnn_hidden_dim": 8}
+    return {
+        f"{model}.{key}": value
+        for model in models or ("actor", "critic")
+        for key, value in chosen.items()
+    }
+
+
+def mirrored(env: Any, obs: Any, actions: Any) -> tuple[Any, Any]:
+    """What symmetry knows of a task in which left is as right: the mirrored rows come after."""
+    return (
+        None if obs is None else torch.cat([obs, obs.apply(torch.neg)]),
+        None if actions is None else torch.cat([actions, -actions]),
+    )

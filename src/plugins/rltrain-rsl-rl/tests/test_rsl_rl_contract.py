@@ -7,17 +7,18 @@ import inspect
 import textwrap
 
 import pytest
-from rsl_rl.algorithms import PPO, ppo
+from rsl_rl.algorithms import PPO, Distillation, distillation, ppo
 from rsl_rl.env import VecEnv
 from rsl_rl.extensions import RandomNetworkDistillation, Symmetry
 from rsl_rl.models import CNNModel, MLPModel, RNNModel
-from rsl_rl.modules import distribution, normalization
-from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.modules import CNN, distribution, normalization
+from rsl_rl.runners import DistillationRunner, OnPolicyRunner
+from rsl_rl.storage import RolloutStorage
 from rsl_rl.utils import LogWriter
 from rsl_rl.utils.logger import Logger
 from rsl_rl_stubs import PointEnv, small_agent
 
-from rltrain_rsl_rl import options
+from rltrain_rsl_rl import iteration, options
 from rltrain_rsl_rl.env import RslRlEnv
 
 
@@ -42,14 +43,29 @@ def test_algorithm_keys_are_parameters_of_ppo():
     assert '"share_cnn_encoders"' in inspect.getsource(PPO.construct_algorithm)
 
 
+def test_distillation_keys_are_parameters():
+    assert set(options.DISTILLATION_KEYS) <= parameters(Distillation)
+
+
 def test_extension_keys_are_parameters():
     assert set(options.RND_KEYS) <= parameters(RandomNetworkDistillation)
+    source = inspect.getsource(RandomNetworkDistillation)
+    schedules = {
+        name
+        for mode in ("_constant", "_step", "_linear")
+        for name in inspect.signature(
+            getattr(RandomNetworkDistillation, f"{mode}_weight_schedule")
+        ).parameters
+    }
+    assert set(options.WEIGHT_SCHEDULE_KEYS) - {"mode"} <= schedules
+    assert "weight_schedule['mode']" in source
     assert set(options.SYMMETRY_KEYS) <= parameters(Symmetry)
 
 
 def test_model_keys_are_parameters_of_models_and_distributions():
     models = parameters(MLPModel, RNNModel, CNNModel)
     assert set(options.MODEL_KEYS) - {"class_name"} <= models
+    assert set(options.CNN_KEYS) <= parameters(CNN)
     distributions = parameters(
         distribution.GaussianDistribution,
         distribution.HeteroscedasticGaussianDistribution,
@@ -67,11 +83,26 @@ def test_runner_keys_are_read():
     assert "init_at_random_ep_len" in inspect.signature(OnPolicyRunner.learn).parameters
 
 
-@pytest.mark.parametrize("name", options.PPO_NAMES)
-def test_names_of_ppo_are_ppo(name):
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [
+        *((name, PPO) for name in options.PPO_NAMES),
+        *((name, Distillation) for name in options.DISTILLATION_NAMES),
+    ],
+)
+def test_names_of_algorithms_are_theirs(name, algorithm):
     from rsl_rl.utils import resolve_callable
 
-    assert resolve_callable(name) is PPO
+    assert resolve_callable(name) is algorithm
+
+
+def test_mini_batches_are_counted_as_the_plan_does():
+    assert inspect.signature(PPO).parameters["num_mini_batches"].default == iteration.MINI_BATCHES
+    shuffled = inspect.getsource(RolloutStorage.mini_batch_generator)
+    assert "batch_size = self.num_envs * self.num_transitions_per_env" in shuffled
+    assert "mini_batch_size = batch_size // num_mini_batches" in shuffled
+    recurrent = inspect.getsource(RolloutStorage.recurrent_mini_batch_generator)
+    assert "mini_batch_size = self.num_envs // num_mini_batches" in recurrent
 
 
 # The runner
@@ -85,7 +116,22 @@ def test_only_one_method_makes_the_process_group():
         if "torch.distributed.init_process_group" in calls(member)
     ]
     assert makers == ["_configure_multi_gpu"]
-    assert "init_process_group" not in inspect.getsource(ppo)
+    assert "init_process_group" not in inspect.getsource(ppo) + inspect.getsource(distillation)
+
+
+def test_the_runner_of_distillation_only_asks_for_a_teacher():
+    assert DistillationRunner.__base__ is OnPolicyRunner
+    assert {name for name in vars(DistillationRunner) if not name.startswith("__")} == {"learn"}
+    assert "self.alg.teacher_loaded" in inspect.getsource(DistillationRunner.learn)
+
+
+def test_checkpoints_hold_what_they_are_told_by():
+    source = inspect.getsource(OnPolicyRunner.save)
+    assert "torch.save(saved_dict, path)" in source  # Which takes a file as well as a path.
+    assert all(f'saved_dict["{key}"]' in source for key in ("iter", "infos"))
+    source = inspect.getsource(Distillation.save) + inspect.getsource(Distillation.load)
+    keys = ("student_state_dict", "teacher_state_dict", "actor_state_dict", "optimizer_state_dict")
+    assert all(f'"{key}"' in source for key in keys)
 
 
 def test_the_runner_has_what_the_adapter_sets():
@@ -144,7 +190,81 @@ def test_advantages_are_normalised_where_the_adapter_does_it_again():
     assert "(st.advantages - st.advantages.mean()) / (st.advantages.std() + 1e-8)" in source
 
 
+@pytest.mark.parametrize("update", [PPO.update, Distillation.update])
+def test_normalisers_are_updated_last(update):
+    order = calls(update)
+    first = min(index for index, name in enumerate(order) if name.endswith("update_normalization"))
+    assert order.index("self.optimizer.step") < first
+    assert not [name for name in order[first:] if name in ("self.actor", "self.critic")]
+
+
+def test_distillation_averages_between_backward_and_clipping():
+    order = calls(Distillation.update)
+    names = ("loss.backward", "self.reduce_parameters", "nn.utils.clip_grad_norm_")
+    places = [order.index(name) for name in (*names, "self.optimizer.step")]
+    assert places == sorted(places)
+
+
+def test_the_rule_of_the_learning_rate_is_the_adapters():
+    source = inspect.getsource(PPO.update)
+    for line in (
+        'if self.desired_kl is not None and self.schedule == "adaptive":',
+        "if kl_mean > self.desired_kl * 2.0:",
+        "self.learning_rate = max(1e-5, self.learning_rate / 1.5)",
+        "elif kl_mean < self.desired_kl / 2.0 and kl_mean > 0.0:",
+        "self.learning_rate = min(1e-2, self.learning_rate * 1.5)",
+    ):
+        assert line in source
+    assert "p[:original_batch_size] for p in self.actor.output_distribution_params" in source
+
+
+def test_mini_batches_come_from_the_storage():
+    order = calls(PPO.update)
+    assert "self.storage.mini_batch_generator" in order
+    assert "self.storage.recurrent_mini_batch_generator" in order
+    assert not hasattr(RolloutStorage, "__slots__")
+    assert "(batch.advantages - batch.advantages.mean())" in inspect.getsource(PPO.update)
+
+
+# Normalisers and extensions
+
+
 def test_normalisers_pool_their_moments_over_the_default_group():
     source = inspect.getsource(normalization.EmpiricalNormalization.update)
     assert "torch.distributed.is_initialized()" in source
     assert source.count("torch.distributed.all_reduce") == 3
+
+
+def test_normalisers_have_the_state_that_the_adapter_merges():
+    normalizer = normalization.EmpiricalNormalization([3])
+    assert list(normalizer.state_dict()) == ["_mean", "_var", "_std", "count"]
+    assert normalizer._mean.shape == (1, 3)
+    assert normalizer.until is None
+    rewards = normalization.EmpiricalDiscountedVariationNormalization([])
+    assert rewards.disc_avg.avg is None
+    assert [name for name, _ in rewards.named_children()] == ["emp_norm"]
+    model = MLPModel.update_normalization
+    assert calls(model)[-1] == "self.obs_normalizer.update"
+
+
+def test_intrinsic_rewards_are_first_read_when_the_rollout_is_over():
+    given = inspect.getsource(RandomNetworkDistillation.get_intrinsic_reward)
+    normalised = given.index("intrinsic_reward = self.reward_normalizer(intrinsic_reward)")
+    assert normalised < given.index("intrinsic_reward *= self.weight")
+    assert "self.transition.rewards += self.intrinsic_rewards" in inspect.getsource(PPO)
+    readers = [
+        name
+        for cls in (PPO, RolloutStorage)
+        for name, member in inspect.getmembers(cls, inspect.isfunction)
+        if "rewards[" in inspect.getsource(member)
+    ]
+    # One writes a step, the other reads them all.
+    assert readers == ["compute_returns", "add_transition"]
+
+
+def test_recurrent_mini_batches_pad_what_the_predictor_is_trained_on():
+    source = inspect.getsource(RolloutStorage.recurrent_mini_batch_generator)
+    assert "observations=padded_obs_trajectories[:, first_traj:last_traj]" in source
+    assert "masks=trajectory_masks[:, first_traj:last_traj]" in source
+    loss = "self.rnd.compute_loss(batch.observations[:original_batch_size])"
+    assert loss in inspect.getsource(PPO.update)

@@ -13,12 +13,17 @@ import pytest
 import torch
 import torch.distributed as dist
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl_stubs import LocalSession, PointEnv, small_agent
+from rsl_rl_stubs import CURIOUS, LocalSession, PointEnv, small_agent
 
+from rltrain.agent_options import set_dotted
 from rltrain.environment import CountedEnv
 from rltrain.testing import FakeWorld, RankRun, differing
+from rltrain_rsl_rl.adapter import RslRlLibrary
 from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.runner import SessionRunner
+
+ALONE = {"obs_groups.rnd_state": ["policy"]}
+"""Without it, rsl_rl warns."""
 
 
 class NativeRunner(OnPolicyRunner):
@@ -35,20 +40,27 @@ class NativeRunner(OnPolicyRunner):
         }
 
 
-def native(prepare=lambda runner: None):
+class TimedEnv(PointEnv):
+    step_dt = 0.02
+
+
+def native(prepare=lambda runner: None, world=None, options=None):
     """Train two ranks with rsl_rl's own runner."""
 
     def on_rank(group):
         torch.manual_seed(group.rank)
-        env = RslRlEnv(CountedEnv(PointEnv(), seed=group.rank), "cpu")
-        runner = NativeRunner(env, small_agent(schedule="adaptive", desired_kl=0.01))
+        env = RslRlEnv(CountedEnv(TimedEnv(), seed=group.rank), "cpu")
+        agent = small_agent(schedule="adaptive", desired_kl=0.01)
+        for key, value in (options or {}).items():
+            set_dotted(agent, key, value)
+        runner = NativeRunner(env, agent)
         prepared = prepare(runner)
         runner.learn(2)
         models = {"actor": runner.alg.actor, "critic": runner.alg.critic}
         state = RankRun(None, models, ()).state
         return SimpleNamespace(state=state, runner=runner, prepared=prepared)
 
-    return FakeWorld(2, torch=True).run(on_rank)
+    return (world or FakeWorld(2, torch=True)).run(on_rank)
 
 
 def advantages(runs):
@@ -79,7 +91,7 @@ def test_native_load_on_rank_0_only_diverges(tmp_path):
 
 def test_adapted_load_is_made_on_every_rank(train_ranks):
     first = train_ranks(FakeWorld(2))
-    runs = train_ranks(FakeWorld(2), checkpoint=first[0].result.checkpoint)
+    runs = train_ranks(FakeWorld(2), checkpoint=first[0].result.checkpoint, max_iterations=4)
     # The run itself compares the learning rates when it ends.
     assert not differing(runs)
     assert [run.result.iterations for run in runs] == [2, 2]
@@ -105,3 +117,33 @@ def test_adapted_advantages_are_standardised_over_all_ranks(tmp_path):
     assert all(abs(float(own.mean())) > 1e-3 for own in each)
     both = torch.cat(each)
     assert (float(both.mean()), float(both.std())) == pytest.approx((0, 1), abs=1e-4)
+
+
+def test_native_rnd_waits_three_times_in_every_step():
+    def collectives(steps):
+        world = FakeWorld(2, torch=True)
+        native(world=world, options={**CURIOUS, **ALONE, "num_steps_per_env": steps})
+        return len(world.trace)
+
+    # Two iterations; the adapter makes one collective in each, whatever the number of steps.
+    assert collectives(16) - collectives(8) == 2 * 3 * 8
+
+
+def test_native_learning_rates_take_two_collectives_a_mini_batch():
+    def collectives(schedule):
+        world = FakeWorld(2, torch=True)
+        native(world=world, options={"algorithm.schedule": schedule})
+        return len(world.trace)
+
+    assert collectives("adaptive") - collectives("fixed") == 2 * 2 * 2 * 2
+
+
+def test_an_adapted_run_of_one_process_trains_inside_anothers_group(tmp_path):
+    def on_rank(group):
+        if group.rank:
+            return None
+        session = LocalSession(tmp_path)
+        RslRlLibrary().rltrain_train(session)
+        return list(session.iterations())
+
+    assert FakeWorld(2, torch=True).run(on_rank) == [[1, 2, 3], None]

@@ -4,14 +4,16 @@ import copy
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from rsl_rl_stubs import small_agent
 
 from rltrain.agent_options import get_dotted
 from rltrain.config import RunConfig
+from rltrain.errors import UsageError
 from rltrain.plugins import load_object
-from rltrain.types import TaskInfo
+from rltrain.types import Iteration, TaskInfo
 from rltrain_rsl_rl.options import DEFAULTS, OPTION_KEYS
 from rltrain_rsl_rl.plugin import rltrain_provides
 
@@ -41,8 +43,8 @@ def test_what_the_spec_names_exists():
 @pytest.mark.parametrize(
     ("task", "file"),
     [
-        ("Pendulum-v1", "Pendulum-v1.yaml"),
-        ("rltrain/CartPoleContinuous-v1", "rltrain-CartPoleContinuous-v1.yaml"),
+        ("Pendulum-v1", "ppo_Pendulum-v1.yaml"),
+        ("rltrain/CartPoleContinuous-v1", "ppo_rltrain-CartPoleContinuous-v1.yaml"),
         ("HalfCheetah-v5", "ppo.yaml"),
     ],
 )
@@ -90,27 +92,90 @@ def test_discrete_tasks_are_refused(action):
     assert refused(small_agent(), TaskInfo("Point-v0", action)) == ["discrete actions"]
 
 
-def test_rnd_is_refused_on_several_ranks():
-    agent = small_agent(rnd_cfg={"weight": 0.1})
+def distillation(**config) -> list[str]:
+    agent = SPEC.default_agent(POINT, "distillation")
+    return refused(agent, **{"algorithm": "distillation", "checkpoint": "teacher.pt", **config})
+
+
+def test_distillation_is_not_refused():
+    assert distillation(distributed=True) == []
+
+
+def test_distillation_without_a_teacher_is_refused():
+    assert distillation(checkpoint=None) == ["distillation without a teacher"]
+
+
+def test_a_student_whose_actions_have_no_distribution_is_refused():
+    agent = SPEC.default_agent(POINT, "distillation")
+    agent["student"]["distribution_cfg"] = None
+    names = refused(agent, algorithm="distillation", checkpoint="teacher.pt")
+    assert names == ["distillation without a student"]
+
+
+def test_the_teacher_is_the_actor_of_ppos_defaults():
+    task = TaskInfo("rltrain/CartPoleContinuous-v1", "continuous")
+    agent = SPEC.default_agent(task, "distillation")
+    assert agent["teacher"] == SPEC.default_agent(task, "ppo")["actor"]
+
+
+def test_options_of_another_algorithm_are_refused():
+    assert refused(small_agent(), algorithm="distillation") == ["the options of another algorithm"]
+    assert distillation(algorithm="ppo") == ["the options of another algorithm"]
+
+
+def test_an_algorithm_of_ones_own_is_refused():
+    agent = small_agent()
+    agent["algorithm"]["class_name"] = "my_code:MyPPO"
+    assert refused(agent) == ["an algorithm of one's own"]
+
+
+@pytest.mark.parametrize("cnn", [{"norm": "batch"}, {"camera": {"norm": ["layer", "batch"]}}])
+def test_batch_normalisation_is_refused_on_several_ranks(cnn):
+    agent = small_agent()
+    agent["critic"]["cnn_cfg"] = cnn
     assert refused(agent) == []
     assert refused(agent, distributed=True, nproc_per_node=1) == []
-    assert refused(agent, distributed=True) == ["random network distillation on several ranks"]
-
-
-@pytest.mark.parametrize(
-    ("name", "refusal"),
-    [("Distillation", "distillation"), ("my_code:MyPPO", "algorithms other than PPO")],
-)
-def test_algorithms_other_than_ppo_are_refused(name, refusal):
-    agent = small_agent()
-    agent["algorithm"]["class_name"] = name
-    assert refused(agent) == [refusal]
+    assert refused(agent, distributed=True) == ["batch normalisation on several ranks"]
 
 
 def test_files_of_older_versions_are_refused():
     agent = copy.deepcopy(small_agent())
     agent["policy"] = agent.pop("actor")
     assert refused(agent) == ["options without actor and critic"]
+
+
+def test_an_iteration_is_told():
+    config = RunConfig(library="rsl_rl", agent=small_agent(), num_envs=4)
+    assert SPEC.iteration(config) == Iteration(steps=8, iterations=3)
+    assert SPEC.iteration(replace(config, max_iterations=7)) == Iteration(steps=8, iterations=7)
+
+
+def test_mini_batches_that_do_not_divide_the_batch_are_refused():
+    agent = small_agent()
+    agent["algorithm"]["num_mini_batches"] = 3
+    SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=3))
+    with pytest.raises(UsageError, match=r"4 environments x 8 steps = 32 rows: 32 / 3 leaves 2"):
+        SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=4))
+
+
+def test_recurrent_mini_batches_divide_the_environments():
+    agent = small_agent()
+    agent["actor"]["class_name"] = "rsl_rl.models:RNNModel"
+    SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=4))
+    with pytest.raises(UsageError, match=r"num_mini_batches=2: .* 5 environments, whole"):
+        SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=5))
+
+
+def test_a_number_of_steps_is_needed():
+    agent = {**small_agent(), "num_steps_per_env": "many"}
+    with pytest.raises(UsageError, match=r"agent\.num_steps_per_env=many"):
+        SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=4))
+
+
+def test_distillation_has_no_mini_batches():
+    agent = SPEC.default_agent(POINT, "distillation")
+    config = RunConfig(library="rsl_rl", agent=agent, num_envs=3)
+    assert SPEC.iteration(config) == Iteration(steps=32, iterations=100)
 
 
 def test_reasons_are_sentences():

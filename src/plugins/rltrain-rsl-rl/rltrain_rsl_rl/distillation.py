@@ -1,0 +1,86 @@
+"""rsl_rl's distillation of a teacher into a student, on the ranks of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from rsl_rl.algorithms import Distillation
+
+from rltrain.types import GradientSync
+from rltrain_rsl_rl.normalizers import NormalizerPool
+from rltrain_torch.gradients import synchronise
+from rltrain_torch.optimizers import watch_optimizer
+
+if TYPE_CHECKING:
+    from rltrain.session import Session
+
+__all__ = ["SessionDistillation"]
+
+
+class SessionDistillation(Distillation):
+    """rsl_rl's distillation, whose gradients and statistics are those of all ranks.
+
+    Every mini-batch is one step of a rank's environments, so that the mean over ranks is the mean
+    over all rows.
+    """
+
+    _raw_student: torch.nn.Module
+    _raw_teacher: torch.nn.Module
+    gradient_sync: GradientSync
+    parameters: list[torch.nn.Parameter]
+
+    def connect(self, session: Session, compile_mode: str | None) -> None:
+        """Give the models rank 0's state and make the gradient sync. Collective.
+
+        Args:
+            session: this rank's side of the run.
+            compile_mode: rsl_rl's `torch_compile_mode`.
+        """
+        self.normalizers = NormalizerPool(session.group)
+        self.normalizers.take_over(self._raw_student)
+        self._raw_student = session.wrap_model(self._raw_student, "student")
+        self._raw_teacher = session.wrap_model(self._raw_teacher, "teacher")
+        self.compile(compile_mode)
+        self.parameters = [p for p in self._raw_student.parameters() if p.requires_grad]
+        self.gradient_sync = session.gradient_sync(self.parameters)
+        watch_optimizer(session, self.optimizer)
+
+    def update(self) -> dict[str, float]:
+        """Learn from the rollout, and return mean losses. Collective."""
+        losses: dict[str, float] = super().update()
+        self.normalizers.flush()
+        return losses
+
+    def reduce_parameters(self) -> None:
+        """Average the gradients over ranks; called after each backward pass on several ranks."""
+        synchronise(self.gradient_sync, self.parameters)
+
+    def broadcast_parameters(self) -> None:
+        """Do nothing: `session.wrap_model` has given every rank rank 0's state."""
+
+    def figures(self) -> dict[str, float | tuple[float, float]]:
+        """Return scalars of the last iteration that rsl_rl's log does not have: none."""
+        return {}
+
+    def counters(self) -> dict[str, int]:
+        """Return what is equal on all ranks and rsl_rl does not save: nothing."""
+        return {}
+
+    def set_counters(self, counters: Mapping[str, int]) -> None:
+        """Go on counting from there."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what the next iteration on this rank depends on and rsl_rl does not save."""
+        return {
+            "student": self.student.get_hidden_state(),
+            "teacher": self.teacher.get_hidden_state(),
+            "last": self.last_hidden_states,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.student.reset(hidden_state=state["student"])
+        self.teacher.reset(hidden_state=state["teacher"])
+        self.last_hidden_states = state["last"]

@@ -1,0 +1,61 @@
+"""What rsl_rl's options say of an iteration, without importing rsl_rl."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.agent_options import get_dotted
+from rltrain.config import RunConfig
+from rltrain.errors import UsageError
+from rltrain.types import Iteration
+from rltrain_rsl_rl.options import DISTILLATION_NAMES
+
+__all__ = ["iteration"]
+
+MINI_BATCHES = 4
+"""What rsl_rl takes for algorithm.num_mini_batches where a file does not say."""
+
+
+def iteration(config: RunConfig) -> Iteration:
+    """Return steps and number of the iterations that a run's options ask for.
+
+    Raises:
+        UsageError: the mini-batches do not divide what a rank collects: rsl_rl would leave the rest
+            of it out.
+    """
+    agent = config.agent
+    steps = _whole(agent, "num_steps_per_env", None)
+    if get_dotted(agent, "algorithm.class_name", None) not in DISTILLATION_NAMES:
+        _check_mini_batches(agent, steps, config.num_envs or 0)
+    return Iteration(steps=steps, iterations=config.max_iterations or agent.get("max_iterations"))
+
+
+def _check_mini_batches(agent: Mapping[str, Any], steps: int, num_envs: int) -> None:
+    count = _whole(agent, "algorithm.num_mini_batches", MINI_BATCHES)
+    recurrent = any(_is_recurrent(agent, model) for model in ("actor", "critic"))
+    # Recurrent mini-batches are whole trajectories of some environments.
+    rows = num_envs if recurrent else num_envs * steps
+    if rows % count == 0:
+        return
+    batch = (
+        f"a rank's {num_envs} environments, whole trajectories of which a recurrent policy learns,"
+        if recurrent
+        else f"a rank's batch of {num_envs} environments x {steps} steps = {rows} rows"
+    )
+    raise UsageError(
+        f"agent.algorithm.num_mini_batches={count}: does not divide {batch}: {rows} / {count} "
+        f"leaves {rows % count} over. Choose another number, or another --num-envs."
+    )
+
+
+def _is_recurrent(agent: Mapping[str, Any], model: str) -> bool:
+    name = str(get_dotted(agent, f"{model}.class_name", ""))
+    return name.replace(":", ".").rpartition(".")[2] == "RNNModel"
+
+
+def _whole(agent: Mapping[str, Any], key: str, default: int | None) -> int:
+    value = get_dotted(agent, key, default)
+    if not isinstance(value, int) or value < 1:
+        raise UsageError(f"agent.{key}={value}: must be a whole number, at least 1.")
+    return value

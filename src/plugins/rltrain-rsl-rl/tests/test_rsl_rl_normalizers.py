@@ -1,0 +1,151 @@
+"""Normalisers of observations on the ranks of a fake world."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from rsl_rl.modules import EmpiricalNormalization
+from torch import nn
+
+from rltrain.group import SingleProcess
+from rltrain.testing import Deadlock, FakeWorld
+from rltrain_rsl_rl.normalizers import NormalizerPool, PooledNormalization
+
+
+class Model(nn.Module):
+    """A model with a normaliser where rsl_rl's have theirs."""
+
+    def __init__(self, size: int = 3, until: int | None = None):
+        super().__init__()
+        self.obs_normalizer = EmpiricalNormalization(size, until=until)
+
+
+def pooled(group, *models: Model) -> NormalizerPool:
+    pool = NormalizerPool(group)
+    for model in models:
+        pool.take_over(model)
+    return pool
+
+
+def batches(sizes=(64, 64, 32), size: int = 3) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    scale = torch.tensor([1.0, 100.0, 1e-2])[:size]
+    return [torch.randn(n, size, generator=generator) * scale + 5 * scale for n in sizes]
+
+
+def learned(data: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What rsl_rl's own normaliser learns from all of the data in one process."""
+    stock = EmpiricalNormalization(data[0].shape[1])
+    for batch in data:
+        stock.update(batch)
+    return stock.state_dict()
+
+
+def test_ranks_learn_what_one_rank_learns_from_all_data():
+    def on_rank(group):
+        model = Model()
+        pool = pooled(group, model)
+        for batch in batches():
+            model.obs_normalizer.update(batch.chunk(group.world_size)[group.rank])
+            pool.flush()
+        return model.obs_normalizer.state_dict()
+
+    one = learned(batches())
+    for state in FakeWorld(4).run(on_rank):
+        assert list(state) == list(one)
+        for name, value in one.items():
+            torch.testing.assert_close(state[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_native_ranks_learn_it_too():
+    """No fault: rsl_rl's own pooling is exact; it only costs three collectives."""
+
+    def on_rank(group):
+        stock = EmpiricalNormalization(3)
+        for batch in batches():
+            stock.update(batch.chunk(group.world_size)[group.rank])
+        return stock.state_dict()
+
+    world = FakeWorld(2, torch=True)
+    for state in world.run(on_rank):
+        for name, value in learned(batches()).items():
+            torch.testing.assert_close(state[name], value, rtol=1e-5, atol=1e-6)
+    assert len(world.trace) == 3 * len(batches())
+
+
+def test_all_normalisers_of_an_update_share_one_collective():
+    def on_rank(group):
+        models = Model(3), Model(2)
+        pool = pooled(group, *models)
+        for model in models:
+            model.obs_normalizer.update(torch.ones(4, len(model.obs_normalizer.mean)))
+        pool.flush()
+        pool.flush()
+
+    world = FakeWorld(2)
+    world.run(on_rank)
+    assert [item.op for item in world.trace] == ["all_reduce(sum)"]
+
+
+def test_a_native_run_of_one_process_waits_inside_anothers_group():
+    def on_rank(group):
+        if group.rank == 0:
+            EmpiricalNormalization(3).update(torch.ones(4, 3))
+
+    with pytest.raises(Deadlock):
+        FakeWorld(2, torch=True).run(on_rank)
+
+
+def test_an_adapted_run_of_one_process_does_not():
+    def on_rank(group):
+        if group.rank == 0:
+            model = Model()
+            pool = pooled(SingleProcess("cpu"), model)
+            model.obs_normalizer.update(torch.ones(4, 3))
+            pool.flush()
+            return int(model.obs_normalizer.count)
+        return None
+
+    assert FakeWorld(2, torch=True).run(on_rank) == [4, None]
+
+
+def test_it_stops_learning_where_rsl_rls_does():
+    def on_rank(group):
+        model = Model(until=10)
+        pool = pooled(group, model)
+        for _ in range(4):
+            model.obs_normalizer.update(torch.randn(4, 3))
+            pool.flush()
+        model.eval()
+        model.obs_normalizer.update(torch.randn(4, 3))
+        return int(model.obs_normalizer.count), model.obs_normalizer.waiting
+
+    # 8 rows are fewer than 10, 16 are not.
+    assert FakeWorld(2).run(on_rank) == [(16, None)] * 2
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+def test_what_it_takes_over_has_the_same_state_and_uses():
+    model = Model()
+    model.obs_normalizer.update(batches()[0])
+    before = copy.deepcopy(model.obs_normalizer)
+    pooled(SingleProcess("cpu"), model)
+    after = model.obs_normalizer
+    assert type(after) is PooledNormalization
+    assert all(torch.equal(after.state_dict()[k], v) for k, v in before.state_dict().items())
+    x = torch.randn(5, 3)
+    assert torch.equal(after(x), before(x))
+    assert torch.equal(torch.jit.script(copy.deepcopy(after))(x), before(x))
+    assert torch.equal(after.inverse(x), before.inverse(x))
+
+
+def test_a_derived_class_is_left_alone():
+    class Own(EmpiricalNormalization):
+        pass
+
+    model = Model()
+    model.obs_normalizer = Own(3)
+    pooled(SingleProcess("cpu"), model)
+    assert type(model.obs_normalizer) is Own

@@ -1,0 +1,82 @@
+"""A run that was interrupted goes on bit for bit where the uninterrupted one would have gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from rsl_rl_stubs import CURIOUS, recurrent
+
+from rltrain.errors import UsageError
+from rltrain.testing import FakeWorld, differing
+
+SHORT = {
+    "num_steps_per_env": 16,
+    "save_interval": 100,
+    "algorithm.num_learning_epochs": 2,
+    "algorithm.num_mini_batches": 2,
+}
+EPISODES = {"max_episode_length": 12}
+"""Some end within a rollout, and some go on beyond it."""
+DECAYING = {"mode": "linear", "initial_step": 20, "final_step": 60, "final_value": 0.0}
+
+CASES = {
+    "adaptive learning rate": {},
+    "LSTM": recurrent("lstm"),
+    "RND, GRU actor": {
+        **CURIOUS,
+        **recurrent("gru", "actor"),
+        "algorithm.rnd_cfg.weight_schedule": DECAYING,
+    },
+    "random episode lengths": {"init_at_random_ep_len": True},
+}
+
+
+def written(run) -> list[bytes]:
+    """The last checkpoint, and beside it what all ranks need to go on."""
+    path = Path(run.result.checkpoint)
+    [beside] = (path.parent / "ranks").glob(f"{path.name}.*")
+    return [path.read_bytes(), beside.read_bytes()]
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_a_resumed_run_ends_with_the_same_bytes(train_ranks, options):
+    def train(ranks=2, **run):
+        return train_ranks(FakeWorld(ranks), agent={**SHORT, **options}, env=EPISODES, **run)
+
+    whole = train(max_iterations=4)
+    first = train(max_iterations=2)
+    resumed = train(max_iterations=4, checkpoint=first[0].result.checkpoint)
+    assert [run.result.iterations for run in resumed] == [2, 2]
+    for one, other in zip(whole, resumed, strict=True):
+        assert not differing([one, other])
+    assert whole[0].result.frames == resumed[0].result.frames == 4 * 16 * 8 * 2
+    assert whole[0].result.episode_return == resumed[0].result.episode_return
+    assert written(whole[0]) == written(resumed[0])
+
+
+def test_on_another_number_of_ranks_it_goes_on_learning(train_ranks):
+    options = {**SHORT, **recurrent("lstm"), **CURIOUS}
+    first = train_ranks(FakeWorld(2), agent=options, env=EPISODES)
+    runs = train_ranks(
+        FakeWorld(4),
+        agent=options,
+        env=EPISODES,
+        max_iterations=3,
+        checkpoint=first[0].result.checkpoint,
+    )
+    assert not differing(runs)
+    assert [run.result.iterations for run in runs] == [1] * 4
+    # What is no rank's own goes on all the same.
+    saved = torch.load(runs[0].result.checkpoint, weights_only=False)
+    assert saved["iter"] == 2
+    assert saved["infos"] == {"rltrain": {"rnd_update_counter": 3 * 16}}
+    count = saved["actor_state_dict"]["obs_normalizer.count"]
+    assert count == (2 * 2 + 1 * 4) * 16 * 8
+
+
+def test_nothing_left_to_do_is_a_usage_error(train_ranks):
+    checkpoint = train_ranks(FakeWorld(2), agent=SHORT)[0].result.checkpoint
+    with pytest.raises(UsageError, match=r"--max-iterations 2: .* after iteration 2"):
+        train_ranks(FakeWorld(2), agent=SHORT, checkpoint=checkpoint)

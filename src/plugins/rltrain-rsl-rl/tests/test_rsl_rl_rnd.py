@@ -1,0 +1,157 @@
+"""Random network distillation on the ranks of a fake world."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+import torch
+from rsl_rl.modules import EmpiricalDiscountedVariationNormalization
+from rsl_rl_stubs import CURIOUS, LocalSession, recurrent, small_agent
+
+from rltrain import hookimpl
+from rltrain.errors import UsageError
+from rltrain.group import SingleProcess
+from rltrain.records import Scalars
+from rltrain.testing import FakeWorld, differing
+from rltrain_rsl_rl.adapter import RslRlLibrary
+from rltrain_rsl_rl.ppo import SessionPPO
+from rltrain_rsl_rl.rnd import RolloutNormalization
+
+SHORT = {"num_steps_per_env": 16, "algorithm.num_learning_epochs": 2}
+
+
+class Figures:
+    """An observer that keeps the scalars of each iteration, merged over ranks."""
+
+    def __init__(self):
+        self.values = []
+
+    @hookimpl
+    def rltrain_write(self, record):
+        if isinstance(record, Scalars):
+            self.values.append(record.values)
+
+
+def stock(until=None) -> EmpiricalDiscountedVariationNormalization:
+    """rsl_rl's normaliser, as its RND makes it."""
+    return EmpiricalDiscountedVariationNormalization(shape=[], until=until)
+
+
+def rollouts(num_envs: int = 8, steps: int = 5) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.rand(steps, num_envs, generator=generator) for _ in range(3)]
+
+
+def stepped(normalizer, steps: torch.Tensor) -> torch.Tensor:
+    """What rsl_rl makes of a rollout, step by step."""
+    return torch.stack([normalizer(rewards) for rewards in steps])
+
+
+def settled(normalizer, steps: torch.Tensor, group) -> torch.Tensor:
+    for rewards in steps:
+        assert not normalizer(rewards).any()
+    return normalizer.settle(group)
+
+
+@pytest.mark.parametrize("until", [None, 60])
+def test_ranks_normalise_as_rsl_rl_does_in_one_process(until):
+    whole = stock(until)
+    expected = [stepped(whole, steps) for steps in rollouts()]
+
+    def on_rank(group):
+        own = RolloutNormalization(stock(until))
+        part = slice(group.rank * 2, group.rank * 2 + 2)
+        return [settled(own, steps[:, part], group) for steps in rollouts()], own.state_dict()
+
+    world = FakeWorld(4)
+    runs = world.run(on_rank)
+    for index, rewards in enumerate(expected):
+        together = torch.cat([given[index] for given, _ in runs], dim=1)
+        torch.testing.assert_close(together, rewards, rtol=1e-5, atol=1e-6)
+    for _, state in runs:
+        torch.testing.assert_close(state, dict(whole.state_dict()), rtol=1e-5, atol=1e-6)
+    # One in each rollout, not three in each step; none once it has seen as many rows as it may.
+    assert len(world.trace) == (3 if until is None else 2)
+
+
+def test_a_reward_normaliser_that_does_not_learn_only_normalises():
+    whole = stock()
+    stepped(whole, rollouts()[0])
+    whole.eval()
+    own = RolloutNormalization(whole)
+    rewards = rollouts()[1]
+    torch.testing.assert_close(settled(own, rewards, SingleProcess("cpu")), stepped(whole, rewards))
+    assert own.emp_norm.count == whole.emp_norm.count
+
+
+@pytest.mark.parametrize("normalises", [True, False])
+def test_ranks_stay_equal(train_ranks, local_gradients, normalises):
+    options = {**SHORT, **CURIOUS, "algorithm.rnd_cfg.reward_normalization": normalises}
+    runs = train_ranks(FakeWorld(4), agent=options, observers=[local_gradients])
+    assert not differing(runs)
+    predictor = [run.models["rnd"].predictor[0].weight for run in runs]
+    assert len(predictor) == 4
+    # Each rank's own data: predictor and policy have a gradient sync each.
+    first = [run.observers[0].given[1] for run in runs]
+    assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
+    state = runs[0].models["rnd"].state_normalizer
+    assert state.count == 2 * 16 * 8 * 4
+    assert state.count.item() == runs[0].models["actor"].obs_normalizer.count.item()
+
+
+def test_no_collective_is_made_in_an_environment_step(train_ranks):
+    def collectives(steps):
+        world = FakeWorld(2)
+        train_ranks(world, agent={**SHORT, **CURIOUS, "num_steps_per_env": steps})
+        return len(world.trace)
+
+    assert collectives(16) == collectives(32)
+
+
+def test_intrinsic_returns_are_means_over_all_ranks_episodes(train_ranks):
+    runs = train_ranks(
+        FakeWorld(2),
+        agent={**SHORT, **CURIOUS},
+        env={"max_episode_length": 12},
+        observers=[Figures],
+    )
+    for values in runs[0].observers[0].values:
+        assert 0 < values["Rnd/mean_intrinsic_reward"] < float("inf")
+        assert values["Rnd/weight"] == pytest.approx(5.0 * 0.02)
+        assert values["Loss/rnd"] > 0
+
+
+def test_an_environment_without_a_time_step_is_a_usage_error(tmp_path):
+    session = LocalSession(tmp_path, small_agent(rnd_cfg={"weight": 1.0}))
+    with pytest.raises(UsageError, match=r"agent\.algorithm\.rnd_cfg: .* step_dt"):
+        RslRlLibrary().rltrain_train(session)
+
+
+def test_padded_rows_count_by_their_number():
+    """A recurrent mini-batch has a padded trajectory for each episode that ended."""
+    trajectories = [3, 1]
+
+    def on_rank(group):
+        count = trajectories[group.rank]
+        parameter = torch.nn.Parameter(torch.zeros(2))
+        # The mean over 4 x 3 rows of 1, and over 4 x 1 rows of 5.
+        parameter.grad = torch.full((2,), [1.0, 5.0][group.rank])
+        batch = SimpleNamespace(masks=torch.ones(4, count, dtype=torch.bool))
+        rank = SimpleNamespace(
+            storage=SimpleNamespace(batch=batch), group=group, rnd_parameters=[parameter]
+        )
+        SessionPPO._weigh_padding(rank)
+        return group.all_reduce(parameter.grad, "mean").tolist()
+
+    assert FakeWorld(2).run(on_rank) == [[2.0, 2.0]] * 2
+
+
+def test_recurrent_ranks_weigh_it(train_ranks):
+    options = {**SHORT, **CURIOUS, **recurrent("gru"), "algorithm.num_mini_batches": 2}
+    world = FakeWorld(2)
+    runs = train_ranks(world, agent=options)
+    assert not differing(runs)
+    weighed = [item for item in world.trace if item.callers[0].endswith(" in _weigh_padding")]
+    assert len(weighed) == 2 * 2 * 2
