@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rltrain.agent_options import get_dotted
-from rltrain.config import RunConfig, load_yaml
+from rltrain.config import load_yaml
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import LibrarySpec, Refusal, Spec
+from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
+from rltrain_skrl.iterations import iteration
+from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS, REFUSES
 
 __all__ = ["default_agent", "rltrain_provides"]
 
@@ -19,14 +20,8 @@ _DEFAULTS = Path(__file__).parent / "defaults"
 _MANY_ENVS = 64
 """From so many environments a rank on, short rollouts fill a batch."""
 
-_POLICIES = {
-    "continuous": ("gaussianmixin", "multivariategaussianmixin"),
-    "discrete": ("categoricalmixin",),
-    "multi_discrete": ("multicategoricalmixin",),
-}
-"""The policies that can act in a kind of action space."""
-
 _AGENT_OPTIONS = (
+    "alpha",
     "rollouts",
     "learning_epochs",
     "mini_batches",
@@ -52,12 +47,32 @@ _AGENT_OPTIONS = (
     "experiment.checkpoint_interval",
     "experiment.wandb",
 )
+_REPLAY_OPTIONS = (
+    "gradient_steps",
+    "batch_size",
+    "polyak",
+    "random_timesteps",
+    "learning_starts",
+    "learn_entropy",
+    "initial_entropy_value",
+    "target_entropy",
+    "exploration_noise",
+    "exploration_noise_kwargs",
+    "exploration_scheduler",
+    "smooth_regularization_noise",
+    "smooth_regularization_noise_kwargs",
+    "smooth_regularization_clip",
+    "policy_delay",
+    "update_interval",
+    "target_update_interval",
+    "experiment.write_interval",
+)
 _TRAINER_OPTIONS = ("timesteps", "render_interval", "environment_info")
-_MEMORY_OPTIONS = ("memory_size", "replacement")
+_MEMORY_OPTIONS = ("memory_size", "replacement", "save_replay_buffer")
 
 OPTION_KEYS = frozenset(
     [
-        *(f"agent.{key}" for key in (*_AGENT_OPTIONS, "rewards_shaper_scale")),
+        *(f"agent.{key}" for key in (*_AGENT_OPTIONS, *_REPLAY_OPTIONS, "rewards_shaper_scale")),
         *(f"trainer.{key}" for key in _TRAINER_OPTIONS),
         *(f"memory.{key}" for key in _MEMORY_OPTIONS),
     ]
@@ -71,56 +86,13 @@ def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
 
     Args:
         task: what is known of the task.
-        algorithm: "ppo".
+        algorithm: one of `ALGORITHMS`.
     """
     scale = "" if task.num_envs >= _MANY_ENVS else "_few_envs"
-    names = (task.name.replace("/", "-"), f"{algorithm}_{task.action}{scale}")
-    files = [_DEFAULTS / f"{name}.yaml" for name in (*names, f"{algorithm}_{task.action}")]
+    action = ACTS_IN.get(algorithm, task.action)
+    kinds = (task.name.replace("/", "-"), f"{action}{scale}", action)
+    files = [_DEFAULTS / f"{algorithm}_{kind}.yaml" for kind in kinds]
     return load_yaml(str(next(file for file in files if file.is_file())), "the default options")
-
-
-def _agent(config: RunConfig, key: str) -> Any:
-    return get_dotted(config.agent, f"agent.{key}", None)
-
-
-def _other_policy(config: RunConfig, task: TaskInfo) -> bool:
-    policy = str(get_dotted(config.agent, "models.policy.class", ""))
-    return policy.lower() not in _POLICIES[task.action]
-
-
-_REFUSES = (
-    Refusal(
-        name="agent.class other than PPO",
-        applies=lambda config, task: str(_agent(config, "class")).lower() != "ppo",
-        reason="Of skrl's agents this plugin adapts PPO: others average gradients, save or log "
-        "elsewhere.",
-        instead="Set agent.agent.class=PPO, with options for it.",
-    ),
-    Refusal(
-        name="kl_threshold on several ranks",
-        applies=lambda config, task: (
-            config.on_several_ranks and float(_agent(config, "kl_threshold") or 0) > 0
-        ),
-        reason="Each rank would leave the epoch by its own KL divergence, while others wait for "
-        "its gradients.",
-        instead="Set agent.agent.kl_threshold=0 and agent.agent.learning_rate_scheduler="
-        "KLAdaptiveLR, which goes by the KL divergence of all ranks.",
-    ),
-    Refusal(
-        name="Weights & Biases by skrl",
-        applies=lambda config, task: bool(_agent(config, "experiment.wandb")),
-        reason="skrl would start it on every rank.",
-        instead="Set agent.agent.experiment.wandb=false and name a writer (--writer): it records "
-        "on rank 0.",
-    ),
-    Refusal(
-        name="a policy for another kind of action",
-        applies=_other_policy,
-        reason="The policy's class (models.policy.class) cannot act in this task's action space.",
-        instead="Use GaussianMixin for continuous actions, CategoricalMixin for discrete ones, "
-        "MultiCategoricalMixin for several discrete ones.",
-    ),
-)
 
 
 @hookimpl
@@ -130,15 +102,16 @@ def rltrain_provides() -> Iterable[Spec]:
         LibrarySpec(
             name="skrl",
             factory="rltrain_skrl.adapter:SkrlLibrary",
-            summary="skrl's PPO, with the options of its Runner",
+            summary="skrl's agents, with the options of its Runner",
             frameworks=("torch",),
-            algorithms=("ppo",),
+            algorithms=ALGORITHMS,
             default_agent=default_agent,
             required_keys=("models", "agent.class", "trainer"),
             option_keys=OPTION_KEYS,
             run_keys={"seed": "seed"},
-            refuses=_REFUSES,
+            refuses=REFUSES,
+            iteration=iteration,
             read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
-            checkpoint_keys=frozenset({"policy", "value", "optimizer"}),
+            checkpoint_keys=frozenset({"rltrain"}),
         )
     ]

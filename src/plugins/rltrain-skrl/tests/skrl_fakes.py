@@ -107,6 +107,8 @@ class FakeSession:
         self.env = CountedEnv(env, self.seeds.environment)
         self.should_stop = False
         self.checkpoint = Path(self.config.checkpoint) if self.config.checkpoint else None
+        self.rank_state: Any = None
+        self.resuming_exactly = False
         self.stop_at = stop_at
         self.records: list[Scalars] = []
         self.wrapped: dict[str, Any] = {}
@@ -114,6 +116,7 @@ class FakeSession:
         self.streams: list[str] = []
         self.syncs: list[Any] = []
         self.saved: list[tuple[str, int]] = []
+        self.rank_states: list[Any] = []
 
     def seed(self, stream: Any) -> None:
         self.streams.append(stream)
@@ -137,7 +140,12 @@ class FakeSession:
             self.should_stop = record.iteration == self.stop_at
         return record
 
-    def save_checkpoint(self, name: str, save: Any, iteration: int) -> None:
+    def iterations_left(self, total: int, done: int) -> int:
+        assert total > done
+        return total - done
+
+    def save_checkpoint(self, name: str, save: Any, iteration: int, rank_state: Any = None) -> None:
+        self.rank_states.append(rank_state)
         if self.world.is_root:
             self.run_folder.write_atomically(f"checkpoints/{name}", save)
             self.saved.append((name, iteration))

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
+from rltrain.config import RunConfig
 from rltrain_skrl import bootstrap
+from rltrain_skrl.iterations import (
+    ON_POLICY,
+    mini_batches,
+    steps_per_iteration,
+    total_iterations,
+)
 from rltrain_skrl.plugin import OPTION_KEYS, rltrain_provides
+from rltrain_skrl.refusals import ALGORITHMS
 
 skrl = bootstrap.import_skrl()
 
+from skrl.agents.torch.a2c import A2C  # noqa: E402
 from skrl.agents.torch.base import Agent, ExperimentCfg  # noqa: E402
 from skrl.agents.torch.ppo import PPO, PPO_CFG  # noqa: E402
+from skrl.agents.torch.rpo import RPO  # noqa: E402
 from skrl.memories.torch import RandomMemory  # noqa: E402
 from skrl.models.torch import Model  # noqa: E402
+from skrl.resources.preprocessors.torch import RunningStandardScaler  # noqa: E402
 from skrl.trainers.torch import SequentialTrainerCfg, Trainer  # noqa: E402
 from skrl.utils.runner.torch import Runner  # noqa: E402
 
@@ -85,13 +98,49 @@ def test_what_a_transition_has():
     assert names >= {"terminated", "truncated"}
 
 
-def test_gradients_are_reduced_policy_first_and_value_last():
-    update = inspect.getsource(PPO.update)
+@pytest.mark.parametrize("agent", [PPO, RPO, A2C])
+def test_gradients_are_reduced_policy_first_and_value_last(agent):
+    update = inspect.getsource(agent.update)
     assert update.count("reduce_parameters()") == 2
     assert update.index("self.policy.reduce_parameters()") < update.index(
         "self.value.reduce_parameters()"
     )
     assert update.index("reduce_parameters()") < update.index("clip_grad_norm_")
+
+
+@pytest.mark.parametrize("agent", [PPO, RPO, A2C])
+def test_what_is_standardised_goes_to_the_memory_before_the_first_mini_batch(agent):
+    update = inspect.getsource(agent.update)
+    setters = [
+        'set_tensor_by_name("values", self._value_preprocessor(values, train=True))',
+        'set_tensor_by_name("returns", self._value_preprocessor(returns, train=True))',
+        'set_tensor_by_name("advantages", advantages)',
+        "self.memory.sample(",
+    ]
+    places = [update.index(setter) for setter in setters]
+    assert places == sorted(places)
+    assert update.count("self._value_preprocessor(") == 3, "and the inverse of the last values"
+    assert "self.sample_by_index(" in inspect.getsource(RandomMemory.sample)
+    gae = inspect.getsource(sys.modules[agent.__module__].compute_gae)
+    assert "returns = advantages + values" in gae
+    assert "(advantages - advantages.mean()) / (advantages.std() + 1e-8)" in gae
+
+
+@pytest.mark.parametrize("agent", [PPO, RPO])
+def test_an_epoch_is_left_by_a_comparison_with_the_threshold(agent):
+    update = inspect.getsource(agent.update)
+    assert "if self.cfg.kl_threshold and kl_divergence > self.cfg.kl_threshold:" in update
+    assert update.count("kl_threshold") == 2
+
+
+def test_a_batchs_statistics_are_merged_so():
+    merge = RunningStandardScaler._parallel_variance
+    assert list(inspect.signature(merge).parameters)[1:] == [
+        "input_mean",
+        "input_var",
+        "input_count",
+    ]
+    assert "torch.var(x, dim=0)" in inspect.getsource(RunningStandardScaler._compute)
 
 
 def test_the_trainer_uses_the_environment_as_the_wrapper_expects():
@@ -100,19 +149,41 @@ def test_the_trainer_uses_the_environment_as_the_wrapper_expects():
     assert train.count("self.env.reset()") == 2
 
 
-def test_option_keys_are_options_of_the_installed_version():
-    def fields(cls):
-        return {field.name for field in dataclasses.fields(cls)}
+def fields(cls):
+    return {field.name for field in dataclasses.fields(cls)}
 
-    known = {f"agent.{name}" for name in fields(PPO_CFG) - {"experiment", "rewards_shaper"}}
+
+def options_of(algorithm):
+    """Return the dataclass of an agent's options."""
+    module = importlib.import_module(f"skrl.agents.torch.{algorithm}")
+    return getattr(module, f"{algorithm.upper()}_CFG")
+
+
+def test_option_keys_are_options_of_the_installed_version():
+    agents = set.union(*(fields(options_of(algorithm)) for algorithm in ALGORITHMS)) - {
+        "experiment",
+        "rewards_shaper",
+    }
+    known = {f"agent.{name}" for name in agents}
     known |= {f"agent.experiment.{name}" for name in fields(ExperimentCfg)}
     known |= {f"trainer.{name}" for name in fields(SequentialTrainerCfg)}
     known |= {f"memory.{name}" for name in inspect.signature(RandomMemory).parameters}
-    known.add("agent.rewards_shaper_scale")
+    # The Runner's own, and ours.
+    known |= {"agent.rewards_shaper_scale", "memory.save_replay_buffer"}
     assert "rewards_shaper_scale" in inspect.getsource(Runner._process_cfg)
     assert known >= OPTION_KEYS
     agent = {key for key in known if key.startswith("agent.") and "experiment" not in key}
     assert agent <= OPTION_KEYS, "skrl has new options"
+
+
+def test_the_plan_knows_the_defaults_of_the_installed_version():
+    for algorithm in ON_POLICY:
+        cfg = options_of(algorithm)()
+        agent = {"class": algorithm}
+        assert steps_per_iteration(agent) == cfg.rollouts
+        assert mini_batches(agent) == cfg.mini_batches
+    config = RunConfig(library="skrl", agent={"agent": {"class": "ppo"}})
+    assert total_iterations(config) == SequentialTrainerCfg().timesteps // PPO_CFG().rollouts
 
 
 def test_the_spec_names_what_exists():

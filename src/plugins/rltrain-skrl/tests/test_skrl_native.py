@@ -7,19 +7,20 @@ see whether the adapter can do less.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 from skrl_fakes import PLACE, Corridor, small_agent
 
 from rltrain.environment import CountedEnv
-from rltrain.errors import UsageError
 from rltrain.testing import CollectiveMismatch, Deadlock, FakeWorld, RankRun, differing
 from rltrain_skrl import bootstrap
 from rltrain_skrl.torch.env import SkrlEnv
 
 bootstrap.import_skrl()
 
+from skrl.agents.torch.trpo import TRPO_CFG  # noqa: E402
 from skrl.utils.runner.torch import Runner  # noqa: E402
 
 MODELS = ("policy", "value", "observation_preprocessor", "value_preprocessor")
@@ -43,6 +44,9 @@ def native(**agent):
 
 def native_options(agent):
     options = small_agent(**agent)
+    known = {field.name for field in dataclasses.fields(TRPO_CFG)}
+    if options["agent"]["class"] == "TRPO":
+        options["agent"] = {k: v for k, v in options["agent"].items() if k in {"class", *known}}
     options["seed"] = 1
     options["agent"]["experiment"] = {"write_interval": 0, "checkpoint_interval": 0}
     options["trainer"] |= {"headless": True, "disable_progressbar": True}
@@ -65,12 +69,24 @@ def test_native_early_stopping_without_a_schedule_deadlocks():
     assert "has returned" in str(caught.value)
 
 
-def test_adapted_early_stopping_is_refused(train_ranks):
-    with pytest.raises(UsageError, match="kl_threshold on several ranks"):
-        train_ranks(
-            FakeWorld(2, rank_local=PLACE),
-            agent={f"agent.{name}": value for name, value in EARLY.items()},
-        )
+def test_adapted_early_stopping_is_by_all_ranks_or_none(train_ranks, local_gradients):
+    iterations = 3
+    runs = train_ranks(
+        FakeWorld(2, rank_local=PLACE),
+        max_iterations=iterations,
+        agent={f"agent.{name}": value for name, value in EARLY.items()},
+        observers=[local_gradients],
+    )
+    steps, other = (len(run.observers[0].given) for run in runs)
+    assert steps == other
+    assert iterations < steps < iterations * EARLY["learning_epochs"] * EARLY["mini_batches"]
+    assert not differing(runs)
+
+
+def test_native_trpo_averages_gradients_that_are_not_there():
+    with pytest.raises((RuntimeError, ValueError), match="non-empty") as caught:
+        native(**{"class": "TRPO", "learning_rate_scheduler": None})
+    assert "reduce_parameters" in [frame.name for frame in caught.traceback]
 
 
 def test_native_preprocessors_differ_although_weights_do_not():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from skrl_fakes import small_agent
 
 from rltrain.agent_options import set_dotted
 from rltrain.config import RunConfig
-from rltrain.types import TaskInfo
+from rltrain.errors import UsageError
+from rltrain.types import Iteration, TaskInfo
+from rltrain_skrl.iterations import iteration
 from rltrain_skrl.plugin import default_agent, rltrain_provides
+from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS
 
 TASK = TaskInfo("none", "continuous")
 
@@ -28,32 +33,74 @@ def test_defaults_are_refused_nowhere():
 
 
 @pytest.mark.parametrize(
-    ("changes", "options", "name"),
+    ("changes", "name"),
     [
-        ({"agent.class": "SAC"}, {}, "agent.class other than PPO"),
-        ({"agent.kl_threshold": 0.01}, {"distributed": True}, "kl_threshold on several ranks"),
-        ({"agent.experiment.wandb": True}, {}, "Weights & Biases by skrl"),
-        ({"models.policy.class": "CategoricalMixin"}, {}, "a policy for another kind of action"),
+        ({"agent.class": "TRPO"}, "agent.class=TRPO"),
+        ({"agent.class": "AMP"}, "agent.class=AMP"),
+        ({"agent.class": "IPPO"}, "agent.class=IPPO"),
+        ({"agent.class": "MAPPO"}, "agent.class=MAPPO"),
+        ({"agent.class": "CEM"}, "agent.class=CEM"),
+        ({"agent.class": "PPO_RNN"}, "a recurrent agent"),
+        ({"agent.class": "Nonsense"}, "an agent.class that is not adapted"),
+        ({"agent.class": "DQN", "memory.memory_size": 9}, "an agent for another kind of action"),
+        ({"memory.memory_size": 9}, "a memory of another size than the rollout"),
+        ({"agent.experiment.wandb": True}, "Weights & Biases by skrl"),
+        ({"models.policy.class": "CategoricalMixin"}, "a policy for another kind of action"),
     ],
 )
-def test_what_is_refused(changes, options, name):
-    assert refusals(changes, **options) == [name]
+def test_what_is_refused(changes, name):
+    assert refusals(changes)[0] == name, "the first is told"
 
 
-def test_kl_threshold_on_one_rank_is_fine():
-    assert refusals({"agent.kl_threshold": 0.01}) == []
-    assert refusals({"agent.kl_threshold": 0.01}, distributed=True, nproc_per_node=1) == []
+def test_a_memory_of_the_rollouts_size_is_fine():
+    assert refusals({"memory.memory_size": 4}) == []
 
 
 @pytest.mark.parametrize("num_envs", [8, 512])
-@pytest.mark.parametrize("action", ["continuous", "discrete", "multi_discrete"])
-def test_every_kind_of_task_has_defaults_that_suit_it(action, num_envs):
+@pytest.mark.parametrize(
+    ("algorithm", "action"),
+    [
+        (algorithm, action)
+        for algorithm in ALGORITHMS
+        for action in ("continuous", "discrete", "multi_discrete")
+        if ACTS_IN.get(algorithm, action) == action
+    ],
+)
+def test_every_kind_of_task_has_defaults_that_suit_it(action, algorithm, num_envs):
     task = TaskInfo("Any/Task-v0", action, num_envs=num_envs)
-    agent = default_agent(task, "ppo")
+    agent = default_agent(task, algorithm)
     (spec,) = rltrain_provides()
-    config = RunConfig(library="skrl", agent=agent, distributed=True)
+    config = RunConfig(library="skrl", agent=agent, distributed=True, num_envs=num_envs)
     assert not [refusal.name for refusal in spec.refuses if refusal.applies(config, task)]
-    assert agent["agent"]["time_limit_bootstrap"]
+    assert agent["agent"]["class"].lower() == algorithm
+    assert agent["agent"].get("time_limit_bootstrap", True)
+    assert spec.iteration(config).iterations > 0
+
+
+def test_the_plan_knows_what_an_iteration_is():
+    agent = small_agent()
+    config = RunConfig(library="skrl", agent=agent, num_envs=8)
+    assert iteration(config) == Iteration(steps=4, iterations=3)
+    assert iteration(dataclasses.replace(config, max_iterations=7)).iterations == 7
+    agent["agent"]["mini_batches"] = 33
+    with pytest.raises(UsageError, match=r"4 steps x 8 environments = 32 rows"):
+        iteration(config)
+
+
+@pytest.mark.parametrize("value", [0, -1, "many", 2.5, None])
+@pytest.mark.parametrize("key", ["rollouts", "mini_batches"])
+def test_what_is_no_count_is_told(key, value):
+    agent = small_agent()
+    agent["agent"][key] = value
+    with pytest.raises(UsageError, match=f"agent.agent.{key}="):
+        iteration(RunConfig(library="skrl", agent=agent, num_envs=8))
+
+
+@pytest.mark.parametrize(("every", "steps"), [("auto", 100), (0, 100), (7, 7)])
+def test_an_iteration_without_rollouts_is_a_number_of_steps(every, steps):
+    agent = default_agent(TASK, "sac")
+    agent["agent"]["experiment"] = {"write_interval": every}
+    assert iteration(RunConfig(library="skrl", agent=agent, num_envs=8)).steps == steps
 
 
 def test_a_task_may_have_its_own_defaults():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 
+import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from skrl_fakes import ACTIONS, Corridor, FakeSession, small_agent
 
 from rltrain.agent_options import set_dotted
@@ -13,7 +16,7 @@ from rltrain.errors import UsageError
 from rltrain.types import World
 from rltrain_skrl import bootstrap
 from rltrain_skrl.adapter import SkrlLibrary
-from rltrain_skrl.torch.agent import SessionPPO
+from rltrain_skrl.torch.on_policy import SessionPPO
 from rltrain_skrl.torch.runner import SessionRunner
 
 skrl = bootstrap.import_skrl()
@@ -41,6 +44,7 @@ def test_each_iteration_is_recorded(action, num_envs, tmp_path, monkeypatch):
     assert session.env.unwrapped.resets == 1
     for record in session.records:
         assert {"Loss / Policy loss", "Loss / Value loss", "Info / distance"} <= set(record.values)
+        assert {"Learning / Learning rate", "time/rollout", "time/update"} <= set(record.values)
         assert record.values["Own/level"] == 3.0
         assert all(math.isfinite(value) for value in record.values.values())
         assert not any(name.startswith(("Reward", "Episode")) for name in record.values)
@@ -56,8 +60,40 @@ def test_what_the_session_is_asked_for():
     models = [session.wrapped["policy"], session.wrapped["value"]]
     assert {id(p) for p in parameters} == {id(p) for m in models for p in m.parameters()}
     assert len(parameters) == len(set(parameters))
-    assert session.watched["optimizer"]().keys() == {"learning rate"}
-    assert "running_mean" in session.watched["value_preprocessor"]()
+    watched = session.watched["optimizer"]()
+    assert {"learning rate", "exp_avg of parameter 0"} <= watched.keys()
+
+
+@pytest.mark.parametrize("before", [None, "0"])
+def test_the_environment_variables_are_left_as_they_were(before, monkeypatch):
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    if before is not None:
+        monkeypatch.setenv("PYTHONHASHSEED", before)
+    train(FakeSession(Corridor(8), small_agent(), max_iterations=1))
+    assert os.environ.get("PYTHONHASHSEED") == before
+
+
+class Pictured(Corridor):
+    """The corridor with a bright spot, in an image of three channels, where the point is."""
+
+    def __init__(self, num_envs):
+        super().__init__(num_envs)
+        self.single_observation_space = spaces.Box(0, 255, (3, 8, 8), np.uint8)
+
+    def _observe(self):
+        place = (self.position * 2 + 4).round().clamp(0, 7).long()
+        spot = torch.nn.functional.one_hot(place, 8).to(torch.uint8) * 255
+        return spot[:, None, None, :].repeat(1, 3, 8, 1)
+
+
+def test_images_go_to_convolutions():
+    agent = small_agent()
+    for role in ("policy", "value"):
+        layers = [{"conv2d": [4, 3, 2]}, "flatten", 8]
+        set_dotted(agent, f"models.{role}.network.0.layers", layers)
+    session = train(FakeSession(Pictured(8), agent, max_iterations=2))
+    assert session.wrapped["policy"].net_container[0].weight.shape == (4, 3, 3, 3)
+    assert all(math.isfinite(x) for record in session.records for x in record.values.values())
 
 
 def test_a_shared_model_is_one_model():
@@ -127,7 +163,7 @@ def test_training_goes_on_from_a_checkpoint():
         first.wrapped["policy"].parameters(), runner.agent.policy.parameters(), strict=True
     ):
         assert torch.equal(mine, theirs)
-    second = FakeSession(Corridor(8), small_agent(), max_iterations=3, checkpoint=str(path))
+    second = FakeSession(Corridor(8), small_agent(), max_iterations=5, checkpoint=str(path))
     train(second)
     assert [(record.iteration, record.iterations) for record in second.records] == [
         (3, 5),

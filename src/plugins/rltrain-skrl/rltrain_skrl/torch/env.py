@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
@@ -12,7 +14,7 @@ from skrl.utils.spaces.torch import flatten_tensorized_space, tensorize_space
 
 from rltrain.errors import UsageError
 
-__all__ = ["FINAL", "SkrlEnv"]
+__all__ = ["FINAL", "SkrlEnv", "with_final_observations"]
 
 FINAL = "final"
 """Key of `info` with (observations, states, mask): what ended episodes ended in, where known."""
@@ -46,7 +48,8 @@ class SkrlEnv(Wrapper):
                 f"The task's observation groups are {', '.join(space.spaces)}; skrl needs one that "
                 "is named `policy` (and takes `critic`, if there is one, as the states)."
             )
-        self._spaces = dict(space.spaces) if isinstance(space, spaces.Dict) else {"policy": space}
+        groups = dict(space.spaces) if isinstance(space, spaces.Dict) else {"policy": space}
+        self._spaces = {name: _as_floats(group) for name, group in groups.items()}
         action = env.single_action_space
         self._bounds: tuple[torch.Tensor, torch.Tensor] | None = None
         if isinstance(action, spaces.Box):
@@ -151,3 +154,35 @@ class SkrlEnv(Wrapper):
                 name: value.reshape(()) for name, value in figures.items() if value.numel() == 1
             }
         return result
+
+
+def _as_floats(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return the space of what skrl is given: models are made for a sample of it."""
+    if not isinstance(space, spaces.Box) or np.issubdtype(space.dtype, np.floating):
+        return space
+    return spaces.Box(space.low, space.high, dtype=np.float32)
+
+
+def with_final_observations(transition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a transition as skrl means it, where episodes were cut off at their time limit.
+
+    skrl then takes the value of the next observations, but with SAME_STEP autoreset those belong to
+    the next episode. The final ones take their place; where the task does not give them, those of
+    the step before, which are next to them.
+
+    Args:
+        transition: the arguments of `record_transition` of skrl's agents, for N environments.
+    """
+    changed = dict(transition)
+    # An episode that ends by itself at its time limit has no value after it.
+    truncated = changed["truncated"] = transition["truncated"] & ~transition["terminated"]
+    known = transition["infos"].get(FINAL)
+    for index, name in enumerate(("observations", "states")):
+        last = transition[name]
+        if last is None:
+            continue
+        if known is not None:
+            last = torch.where(known[2], known[index], last)
+        following = f"next_{name}"
+        changed[following] = torch.where(truncated, last, transition[following])
+    return changed

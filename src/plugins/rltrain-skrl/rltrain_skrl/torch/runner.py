@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 from collections.abc import Mapping, Set
 from typing import Any
 
 from skrl import config
 from skrl.agents.torch.base import ExperimentCfg
-from skrl.agents.torch.ppo import PPO_CFG
 from skrl.models.torch import Model
 from skrl.resources.preprocessors.torch import RunningStandardScaler
 from skrl.trainers.torch import SequentialTrainerCfg
@@ -18,9 +18,12 @@ from skrl.utils.runner.torch import Runner
 
 from rltrain.errors import StopTraining, UsageError, suggest
 from rltrain.session import Session
-from rltrain_skrl.torch.agent import SessionPPO
+from rltrain_skrl import bootstrap
+from rltrain_skrl.iterations import steps_per_iteration, total_iterations
+from rltrain_skrl.torch.agents import AGENTS
 from rltrain_skrl.torch.env import SkrlEnv
-from rltrain_skrl.torch.scaler import PooledScaler
+from rltrain_skrl.torch.moment_pool import MomentPool
+from rltrain_skrl.torch.scaler import PooledScaler, ValueScaler
 
 __all__ = ["SessionRunner"]
 
@@ -40,11 +43,14 @@ class SessionRunner(Runner):
             UsageError: the options or the checkpoint do not fit skrl or the task.
         """
         self._session = session
+        self._pool = MomentPool(session.group)
         options = runner_options(session)
         log_key = options["trainer"].get("environment_info", SequentialTrainerCfg.environment_info)
-        super().__init__(SkrlEnv(session.env, session.world.device, log_key), options)
+        with bootstrap.kept_hash_seed():
+            super().__init__(SkrlEnv(session.env, session.world.device, log_key), options)
         if session.checkpoint is not None:
             self.agent.resume(session.checkpoint)
+        self.trainer.cfg.timesteps = self.agent.timesteps_left()
         session.seed("learner")
         config.torch.key = session.seeds.learner
 
@@ -54,12 +60,19 @@ class SessionRunner(Runner):
             self.run("train")
 
     def _component(self, name: str) -> Any:
-        if name.lower() == "ppo":
-            return lambda **components: SessionPPO(session=self._session, **components)
+        agent = AGENTS.get(name.lower())
+        if agent is not None:
+            return functools.partial(agent, session=self._session)
+        if name.lower() == "randommemory" and self._agent_class in AGENTS:
+            return functools.partial(AGENTS[self._agent_class].memory_class, pool=self._pool)
         try:
             return super()._component(name)
         except ValueError as error:
             raise UsageError(f"skrl: {error}.") from error
+
+    @property
+    def _agent_class(self) -> str:
+        return str(self._cfg["agent"]["class"]).lower()
 
     def _process_cfg(self, cfg: dict[str, Any]) -> dict[str, Any]:
         cfg = super()._process_cfg(cfg)
@@ -75,13 +88,8 @@ class SessionRunner(Runner):
 
         # A function, because skrl copies the options deeply: it would copy a partial's arguments.
         def make(size: Any, **options: Any) -> Any:
-            scaler = PooledScaler(size, group=self._session.group, **options)
-            scaler = self._session.wrap_model(scaler, role)
-            # It has no parameters; what must be equal on all ranks is its statistics.
-            self._session.watch(
-                role, lambda: {name: x.tolist() for name, x in scaler.state_dict().items()}
-            )
-            return scaler
+            scaler = ValueScaler if role == "value_preprocessor" else PooledScaler
+            return self._session.wrap_model(scaler(size, pool=self._pool, **options), role)
 
         return make
 
@@ -102,7 +110,8 @@ class SessionRunner(Runner):
     def _generate_agent(
         self, env: SkrlEnv, cfg: dict[str, Any], models: dict[str, dict[str, Model]]
     ) -> Any:
-        _check_keys("agent.agent", cfg["agent"], PPO_CFG, also={"class", "rewards_shaper_scale"})
+        agent_cfg = self._component(f"{cfg['agent']['class']}_CFG")
+        _check_keys("agent.agent", cfg["agent"], agent_cfg, also={"class", "rewards_shaper_scale"})
         _check_keys("agent.agent.experiment", cfg["agent"].get("experiment") or {}, ExperimentCfg)
         _check_keys("agent.trainer", cfg["trainer"], SequentialTrainerCfg, also={"class"})
         cfg["memory"] = {"class": "RandomMemory", "memory_size": -1, **(cfg.get("memory") or {})}
@@ -110,21 +119,13 @@ class SessionRunner(Runner):
 
 
 def runner_options(session: Session) -> dict[str, Any]:
-    """Return the Runner's options with what the run decides put in: seed, length, files, window.
-
-    Raises:
-        UsageError: the number of steps between two updates is no number.
-    """
+    """Return the Runner's options with what the run decides put in: seed, length, files, window."""
     options: dict[str, Any] = copy.deepcopy(dict(session.config.agent))
     # skrl adds the rank to the seed of a distributed run, but models must be built equal.
     options["seed"] = session.seeds.model - session.world.rank
     trainer = options["trainer"] = dict(options["trainer"])
-    rollouts = options["agent"].get("rollouts", PPO_CFG.rollouts)
-    iterations = session.config.max_iterations
-    if iterations is None:
-        # Steps after the last full rollout would never be learned from.
-        iterations = max(1, trainer.get("timesteps", SequentialTrainerCfg.timesteps) // rollouts)
-    trainer["timesteps"] = iterations * rollouts
+    steps = steps_per_iteration(options["agent"])
+    trainer["timesteps"] = total_iterations(session.config) * steps
     trainer["headless"] = session.config.headless
     trainer["disable_progressbar"] = True
     trainer["close_environment_at_exit"] = False

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from skrl.resources.preprocessors.torch import RunningStandardScaler
 
-from rltrain.types import ProcessGroup
+from rltrain_skrl.torch.moment_pool import MomentPool
+from rltrain_torch.moments import Moments
 
-__all__ = ["PooledScaler"]
+__all__ = ["PooledScaler", "Unscaled", "ValueScaler"]
 
 
 class PooledScaler(RunningStandardScaler):
@@ -19,12 +21,17 @@ class PooledScaler(RunningStandardScaler):
     """
 
     running_mean: torch.Tensor
-    running_variance: torch.Tensor
-    current_count: torch.Tensor
 
-    def __init__(self, size: Any, *, group: ProcessGroup, **kwargs: Any) -> None:
+    def __init__(self, size: Any, *, pool: MomentPool, **kwargs: Any) -> None:
+        """Make a scaler.
+
+        Args:
+            size: as in skrl.
+            pool: pools what it is trained on.
+            kwargs: skrl's own options.
+        """
         super().__init__(size, **kwargs)
-        self._group = group
+        self._pool = pool
 
     def forward(
         self,
@@ -35,29 +42,44 @@ class PooledScaler(RunningStandardScaler):
         no_grad: bool = True,
     ) -> torch.Tensor | None:
         """Standardise data of shape (..., D); with `train`, update first, which is collective."""
-        if train and x is not None and self._group.world_size > 1:
-            with torch.no_grad():
-                self._update(x.reshape(-1, x.shape[-1]))
+        if train and x is not None and self._pool.group.world_size > 1:
+            rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+            self.merge(self._pool.moments(rows, self.running_mean))
             train = False
         result: torch.Tensor | None = super().forward(
             x, train=train, inverse=inverse, no_grad=no_grad
         )
         return result
 
-    def _update(self, x: torch.Tensor) -> None:
-        """Merge the moments of (B, D) data of every rank into the running ones, in one collective.
+    def merge(self, moments: Moments) -> None:
+        """Merge moments of all ranks' data into the running ones, as skrl merges a batch's own."""
+        # skrl takes Bessel's estimate of a batch's variance for its mean square.
+        variance = moments.variance * moments.count / (moments.count - 1)
+        self._parallel_variance(moments.mean, variance, moments.count)
 
-        The moments are taken about the running mean, which is equal on all ranks: about zero, a
-        variance that is small against the mean would be lost in rounding.
-        """
-        shift = x.mean(dim=0).double() - self.running_mean
-        count = shift.new_full((1,), x.shape[0])
-        local = torch.cat([count, count * shift, count * (x.var(dim=0).double() + shift**2)])
-        pooled = self._group.all_reduce(local, "sum")
-        count, (first, second) = pooled[:1], pooled[1:].chunk(2)
-        shift, seen = first / count, self.current_count
-        total = seen + count
-        spread = self.running_variance * seen + second - count * shift**2
-        self.running_variance = (spread + shift**2 * seen * count / total) / total
-        self.running_mean = self.running_mean + shift * count / total
-        self.current_count = total.reshape(())
+
+@dataclass(frozen=True, eq=False)
+class Unscaled:
+    """Data that is still to be standardised, with what will."""
+
+    data: torch.Tensor
+    """Shape (T, N, 1)."""
+    scaler: PooledScaler
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """The data, shape (T * N, 1)."""
+        return self.data.reshape(-1, self.data.shape[-1])
+
+
+class ValueScaler(PooledScaler):
+    """The scaler of values and returns, which skrl trains on one after the other.
+
+    It leaves that to the memory, to which both go (`rltrain_skrl.torch.memory.RolloutMemory`).
+    """
+
+    def forward(self, x: Any, *, train: bool = False, **options: Any) -> Any:
+        """Standardise data; with `train`, on several ranks, return it `Unscaled`."""
+        if train and self._pool.group.world_size > 1:
+            return Unscaled(x, self)
+        return super().forward(x, train=train, **options)

@@ -1,0 +1,152 @@
+"""What is refused before any rank starts, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rltrain.agent_options import get_dotted
+from rltrain.config import RunConfig
+from rltrain.specs import Refusal
+from rltrain.types import TaskInfo
+from rltrain_skrl.iterations import ON_POLICY
+
+__all__ = ["ACTS_IN", "ALGORITHMS", "REFUSES"]
+
+ACTS_IN = {
+    "rpo": "continuous",
+    "sac": "continuous",
+    "td3": "continuous",
+    "ddpg": "continuous",
+    "dqn": "discrete",
+    "ddqn": "discrete",
+}
+"""The agents that are for one kind of action only."""
+
+ALGORITHMS = (*ON_POLICY, "sac", "td3", "ddpg", "dqn", "ddqn")
+"""The agents that are adapted."""
+
+_WITHOUT_STOCHASTIC_POLICY = ("td3", "ddpg", "dqn", "ddqn")
+
+_POLICIES = {
+    "continuous": ("gaussianmixin", "multivariategaussianmixin"),
+    "discrete": ("categoricalmixin",),
+    "multi_discrete": ("multicategoricalmixin",),
+}
+"""The policies that can act in a kind of action space."""
+
+_RECURRENT = ("a2c_rnn", "ddpg_rnn", "ppo_rnn", "rpo_rnn", "sac_rnn", "td3_rnn", "trpo_rnn")
+"""skrl's agents with memory of their own, by the names of their modules."""
+
+_INSTEAD = "Set agent.agent.class to PPO, or to another of --algorithm's, with options for it."
+
+
+def _agent(config: RunConfig, key: str) -> Any:
+    return get_dotted(config.agent, f"agent.{key}", None)
+
+
+def _class(config: RunConfig) -> str:
+    return str(_agent(config, "class")).lower()
+
+
+def _other_policy(config: RunConfig, task: TaskInfo) -> bool:
+    if _class(config) in _WITHOUT_STOCHASTIC_POLICY:
+        return False
+    policy = str(get_dotted(config.agent, "models.policy.class", ""))
+    return policy.lower() not in _POLICIES[task.action]
+
+
+def _other_memory(config: RunConfig, task: TaskInfo) -> bool:
+    size, rollouts = get_dotted(config.agent, "memory.memory_size", -1), _agent(config, "rollouts")
+    return _class(config) in ON_POLICY and size >= 0 and size != (rollouts or size)
+
+
+def _sizeless(config: RunConfig, task: TaskInfo) -> bool:
+    size = get_dotted(config.agent, "memory.memory_size", -1)
+    return _class(config) in ALGORITHMS and _class(config) not in ON_POLICY and size < 1
+
+
+def _agent_refusal(name: str, reason: str) -> Refusal:
+    return Refusal(
+        name=f"agent.class={name}",
+        applies=lambda config, task: _class(config) == name.lower(),
+        reason=reason,
+        instead=_INSTEAD,
+    )
+
+
+_AGENTS = (
+    _agent_refusal(
+        "TRPO",
+        "skrl finds its step by products, a step size and a line search over one rank's data, all "
+        "in one function, and asks for the average of gradients that the policy does not have: "
+        "every rank would take another step.",
+    ),
+    _agent_refusal(
+        "AMP",
+        "it learns from reference motions, which skrl asks the task for "
+        "(collect_reference_motions), and no suite gives them.",
+    ),
+    _agent_refusal("IPPO", "it needs a task with several agents, and no suite has one."),
+    _agent_refusal("MAPPO", "it needs a task with several agents, and no suite has one."),
+    _agent_refusal(
+        "CEM",
+        "it chooses among the episodes of one rank's rollout, where one rank would choose among "
+        "those of all.",
+    ),
+)
+
+REFUSES = (
+    *_AGENTS,
+    Refusal(
+        name="a recurrent agent",
+        applies=lambda config, task: _class(config) in _RECURRENT,
+        reason="skrl's Runner, whose options this plugin takes, can neither describe recurrent "
+        "models nor make the agents that train them.",
+        instead="Use --library rsl_rl or rl_games for recurrent policies, or give skrl's PPO "
+        "observations of several steps.",
+    ),
+    Refusal(
+        name="an agent.class that is not adapted",
+        applies=lambda config, task: (
+            _class(config) not in (*ALGORITHMS, *_RECURRENT)
+            and f"agent.class={_class(config).upper()}" not in {agent.name for agent in _AGENTS}
+        ),
+        reason=f"Of skrl's agents this plugin adapts {', '.join(ALGORITHMS).upper()}: others "
+        "average gradients, save or log elsewhere.",
+        instead="Set agent.agent.class to one of these, with options for it.",
+    ),
+    Refusal(
+        name="an agent for another kind of action",
+        applies=lambda config, task: ACTS_IN.get(_class(config), task.action) != task.action,
+        reason="RPO, SAC, TD3 and DDPG act in continuous action spaces, DQN and DDQN in discrete "
+        "ones.",
+        instead="Use --algorithm ppo, or an algorithm for the task's actions.",
+    ),
+    Refusal(
+        name="a memory of another size than the rollout",
+        applies=_other_memory,
+        reason="skrl would learn from rows of older rollouts, or from rows that were never filled.",
+        instead="Set agent.memory.memory_size=-1, which is the rollout.",
+    ),
+    Refusal(
+        name="a replay buffer without a size",
+        applies=_sizeless,
+        reason="memory_size=-1 stands for a rollout, which this agent does not have.",
+        instead="Set agent.memory.memory_size: steps of every environment that are kept.",
+    ),
+    Refusal(
+        name="Weights & Biases by skrl",
+        applies=lambda config, task: bool(_agent(config, "experiment.wandb")),
+        reason="skrl would start it on every rank.",
+        instead="Set agent.agent.experiment.wandb=false and name a writer (--writer): it records "
+        "on rank 0.",
+    ),
+    Refusal(
+        name="a policy for another kind of action",
+        applies=_other_policy,
+        reason="The policy's class (models.policy.class) cannot act in this task's action space.",
+        instead="Use GaussianMixin for continuous actions, CategoricalMixin for discrete ones, "
+        "MultiCategoricalMixin for several discrete ones.",
+    ),
+)
+"""In the order in which they are looked at: the first that applies is told."""

@@ -1,0 +1,176 @@
+"""The agents with a replay buffer: SAC, TD3, DDPG, DQN and DDQN."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from skrl_fakes import Corridor, FakeSession
+
+from rltrain.config import RunConfig
+from rltrain.errors import UsageError
+from rltrain.types import TaskInfo
+from rltrain_skrl import bootstrap
+from rltrain_skrl.adapter import SkrlLibrary
+from rltrain_skrl.plugin import default_agent
+from rltrain_skrl.refusals import REFUSES
+from rltrain_skrl.torch.agents import AGENTS
+from rltrain_skrl.torch.env import SkrlEnv
+from rltrain_skrl.torch.off_policy_parts import random_actions
+from rltrain_skrl.torch.runner import SessionRunner, runner_options
+
+bootstrap.import_skrl()
+
+ALGORITHMS = {
+    "sac": "continuous",
+    "td3": "continuous",
+    "ddpg": "continuous",
+    "dqn": "discrete",
+    "ddqn": "discrete",
+}
+
+
+def replay_agent(algorithm, **agent):
+    """Return the default options, made small: iterations of 6 steps, learning from the third."""
+    options = default_agent(TaskInfo("none", ALGORITHMS[algorithm], num_envs=64), algorithm)
+    options["agent"] |= {"random_timesteps": 2, "learning_starts": 2, "batch_size": 8} | agent
+    options["agent"]["experiment"] = {"write_interval": 6}
+    options["memory"]["memory_size"] = 50
+    return options
+
+
+def train(session):
+    SkrlLibrary().rltrain_train(session)
+    return session
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_each_iteration_is_recorded(algorithm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    env = Corridor(8, ALGORITHMS[algorithm], grouped=True)
+    session = train(FakeSession(env, replay_agent(algorithm), max_iterations=3))
+    assert [record.iteration for record in session.records] == [1, 2, 3]
+    assert [record.iterations for record in session.records] == [3, 3, 3]
+    assert session.env.episodes.steps == 3 * 6 * 8
+    for record in session.records:
+        assert "Target / Target (mean)" in record.values
+        assert {"time/rollout", "time/update"} <= record.values.keys()
+        assert record.values["Own/level"] == 3.0
+        assert all(math.isfinite(value) for value in record.values.values())
+        assert not any(name.startswith(("Reward", "Episode")) for name in record.values)
+    assert not list(tmp_path.iterdir()), "skrl must write no files of its own"
+
+
+@pytest.mark.parametrize("num_envs", [8, 512])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_defaults_are_built(algorithm, num_envs):
+    options = default_agent(TaskInfo("none", ALGORITHMS[algorithm], num_envs=num_envs), algorithm)
+    session = FakeSession(Corridor(2, ALGORITHMS[algorithm]), options)
+    runner = SessionRunner(session)
+    assert isinstance(runner.agent, AGENTS[algorithm])
+    assert runner.agent.cfg.learning_starts > 0
+    assert runner.trainer.cfg.timesteps == options["trainer"]["timesteps"]
+
+
+def test_the_pendulum_has_defaults_of_its_own():
+    info = TaskInfo("rltrain/Pendulum-v1", "continuous")
+    assert default_agent(info, "sac") != default_agent(TaskInfo("none", "continuous"), "sac")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "action", "changes", "name"),
+    [
+        ("dqn", "continuous", {}, "an agent for another kind of action"),
+        ("sac", "discrete", {}, "an agent for another kind of action"),
+        ("td3", "multi_discrete", {}, "an agent for another kind of action"),
+        ("sac", "continuous", {"memory_size": -1}, "a replay buffer without a size"),
+    ],
+)
+def test_what_is_refused(algorithm, action, changes, name):
+    options = replay_agent(algorithm)
+    options["memory"] |= changes
+    config = RunConfig(library="skrl", algorithm=algorithm, agent=options)
+    task = TaskInfo("none", action)
+    assert next(refusal.name for refusal in REFUSES if refusal.applies(config, task)) == name
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_defaults_are_refused_nowhere(algorithm):
+    config = RunConfig(library="skrl", algorithm=algorithm, agent=replay_agent(algorithm))
+    task = TaskInfo("none", ALGORITHMS[algorithm])
+    assert not [refusal.name for refusal in REFUSES if refusal.applies(config, task)]
+
+
+def test_what_the_session_is_asked_for():
+    session = train(FakeSession(Corridor(8), replay_agent("sac"), max_iterations=1))
+    critics = ["critic_1", "critic_2"]
+    models = ["policy", *critics, *(f"target_{name}" for name in critics)]
+    assert list(session.wrapped) == [*models, "observation_preprocessor", "entropy_coefficient"]
+    assert [len(parameters) for parameters in session.syncs] == [12, 7, 1]
+    (log,) = session.syncs[2]
+    assert log is session.wrapped["entropy_coefficient"].log
+    optimizers = {"critic_optimizer", "policy_optimizer", "entropy_optimizer"}
+    assert optimizers <= session.watched.keys()
+
+
+def test_the_entropy_coefficient_may_be_fixed():
+    agent = replay_agent("sac", learn_entropy=False)
+    session = train(FakeSession(Corridor(8), agent, max_iterations=1))
+    assert "entropy_coefficient" not in session.wrapped
+    assert len(session.syncs) == 2
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_first_actions_are_by_chance_and_of_the_seed(algorithm):
+    def actions():
+        env = Corridor(64, ALGORITHMS[algorithm])
+        session = train(FakeSession(env, replay_agent(algorithm), max_iterations=1))
+        return [action.float().flatten() for action in session.env.unwrapped.actions[:2]]
+
+    first, second = actions()
+    low, high = (1.0, 2.0) if ALGORITHMS[algorithm] == "discrete" else (-1.0, 1.0)
+    assert not torch.equal(first, second)
+    assert low <= first.min() < first.mean() < first.max() <= high
+    assert all(map(torch.equal, actions(), (first, second)))
+
+
+def test_actions_by_chance_of_an_unbounded_space():
+    space = spaces.Box(np.array([-np.inf, -0.1], np.float32), np.array([np.inf, 0.1], np.float32))
+    actions = random_actions(space, 1000, torch.device("cpu"))
+    assert actions.shape == (1000, 2)
+    assert actions[:, 0].std() > 0.5
+    assert actions[:, 1].abs().max() <= 0.1
+
+
+@pytest.mark.parametrize("algorithm", ["td3", "ddpg"])
+def test_noise_needs_bounds(algorithm):
+    env = Corridor(8)
+    env.single_action_space = spaces.Box(-np.inf, np.inf, (1,))
+    with pytest.raises(UsageError, match=f"class={algorithm.upper()}: .* has none"):
+        SessionRunner(FakeSession(env, replay_agent(algorithm), max_iterations=1))
+
+
+def test_sac_acts_without_bounds():
+    env = Corridor(8)
+    env.single_action_space = spaces.Box(-np.inf, np.inf, (1,))
+    train(FakeSession(env, replay_agent("sac"), max_iterations=1))
+    assert all(action.isfinite().all() for action in env.actions)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_checkpoint_loads_in_stock_skrl(algorithm):
+    from skrl.utils.runner.torch import Runner
+
+    options = replay_agent(algorithm)
+    session = train(FakeSession(Corridor(8, ALGORITHMS[algorithm]), options, max_iterations=2))
+    theirs = runner_options(session)
+    theirs["agent"]["experiment"] = {"write_interval": 0, "checkpoint_interval": 0}
+    del theirs["memory"]["save_replay_buffer"]
+    stock = Runner(SkrlEnv(Corridor(8, ALGORITHMS[algorithm]), "cpu", "episode"), theirs)
+    stock.agent.load(str(session.run_folder.checkpoints / session.saved[-1][0]))
+    for role, model in stock.agent.models.items():
+        for mine, other in zip(session.wrapped[role].parameters(), model.parameters(), strict=True):
+            assert torch.equal(mine, other)

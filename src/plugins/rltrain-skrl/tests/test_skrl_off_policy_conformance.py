@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from rltrain.testing import LibraryConformance
+
+SMALL = {
+    "agent.random_timesteps": 1,
+    "agent.learning_starts": 2,
+    "agent.batch_size": 8,
+    "agent.experiment.write_interval": 5,
+    "memory.memory_size": 12,
+    "memory.save_replay_buffer": True,
+}
+
+
+class TestSkrlSAC(LibraryConformance):
+    library = "skrl"
+    algorithm = "sac"
+    agent = SMALL
+    rank_local = ("skrl:config.torch",)
+
+
+class TestSkrlDQN(LibraryConformance):
+    library = "skrl"
+    algorithm = "dqn"
+    task = "rltrain/CartPole-v1"
+    agent = SMALL
+    rank_local = ("skrl:config.torch",)
