@@ -1,0 +1,12 @@
+"""What is claimed to learn on N ranks as on one. Each claim is a test, and a line of the table."""
+
+from __future__ import annotations
+
+from claim import Claim
+from claims_rl_games import RL_GAMES
+from claims_rsl_rl import RSL_RL
+from claims_skrl import SKRL
+
+__all__ = ["CLAIMS"]
+
+CLAIMS: tuple[Claim, ...] = (*RL_GAMES, *RSL_RL, *SKRL)

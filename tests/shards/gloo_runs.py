@@ -1,0 +1,71 @@
+"""A claim's N ranks as real processes over gloo. Run as a script, it is one of them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from claim import Claim
+from claims import CLAIMS
+from shard_runs import Environments, options
+from watcher import Watcher
+
+from rltrain.plan import make_plan
+from rltrain.worker import make_session
+
+__all__ = ["gloo_run"]
+
+
+def gloo_run(claim: Claim, ranks: int, folder: Path) -> list[Watcher]:
+    """Train on real processes; return what was learned, by rank.
+
+    Raises:
+        AssertionError: a rank failed; the message is what the ranks printed.
+    """
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    files = [folder / f"{rank}.pt" for rank in range(ranks)]
+    started = []
+    for rank, file in enumerate(files):
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_PORT": port}
+        environ = {name: str(value) for name, value in place.items()}
+        environ |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, __file__, str(claim), str(file), str(folder)]
+        started.append(
+            subprocess.Popen(
+                command, env={**os.environ, **environ}, stderr=subprocess.PIPE, text=True
+            )
+        )
+    try:
+        told = [process.communicate(timeout=120)[1] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    assert not any(process.returncode for process in started), "\n".join(told)
+    watchers = []
+    for file in files:
+        watcher = Watcher()
+        watcher.states, watcher.last = torch.load(file)
+        watchers.append(watcher)
+    return watchers
+
+
+def main(name: str, file: str, folder: str) -> None:
+    """Be the rank that the environment variables say."""
+    (claim,) = [claim for claim in CLAIMS if str(claim) == name]
+    run = {**options(claim, 1, folder), "distributed": True, "device": "cpu", "writers": ()}
+    plan = make_plan(run)
+    watcher = Watcher()
+    more = [("watcher", watcher), ("environments", Environments(claim))]
+    make_session(plan.config, plan.world, plan.registry, more).run()
+    torch.save((watcher.states, watcher.last), file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

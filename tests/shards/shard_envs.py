@@ -1,0 +1,111 @@
+"""Environments for claims about observations and actions of other kinds, made of the cart-pole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import torch
+from gymnasium.spaces import Box, Dict, MultiDiscrete, Space
+from gymnasium.vector import VectorWrapper
+from gymnasium.vector.utils import batch_space
+
+from rltrain_gymnasium.batched import make_batched
+
+__all__ = ["MULTI_DISCRETE", "WithCritic", "WithImages", "WithTwoChoices", "mirrored"]
+
+MULTI_DISCRETE = "ShardsMultiDiscrete-v0"
+"""A task whose actions are multi-discrete; its environments are those of `WithTwoChoices`."""
+
+PIXELS = 12
+
+
+class Changed(VectorWrapper[Any, Any, Any, Any, Any]):
+    """The cart-pole with other observations."""
+
+    def __init__(self, num_envs: int, space: Space[Any] | None = None, **options: Any) -> None:
+        super().__init__(
+            make_batched(
+                num_envs, "rltrain/CartPoleContinuous-v1", "torch", max_episode_length=12, **options
+            )
+        )
+        if space is not None:
+            self.single_observation_space = space
+            self.observation_space = batch_space(space, num_envs)
+
+    def observe(self, state: torch.Tensor) -> Any:
+        """Return the observations of a state, shape (num_envs, 4)."""
+        return state
+
+    def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset all environments."""
+        state, info = self.env.reset(**arguments)
+        return self.observe(state), info
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step all environments."""
+        state, *rest, info = self.env.step(actions)
+        info = {**info, "final_obs": self.observe(info["final_obs"])}
+        return (self.observe(state), *rest, info)
+
+
+class WithCritic(Changed):
+    """The policy sees positions, the critic velocities too."""
+
+    def __init__(self, num_envs: int) -> None:
+        groups = {"policy": Box(-9.0, 9.0, (2,)), "critic": Box(-9.0, 9.0, (4,))}
+        super().__init__(num_envs, Dict(groups))
+
+    def observe(self, state: torch.Tensor) -> Any:
+        """Return both groups."""
+        return {"policy": state[:, ::2].clone(), "critic": state}
+
+
+class WithImages(Changed):
+    """Two channels, where cart and pole are bright spots on a line."""
+
+    def __init__(self, num_envs: int, channels_last: bool = False) -> None:
+        self._channels_last = channels_last
+        shape = (PIXELS, PIXELS, 2) if channels_last else (2, PIXELS, PIXELS)
+        super().__init__(num_envs, Box(0.0, 1.0, shape))
+
+    def observe(self, state: torch.Tensor) -> Any:
+        """Return images, shape (num_envs, 2, PIXELS, PIXELS), or with the channels last."""
+        place = torch.linspace(-1, 1, PIXELS)
+        line = (-((state[:, ::2, None] * 3 - place) ** 2) * 4).exp()
+        other = (-((state[:, 1::2, None] / 3 - place) ** 2) * 4).exp()
+        images = line[..., None] * other[..., None, :]
+        return images.movedim(1, -1).contiguous() if self._channels_last else images
+
+
+class WithTwoChoices(Changed):
+    """A direction and one of three strengths instead of a force."""
+
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs)
+        self.single_action_space = MultiDiscrete([2, 3])
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+    def step(self, actions: torch.Tensor) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step with choices of shape (num_envs, 2)."""
+        direction, strength = actions[:, 0] * 2.0 - 1.0, (actions[:, 1] + 1.0) / 3.0
+        return super().step((direction * strength)[:, None])
+
+
+class _Described(gymnasium.Env[Any, Any]):
+    """Says the spaces of `WithTwoChoices` to who asks what the task is."""
+
+    observation_space = Box(-9.0, 9.0, (4,))
+    action_space = MultiDiscrete([2, 3])
+
+
+gymnasium.register(MULTI_DISCRETE, _Described, max_episode_steps=12)
+
+
+def mirrored(env: Any, obs: Any, actions: Any) -> tuple[Any, Any]:
+    """Append the mirror images, as rsl_rl's symmetry asks: the cart-pole is symmetric."""
+    twice = [
+        x if x is None else torch.cat([x, x.apply(torch.neg) if x is obs else -x])
+        for x in (obs, actions)
+    ]
+    return twice[0], twice[1]

@@ -1,0 +1,132 @@
+"""The two runs that a claim compares: N ranks, and one rank with all their environments."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from typing import Any
+
+from claim import Claim
+from rows import Rows
+from united_env import UnitedEnv
+from virtual_ranks import VirtualRanks
+from watcher import Watcher
+
+from rltrain import hookimpl
+from rltrain.plan import make_plan
+from rltrain.ranks import hide_rank_variables
+from rltrain.seeding import SeedPlan
+from rltrain.testing import FakeWorld
+from rltrain.worker import make_session
+from rltrain_gymnasium.batched import make_batched
+
+__all__ = ["RANK_LOCAL", "Environments", "options", "prepared", "split_run", "whole_run"]
+
+RANK_LOCAL = {"skrl": ["skrl:config.torch"]}
+"""What a library has once in a process, and each fake rank must have of its own."""
+
+
+class Environments:
+    """An observer that makes a rank's environments in the suite's stead, where a claim asks so."""
+
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
+
+    @hookimpl(tryfirst=True)
+    def rltrain_make_env(self, session: Any) -> Any:
+        return self._claim.make_env and self._claim.make_env(session.config.num_envs)
+
+
+class Whole:
+    """An observer by which one rank has the environments and the random numbers of several."""
+
+    def __init__(self, claim: Claim, ranks: int) -> None:
+        blocks = claim.mini_batches if claim.cut == "environments" else 1
+        self._claim, self._rows = claim, Rows(ranks, claim.num_envs, blocks)
+        self._noise = VirtualRanks(self._rows, self._chunk)
+        self._seeds: list[SeedPlan] = []
+
+    def _chunk(self, rows: int) -> int:
+        return self._claim.batch_size or rows // self._claim.mini_batches
+
+    def _rank_env(self) -> Any:
+        claim = self._claim
+        if claim.make_env is not None:
+            return claim.make_env(claim.num_envs)
+        return make_batched(claim.num_envs, claim.task, "torch", **claim.env)
+
+    @hookimpl(tryfirst=True)
+    def rltrain_make_env(self, session: Any) -> UnitedEnv:
+        ranks = range(self._rows.ranks)
+        self._seeds = [SeedPlan(session.config.seed, rank) for rank in ranks]
+        seeds = [plan.environment for plan in self._seeds]
+        return UnitedEnv([self._rank_env() for _ in ranks], self._rows, seeds)
+
+    @hookimpl(wrapper=True)
+    def rltrain_seed(self, stream: str) -> Any:
+        result = yield
+        if stream == "learner":
+            self._noise.begin([plan.learner for plan in self._seeds])
+        return result
+
+    @hookimpl(wrapper=True)
+    def rltrain_train(self) -> Any:
+        with self._noise:
+            return (yield)
+
+
+def prepared(claim: Claim, folder: Any) -> Claim:
+    """Return the claim with its teacher trained, if it has one."""
+    if claim.teacher is None:
+        return claim
+    (taught,) = FakeWorld(1).train(**options(claim.teacher, 1, folder))
+    return dataclasses.replace(claim, checkpoint=taught.result.checkpoint)
+
+
+def split_run(claim: Claim, ranks: int, folder: Any, *more: Callable[[], object]) -> list[Watcher]:
+    """Train on the ranks of a fake world; return what was learned, by rank.
+
+    Args:
+        claim: what to train.
+        ranks: how many.
+        folder: where runs write.
+        *more: observers, made once a rank.
+    """
+    world = FakeWorld(ranks, rank_local=RANK_LOCAL.get(claim.library, ()))
+    observers = [Watcher, lambda: Environments(claim), *more]
+    runs = world.train(observers=observers, **options(claim, 1, folder))
+    return [run.observers[0] for run in runs]
+
+
+def whole_run(claim: Claim, ranks: int, folder: Any) -> Watcher:
+    """Train on one rank, not distributed, with the environments and the noise of several."""
+    watcher = Watcher()
+
+    def train(_: Any) -> None:
+        hide_rank_variables(os.environ)
+        plan = make_plan({**options(claim, ranks, folder), "device": "cpu", "writers": ()})
+        whole = Whole(claim, ranks)
+        more = [("watcher", watcher), ("whole", whole)]
+        make_session(plan.config, plan.world, plan.registry, more).run()
+
+    # Not for its group: it puts back what a training changes in the process.
+    FakeWorld(1, rank_local=RANK_LOCAL.get(claim.library, ())).run(train)
+    return watcher
+
+
+def options(claim: Claim, times: int, folder: Any) -> dict[str, Any]:
+    """Return the fields of `RunConfig`, with what is to be scaled so many times as large."""
+    agent = dict(claim.agent)
+    agent.update({name: agent[name] * times for name in claim.scaled})
+    return {
+        "library": claim.library,
+        "algorithm": claim.algorithm,
+        "task": claim.task,
+        "env": dict(claim.env),
+        "num_envs": claim.num_envs * times,
+        "agent": agent,
+        "max_iterations": claim.max_iterations,
+        "log_root": str(folder),
+        "checkpoint": claim.checkpoint,
+    }

@@ -1,0 +1,21 @@
+"""Nothing is offered that is not claimed, and so tested."""
+
+from __future__ import annotations
+
+import pytest
+from claims import CLAIMS
+from refused import REFUSED
+
+from rltrain.plugins import discover
+from rltrain.specs import LibrarySpec
+
+
+@pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
+def test_every_algorithm_that_is_offered_is_claimed(library):
+    offered = discover().get(LibrarySpec, library).algorithms
+    assert {claim.algorithm for claim in CLAIMS if claim.library == library} == set(offered)
+
+
+def test_every_line_of_the_tables_says_something_else():
+    names = [str(each) for each in (*CLAIMS, *REFUSED)]
+    assert len(set(names)) == len(names)

@@ -1,0 +1,108 @@
+"""The random numbers of several ranks, drawn in the process of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from rows import Rows, merged
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+__all__ = ["VirtualRanks"]
+
+
+class VirtualRanks(TorchDispatchMode):
+    """Shares every random operation out: each rank's rows come from that rank's own generator.
+
+    Operations with a generator of their own are let through: an environment's. What cannot be
+    shared out is an error, so that nothing is compared that was not drawn alike.
+    """
+
+    def __init__(self, rows: Rows, chunk: Callable[[int], int]) -> None:
+        """Prepare; operations are shared out from `begin` on.
+
+        Args:
+            rows: where the ranks' environments stand.
+            chunk: given the number of rows that one rank draws from, the size of its mini-batches.
+        """
+        super().__init__()
+        self._rows = rows
+        self._chunk = chunk
+        self._generators: list[torch.Generator] = []
+
+    def begin(self, seeds: Sequence[int]) -> None:
+        """Seed the ranks' generators."""
+        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        named = dict(kwargs or {})
+        random = torch.Tag.nondeterministic_seeded in func.tags
+        if not (random and self._generators) or named.get("generator") is not None:
+            return func(*args, **named)
+        with self:  # Such as a recurrent layer, which may have a dropout inside, or none.
+            composite = func.decompose(*args, **named)
+        if composite is not NotImplemented:
+            return composite
+        name = func.overloadpacket.__name__
+        if name == "randperm":
+            return self._union(lambda: func(args[0] // self._rows.ranks, **named))
+        if name == "randint":
+            return self._draw_indices(func, args, named)
+        return self._by_rows(func, args, named)
+
+    def _draw_indices(self, func: Any, args: Any, named: Mapping[str, Any]) -> torch.Tensor:
+        """Draw rows of a batch with replacement: `randint([low,] high, size)`."""
+        *bounds, size = args
+        low, high = bounds if len(bounds) == 2 else (0, *bounds)
+        ranks = self._rows.ranks
+        if low or high % ranks or len(size) != 1 or size[0] % ranks:
+            raise NotImplementedError(f"{func}{args} does not draw the rows of a batch.")
+        args = (*([0] if len(bounds) == 2 else []), high // ranks, [size[0] // ranks])
+        return self._union(lambda: func(*args, **named))
+
+    def _union(self, draw: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Return rows for all ranks: the first mini-batch of each, then the second of each, ..."""
+        drawn = []
+        for rank in range(self._rows.ranks):
+            with self._generator(rank):
+                drawn.append(self._rows.in_batch(rank, draw()))
+        chunk = self._chunk(drawn[0].numel())
+        mini_batches = zip(*(rows.split(chunk) for rows in drawn), strict=True)
+        return torch.cat([torch.cat(parts) for parts in mini_batches])
+
+    def _by_rows(self, func: Any, args: Any, named: Mapping[str, Any]) -> Any:
+        """Call an operation for the rows of each rank, which are its first dimension."""
+        sized = not isinstance(args[0], torch.Tensor)
+        total = int(args[0][0] if sized else args[0].shape[0])
+        places = self._rows.parts(total)
+        parts = []
+        for rank, place in enumerate(places):
+
+            def own(x: Any, place: torch.Tensor = place) -> Any:
+                rows = isinstance(x, torch.Tensor) and x.dim() and x.shape[0] == total
+                return x[place] if rows else x
+
+            mine = ([len(place), *args[0][1:]], *args[1:]) if sized else tree_map(own, args)
+            with self._generator(rank):
+                parts.append(func(*mine, **tree_map(own, named)))
+        if func._schema.is_mutable:
+            return args[0].copy_(merged(parts, places))
+        if isinstance(parts[0], tuple):
+            return tuple(merged(list(each), places) for each in zip(*parts, strict=True))
+        return merged(parts, places)
+
+    @contextmanager
+    def _generator(self, rank: int) -> Iterator[None]:
+        """Put a rank's generator in the place of the process'."""
+        own, common = self._generators[rank], torch.get_rng_state()
+        torch.set_rng_state(own.get_state())
+        try:
+            yield
+        finally:
+            own.set_state(torch.get_rng_state())
+            torch.set_rng_state(common)
