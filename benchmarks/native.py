@@ -1,0 +1,334 @@
+"""Do ranks stay equal? Every library through its own multi-process code, and through rltrain.
+
+    python benchmarks/native.py
+    python benchmarks/native.py --library skrl --iterations 20 --ranks 2
+
+Each row trains the embedded cart-pole on real gloo processes, from rltrain's default options but
+for those that the row names, and prints by how much the ranks' parameters, normalisers and learning
+rates differ in the end (the greatest absolute difference). "native" is the library's own runner and
+agent; all that is replaced is its start-up, which would ask for NCCL and a GPU: the process group
+is made with gloo, and the library is told its place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import multiprocessing
+import os
+import queue
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+TASK = "rltrain/CartPoleContinuous-v1"
+NUM_ENVS = 64
+TIMEOUT = 180
+"""Seconds for one row; ranks that wait for each other for ever are ended then."""
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    library: str
+    what: str
+    options: Mapping[str, Any]
+
+
+ROWS = [
+    Row("rl_games", "adaptive learning rate", {}),
+    Row("rl_games", "`schedule_type: standard`", {"params.config.schedule_type": "standard"}),
+    Row("rsl_rl", "adaptive learning rate, normalisers", {}),
+    Row("skrl", "KLAdaptiveLR", {"agent.learning_rate_scheduler": "KLAdaptiveLR"}),
+    Row("skrl", "`kl_threshold: 0.002`", {"agent.kl_threshold": 0.002}),
+]
+
+Ends = dict[str, Any]
+"""What a rank ends with: "parameters" and "normalisers" by name, "rates"."""
+
+
+def adapted(row: Row, iterations: int, ranks: int, folder: str) -> Ends:
+    """Be one rank of rltrain's run."""
+    from rltrain import hookimpl
+    from rltrain.plan import make_plan
+    from rltrain.worker import make_session
+
+    models: dict[str, Any] = {}
+    rates: list[Any] = []
+
+    class Keeper:
+        @hookimpl(wrapper=True)
+        def rltrain_wrap_model(self, role: str) -> Iterator[None]:
+            models[role] = model = yield
+            return model
+
+        @hookimpl
+        def rltrain_shutdown(self, session: Any) -> None:
+            watched = [role for role in session._watched if "optimi" in role]
+            rates.extend(
+                value
+                for role in watched
+                for name, value in session._watched[role]().items()
+                if "rate" in name
+            )
+
+    options = {"library": row.library, "task": TASK, "num_envs": NUM_ENVS, "agent": row.options}
+    run = {"max_iterations": iterations, "distributed": True, "device": "cpu", "writers": ()}
+    plan = make_plan({**options, **run, "log_root": folder})
+    assert plan.world is not None
+    make_session(plan.config, plan.world, plan.registry, [("keeper", Keeper())]).run()
+    return ends(models, rates)
+
+
+def native(row: Row, iterations: int, ranks: int, folder: str) -> Ends:
+    """Be one rank of the library's own run."""
+    import torch
+    import torch.distributed as dist
+
+    from rltrain.plan import make_plan
+
+    alone = {"library": row.library, "task": TASK, "num_envs": NUM_ENVS, "agent": row.options}
+    place = {name: os.environ.pop(name) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
+    options = copy.deepcopy(dict(make_plan({**alone, "device": "cpu"}, {}).config.agent))
+    os.environ.update(place)
+    dist.init_process_group("gloo")
+    torch.manual_seed(dist.get_rank())
+    train = {"rl_games": rl_games, "rsl_rl": rsl_rl, "skrl": skrl}[row.library]
+    try:
+        return train(options, iterations, folder)
+    finally:
+        dist.destroy_process_group()
+
+
+def environments() -> Any:
+    """Make this rank's environments."""
+    import gymnasium
+    import torch.distributed as dist
+
+    import rltrain_gymnasium.registration  # noqa: F401 - makes the tasks known to gymnasium
+    from rltrain.environment import CountedEnv
+
+    made = gymnasium.make_vec(TASK, num_envs=NUM_ENVS, framework="torch", device="cpu")
+    return CountedEnv(made, seed=dist.get_rank())
+
+
+def rl_games(options: dict[str, Any], iterations: int, folder: str) -> Ends:
+    """Train with rl_games' own runner and agent."""
+    import torch.distributed as dist
+    from rl_games.algos_torch.a2c_continuous import A2CAgent
+    from rl_games.torch_runner import Runner
+
+    from rltrain_rl_games.env import RlGamesEnv
+
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+
+    class Agent(A2CAgent):  # type: ignore[misc]
+        def __init__(self, base_name: str, params: dict[str, Any]) -> None:
+            if rank:  # What the replaced start-up does on other ranks than the first.
+                params["config"].update(print_stats=False, lr_schedule=None)
+            super().__init__(base_name, params)
+            self.multi_gpu, self.world_size = True, world_size
+            # To select the device, -1 does nothing, also without a GPU.
+            self.global_rank, self.local_rank = rank, -1
+
+    env = RlGamesEnv(environments())
+    options["params"].update(seed=1 + rank, torch_threads=1)
+    options["params"]["config"].update(
+        name="native",
+        env_name="any",
+        reward_shaper={},
+        num_actors=NUM_ENVS,
+        env_info=env.get_env_info(),
+        vec_env=env,
+        device="cpu",
+        torch_compile=False,
+        max_epochs=iterations,
+        train_dir=f"{folder}/{rank}",
+    )
+    runner = Runner()
+    runner.load_config(options["params"])
+    agent = Agent(base_name="run", params=runner.params)
+    agent.train()
+    return ends({"model": agent.model}, [agent.last_lr])
+
+
+def rsl_rl(options: dict[str, Any], iterations: int, folder: str) -> Ends:
+    """Train with rsl_rl's own runner."""
+    import torch.distributed as dist
+    from rsl_rl.runners import OnPolicyRunner
+
+    from rltrain_rsl_rl.env import RslRlEnv
+
+    class NativeRunner(OnPolicyRunner):  # type: ignore[misc]
+        def _configure_multi_gpu(self) -> None:
+            self.is_distributed = True
+            self.gpu_world_size = dist.get_world_size()
+            self.gpu_global_rank = self.gpu_local_rank = dist.get_rank()
+            self.cfg["multi_gpu"] = {
+                "global_rank": dist.get_rank(),
+                "local_rank": dist.get_rank(),
+                "world_size": dist.get_world_size(),
+            }
+
+    options["obs_groups"] = {"actor": ["policy"], "critic": ["policy"]}
+    runner = NativeRunner(RslRlEnv(environments(), "cpu"), options)
+    runner.learn(iterations)
+    models = {"actor": runner.alg.actor, "critic": runner.alg.critic}
+    return ends(models, [runner.alg.learning_rate])
+
+
+def skrl(options: dict[str, Any], iterations: int, folder: str) -> Ends:
+    """Train with skrl's own runner, agent and models."""
+    import torch.distributed as dist
+
+    from rltrain.types import World
+    from rltrain_skrl import bootstrap
+
+    world = World(dist.get_rank(), dist.get_rank(), 0, dist.get_world_size())
+    with bootstrap.configured(world):
+        from skrl.utils.runner.torch import Runner
+
+        from rltrain_skrl.torch.env import SkrlEnv
+
+        options["seed"] = 1
+        options["agent"]["experiment"] = {"write_interval": 0, "checkpoint_interval": 0}
+        options["trainer"] |= {
+            "timesteps": iterations * options["agent"]["rollouts"],
+            "headless": True,
+            "disable_progressbar": True,
+            "close_environment_at_exit": False,
+        }
+        runner = Runner(SkrlEnv(environments(), "cpu", "episode"), options)
+        runner.run("train")
+    modules = dict(runner.agent.checkpoint_modules)
+    optimizer = modules.pop("optimizer")
+    models = {name: module for name, module in modules.items() if hasattr(module, "state_dict")}
+    return ends(models, [group["lr"] for group in optimizer.param_groups])
+
+
+def ends(models: Mapping[str, Any], rates: list[Any]) -> Ends:
+    """Return what a rank ends with, for the comparison."""
+    parameters, normalisers = {}, {}
+    for role, model in models.items():
+        trained = dict(model.named_parameters()) if hasattr(model, "named_parameters") else {}
+        for name, value in model.state_dict().items():
+            if hasattr(value, "double"):
+                kind = parameters if name in trained else normalisers
+                kind[f"{role}.{name}"] = value.detach().double().numpy().copy()
+    return {
+        "parameters": parameters,
+        "normalisers": normalisers,
+        "rates": [float(x) for x in rates],
+    }
+
+
+def difference(ranks: list[Ends], kind: str) -> str:
+    """Return by how much ranks differ at most."""
+    import numpy as np
+
+    values = [rank[kind] for rank in ranks]
+    if kind == "rates":
+        values = [dict(enumerate(each)) for each in values]
+    worst = max(
+        float(np.max(np.abs(np.asarray(other[name]) - values[0][name]), initial=0.0))
+        for other in values[1:]
+        for name in values[0]
+    )
+    return "0" if worst == 0 else f"{worst:.2g}"
+
+
+def be_rank(
+    how: str, row: Row, iterations: int, rank: int, ranks: int, port: int, folder: str, box: Any
+) -> None:
+    """Be one process: train, and tell what it came to."""
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in place.items()})
+    os.environ.update(MASTER_ADDR="127.0.0.1", OMP_NUM_THREADS="1", GIT_PYTHON_REFRESH="quiet")
+    log = (Path(folder) / f"{how}_{rank}.log").open("w")
+    os.dup2(log.fileno(), 1)
+    os.dup2(log.fileno(), 2)
+    train = native if how == "native" else adapted
+    try:
+        box.put((rank, train(row, iterations, ranks, folder)))
+    except Exception as error:
+        box.put((rank, type(error).__name__))
+        raise
+
+
+def measure(how: str, row: Row, iterations: int, ranks: int) -> list[str]:
+    """Train one row on real processes; return the three differences, or how it failed."""
+    context = multiprocessing.get_context("spawn")
+    box = context.Queue()
+    with socket.socket() as found, tempfile.TemporaryDirectory() as folder:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+        found.close()
+        processes = [
+            context.Process(
+                target=be_rank, args=(how, row, iterations, rank, ranks, port, folder, box)
+            )
+            for rank in range(ranks)
+        ]
+        for process in processes:
+            process.start()
+        try:
+            told = results(box, processes)
+        finally:
+            for process in processes:
+                process.join(timeout=5)
+                process.kill()
+                process.join()
+    if isinstance(told, str):
+        return [told] * 3
+    ordered = [told[rank] for rank in range(ranks)]
+    return [difference(ordered, kind) for kind in ("parameters", "normalisers", "rates")]
+
+
+def results(box: Any, processes: list[Any]) -> dict[int, Ends] | str:
+    """Return what each rank ended with, or in a word how the run failed."""
+    told: dict[int, Ends] = {}
+    deadline = time.monotonic() + TIMEOUT
+    while len(told) < len(processes) and time.monotonic() < deadline:
+        try:
+            rank, value = box.get(timeout=1)
+        except queue.Empty:
+            killed = [-process.exitcode for process in processes if (process.exitcode or 0) < 0]
+            if killed:
+                return f"aborts ({signal.Signals(killed[0]).name})"
+            continue
+        if isinstance(value, str):
+            return f"aborts ({value})"
+        told[rank] = value
+    return told if len(told) == len(processes) else "hangs"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--library", action="append")
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--ranks", type=int, default=2)
+    arguments = parser.parse_args()
+    print(f"{arguments.ranks} ranks, {NUM_ENVS} environments each, {TASK}, ", end="")
+    print(f"after {arguments.iterations} iterations\n")
+    print("| library | options | through | parameters | normalisers | learning rate |")
+    print("|---|---|---|---|---|---|", flush=True)
+    wrong = False
+    for row in ROWS:
+        if arguments.library and row.library not in arguments.library:
+            continue
+        for how in ("native", "rltrain"):
+            figures = measure(how, row, arguments.iterations, arguments.ranks)
+            wrong |= how == "rltrain" and figures != ["0"] * 3
+            print(f"| {row.library} | {row.what} | {how} | {' | '.join(figures)} |", flush=True)
+    if wrong:
+        sys.exit("Ranks of rltrain differ.")
+
+
+if __name__ == "__main__":
+    main()
