@@ -69,7 +69,7 @@ def iteration(config) -> Iteration:
 
 
 def read_checkpoint(path: str) -> list[str] | str:
-    with open(path) as file:
+    with open(path, errors="replace") as file:
         keys = file.read().split()
     return keys or "it is empty."
 

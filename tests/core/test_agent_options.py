@@ -48,6 +48,12 @@ def refused(overrides, path=None) -> str:
     return str(caught.value)
 
 
+def test_what_the_caller_gives_is_not_changed():
+    envs = {"number": 1}
+    assert resolve({"learn.envs": envs, "learn.envs.number": 2})["learn"]["envs"] == {"number": 2}
+    assert envs == {"number": 1}
+
+
 # Overrides as they are typed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from rltrain.checkpoints import save_with_state
 from rltrain.errors import UsageError
@@ -426,7 +427,7 @@ def test_a_checkpoint_must_be_there_and_be_one(refused, config, tmp_path):
     path.write_text("something else")
     said = f"--checkpoint {path}: this is not a checkpoint of stub: it lacks stub."
     assert refused(checkpoint=path) == said
-    path.write_text("policy value optimizer")
+    torch.save({"policy": {}, "value": {}, "optimizer": {}}, path)
     assert refused(checkpoint=path) == f"{said} It looks like one of skrl: try --library skrl."
     path.write_text("stub 3")
     assert config(checkpoint=path).checkpoint == str(path)

@@ -63,7 +63,8 @@ def resolve_agent(
     else:
         options = copy.deepcopy(dict(library.default_agent(task, algorithm)))
         source = f"{library.name}'s defaults for {task.name}"
-    for key, value in flatten(overrides, known=options):
+    # A copy: a later override may reach into the value of an earlier one, which is the caller's.
+    for key, value in flatten(copy.deepcopy(dict(overrides)), known=options):
         if key.startswith("+"):
             set_dotted(options, key[1:], value)
             continue
@@ -84,7 +85,7 @@ def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
         UsageError: a key is none of the declared ones.
     """
     options: dict[str, Any] = {}
-    for key, value in flatten(overrides):
+    for key, value in flatten(copy.deepcopy(dict(overrides))):
         name = key.removeprefix("+")
         if task.options is not None and name not in task.options and not key.startswith("+"):
             known = ", ".join(sorted(task.options)) or "none"

@@ -267,14 +267,20 @@ def _check_checkpoint(
         raise UsageError(f"--checkpoint {path}: {found}")
     missing = sorted(library.checkpoint_keys - set(found))
     if missing:
-        others = [spec for spec in registry.all(LibrarySpec) if spec.name != library.name]
-        fitting = [
-            spec.name
-            for spec in others
-            if spec.checkpoint_keys and spec.checkpoint_keys <= set(found)
-        ]
-        hint = f" It looks like one of {fitting[0]}: try --library {fitting[0]}." if fitting else ""
+        fitting = _whose(config, path, library, registry)
+        hint = f" It looks like one of {fitting}: try --library {fitting}." if fitting else ""
         raise UsageError(
             f"--checkpoint {path}: this is not a checkpoint of {library.name}: it lacks "
             f"{', '.join(missing)}.{hint}"
         )
+
+
+def _whose(config: RunConfig, path: str, library: LibrarySpec, registry: Registry) -> str | None:
+    """Return the other library that recognises a checkpoint."""
+    for spec in registry.all(LibrarySpec):
+        if spec.name == library.name or spec.read_checkpoint is None or not spec.checkpoint_keys:
+            continue
+        found = preflight(spec.read_checkpoint, path, in_child=config.distributed)
+        if not isinstance(found, str) and spec.checkpoint_keys <= set(found):
+            return spec.name
+    return None

@@ -111,7 +111,7 @@ def rltrain_provides() -> Iterable[Spec]:
             run_keys={"seed": "seed"},
             refuses=REFUSES,
             iteration=iteration,
-            read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
-            checkpoint_keys=frozenset({"rltrain"}),
+            read_checkpoint="rltrain_skrl.checkpoints:parts",
+            checkpoint_keys=frozenset({"an agent of skrl"}),
         )
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,9 @@ class _OffPolicy(SessionAgent):
 class SessionSAC(_OffPolicy, SAC):
     """SAC of the session, its entropy coefficient learned from the data of all ranks."""
 
+    log_entropy_coefficient: torch.Tensor
+    entropy_optimizer: torch.optim.Optimizer
+
     def _unsaved(self) -> dict[str, Any]:
         parts = super()._unsaved()
         if self.cfg.learn_entropy:
@@ -131,7 +135,8 @@ class SessionSAC(_OffPolicy, SAC):
             log = self.log_entropy_coefficient
             sync = self._session.gradient_sync([log])
             # skrl calls nothing between this gradient and the step.
-            log.register_post_accumulate_grad_hook(lambda _: synchronise(sync, [log]))
+            average = functools.partial(synchronise, sync, [log])
+            log.register_post_accumulate_grad_hook(lambda _: average())  # type: ignore[no-untyped-call]
 
     def update(self, *, timestep: int, timesteps: int) -> None:
         """Learn; see skrl."""
