@@ -9,15 +9,16 @@ from typing import Any
 from rl_games.torch_runner import Runner
 
 from rltrain import hookimpl
-from rltrain.errors import UsageError
 from rltrain.session import Session
 from rltrain.types import TrainResult
-from rltrain_rl_games.agents import ContinuousAgent, DiscreteAgent, LogObserver
-from rltrain_rl_games.env import RlGamesEnv
+from rltrain_rl_games.agents import ContinuousAgent, DiscreteAgent
+from rltrain_rl_games.env import RlGamesEnv, check_observations
+from rltrain_rl_games.run import LogObserver
+from rltrain_rl_games.sac import SacAgent
 
 __all__ = ["RlGamesLibrary"]
 
-_AGENTS = {"a2c_continuous": ContinuousAgent, "a2c_discrete": DiscreteAgent}
+_AGENTS = {"a2c_continuous": ContinuousAgent, "a2c_discrete": DiscreteAgent, "sac": SacAgent}
 
 
 class RlGamesLibrary:
@@ -44,7 +45,8 @@ def _params(session: Session, scratch: str) -> dict[str, Any]:
     """Complete rl_games' options with those that are the run's."""
     params: dict[str, Any] = copy.deepcopy(dict(session.config.agent["params"]))
     config = params["config"]
-    env = RlGamesEnv(session.env)
+    env = RlGamesEnv(session.env, states=config.get("central_value_config") is not None)
+    check_observations(env, params)
     if session.config.max_iterations is not None:
         config["max_epochs"] = session.config.max_iterations
     config.setdefault("env_name", session.config.task)
@@ -66,23 +68,4 @@ def _params(session: Session, scratch: str) -> dict[str, Any]:
     params["seed"] = session.seeds.model
     # The backend has set the threads of a rank; rl_games would take those of the machine.
     params.setdefault("torch_threads", 0)
-    _check_batch(config)
     return params
-
-
-def _check_batch(config: dict[str, Any]) -> None:
-    """Refuse a mini-batch that does not divide a rank's batch, naming the options."""
-    batch = config["horizon_length"] * config["num_actors"]
-    size = (
-        config.get("minibatch_size")
-        or config.get("minibatch_size_per_env", 0) * config["num_actors"]
-    )
-    if size < 1:
-        raise UsageError(
-            "agent.params.config.minibatch_size: must be given (or minibatch_size_per_env)."
-        )
-    if batch % size:
-        raise UsageError(
-            f"agent.params.config.minibatch_size {size}: does not divide a rank's batch of {batch} "
-            f"(horizon_length {config['horizon_length']} x {config['num_actors']} environments)."
-        )

@@ -1,212 +1,170 @@
-"""rl_games' PPO agents on several ranks. Everything that touches their inside stands here.
+"""rl_games' PPO agents on several ranks.
 
 Each rank's agent believes that it is alone (`multi_gpu` is off), so that rl_games never makes a
 process group, never asks for CUDA, and takes no decision on rank 0 only. What must be common is
-common by other means: gradients are averaged before they are clipped, normalisers and the episode
-meters are pooled, and schedulers see the mean KL, so that every rank decides alike.
+common by other means: gradients are averaged before they are clipped, everything that an update
+normalises is normalised by the moments of all ranks' data, episode meters are pooled, and
+schedulers see the mean KL, so that every rank decides alike.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
 from rl_games.algos_torch.a2c_continuous import A2CAgent
 from rl_games.algos_torch.a2c_discrete import DiscreteA2CAgent
 from rl_games.common.a2c_common import A2CBase
-from rl_games.common.algo_observer import AlgoObserver
-from rl_games.common.schedulers import RLScheduler
 
-from rltrain.errors import StopTraining
-from rltrain.records import Scalars
 from rltrain.session import Session
-from rltrain_rl_games.normaliser import pool_normalisers
+from rltrain_rl_games.central_value import CentralValue
+from rltrain_rl_games.checkpoints import on_host
+from rltrain_rl_games.normaliser import Expected, expect, pool_normalisers
+from rltrain_rl_games.run import RunAgent
+from rltrain_rl_games.scheduler import CommonScheduler
 from rltrain_torch.gradients import synchronise
+from rltrain_torch.moments import Moments
+from rltrain_torch.optimizers import watch_optimizer
 
-__all__ = ["ContinuousAgent", "DiscreteAgent", "LogObserver"]
-
-_RECORDED_BY_THE_CORE = ("rewards", "shaped_rewards", "episode_lengths", "info/epochs")
+__all__ = ["ContinuousAgent", "DiscreteAgent"]
 
 
-class _RankAgent(A2CBase):
+class _PpoAgent(RunAgent, A2CBase):
     """Mixed in before an agent of rl_games, which it precedes in the order of methods."""
 
-    writer: Any
+    CHECKPOINT_KEYS = frozenset({"model", "optimizer"})
+    METERS = MappingProxyType({"game_rewards": 2, "game_shaped_rewards": 2, "game_lengths": 1})
+    RANK_STATE = ("current_rewards", "current_shaped_rewards", "current_lengths", "dones")
+
     scheduler: Any
 
     def __init__(self, session: Session, base_name: str, params: dict[str, Any]) -> None:
         self.session = session
         super().__init__(base_name, params)
-        self.writer.close()
-        self.writer = ScalarSink()
+        self.take_over()
+        self._normalises_advantages = self.normalize_advantage
         if session.group.world_size > 1:
-            pool_normalisers(self.model, session.group)
-            if self.normalize_value:
-                self.value_mean_std = self.model.value_mean_std
-        for meter in (self.game_rewards, self.game_shaped_rewards):
-            # As its first episode would make it: that one may come from another rank.
-            meter.mean = meter.mean.view(1, -1)
-        self.algo_observer.sink = self.writer
-        self.first_epoch = self.epoch_num
-
-    def restore(self, fn: str, set_epoch: bool = True) -> None:
-        """Load a checkpoint; the learning rate comes back too, which rl_games forgets."""
-        self.set_full_state_weights(_load(fn, self.ppo_device), set_epoch=set_epoch)
-        self.last_lr = self.optimizer.param_groups[0]["lr"]
-        self.first_epoch = self.epoch_num
-        if self.max_epochs != -1:
-            self.max_epochs += self.epoch_num
+            self._pool_normalisers()
+        self._central = None
+        if self.has_central_value:
+            self._central = CentralValue(self.central_value_net, self.writer)
 
     def train(self) -> None:
-        """Make the model common, then train until the epochs are done or the session stops."""
+        """Make the models common, then train."""
         session = self.session
         session.wrap_model(self.model, "model")
-        session.watch("optimizer", lambda: {"learning rate": self.last_lr})
+        watch_optimizer(session, self.optimizer)
         self._parameters = [p for p in self.model.parameters() if p.requires_grad]
         self._sync = session.gradient_sync(self._parameters)
+        if self._central is not None:
+            self._central.join(session)
         self.scheduler = CommonScheduler(self.scheduler, self)
-        session.seed("learner")
-        try:
-            super().train()
-            self._record()
-        except StopTraining:
-            self.save(f"last_{self.config['name']}_ep_{self.epoch_num}")
+        self.run(super().train)
+
+    def update_epoch(self) -> int:
+        """Begin an epoch."""
+        self.begin_epoch()
+        epoch: int = super().update_epoch()
+        return epoch
+
+    def train_epoch(self) -> Any:
+        """Train one epoch, and count all ranks' frames."""
+        result = super().train_epoch()
+        self.end_training_phase(rollout=result[1], update=result[2])
+        self.curr_frames *= self.session.group.world_size
+        return result
+
+    def prepare_dataset(self, batch_dict: dict[str, Any]) -> None:
+        """Pool the moments of all that this update normalises; normalise the advantages.
+
+        rl_games does not shuffle, so that all mini-batches are known here.
+        """
+        if self.session.group.world_size == 1:
+            super().prepare_dataset(batch_dict)
+            return
+        returns, values = batch_dict["returns"], batch_dict["values"]
+        others = [(returns - values).sum(1)] if self._normalises_advantages else []
+        moments = expect(self.session.group, self._expected(batch_dict), others)
+        super().prepare_dataset(batch_dict)
+        if moments:
+            self._normalise_advantages(*moments)
 
     def trancate_gradients_and_step(self) -> None:
         """Average the gradients over ranks, then clip and step as alone."""
         synchronise(self._sync, self._parameters)
         super().trancate_gradients_and_step()
 
-    def train_epoch(self) -> Any:
-        """Train one epoch; then pool what rl_games decides by, and count all ranks' frames."""
-        result = super().train_epoch()
-        world_size = self.session.group.world_size
-        if world_size > 1:
-            self._pool_meters()
-        self.curr_frames *= world_size
-        return result
+    def set_full_state_weights(self, weights: dict[str, Any], set_epoch: bool = True) -> None:
+        """Take a checkpoint's state; the learning rate comes back too, which rl_games forgets."""
+        super().set_full_state_weights(weights, set_epoch=set_epoch)
+        self.last_lr = self.optimizer.param_groups[0]["lr"]
 
-    def update_epoch(self) -> int:
-        """Begin an epoch: the figures of the one before are complete only now."""
-        if self.epoch_num > self.first_epoch:
-            self._record()
-            if self.session.should_stop:
-                raise StopTraining
-        epoch: int = super().update_epoch()
-        return epoch
+    def common_state(self) -> dict[str, Any]:
+        """Return what is equal on all ranks and not in rl_games' own checkpoint."""
+        state = {**super().common_state(), "entropy_coef": self.entropy_coef}
+        if self._central is not None:
+            state["central_value"] = self._central.common_state()
+        return state
 
-    def save(self, fn: str) -> None:
-        """Save a checkpoint in rl_games' own format, on rank 0."""
-        state = self.get_full_state_weights
-        self.session.save_checkpoint(
-            f"{Path(fn).name}.pth", lambda path: torch.save(state(), path), self.epoch_num
-        )
+    def set_common_state(self, state: dict[str, Any]) -> None:
+        """Take what `common_state` returned."""
+        super().set_common_state(state)
+        self.entropy_coef = state["entropy_coef"]
+        if self._central is not None and "central_value" in state:
+            self._central.set_common_state(state["central_value"])
 
-    def _record(self) -> None:
-        last = None if self.max_epochs == -1 else self.max_epochs
-        self.session.record(
-            Scalars(iteration=self.epoch_num, iterations=last, values=self.writer.take())
-        )
+    def rank_state(self) -> dict[str, Any]:
+        """Return what this rank alone must go on from."""
+        state = super().rank_state()
+        state["rnn_states"] = [on_host(x) for x in self.rnn_states] if self.is_rnn else []
+        state["central_value"] = self._central.rank_state() if self._central is not None else []
+        return state
 
-    def _pool_meters(self) -> None:
-        """Give every rank the mean of all ranks' episode meters, in one collective."""
-        meters = (self.game_rewards, self.game_shaped_rewards, self.game_lengths)
-        sizes = [float(meter.current_size) for meter in meters]
-        means = [meter.mean.cpu().double().numpy().ravel() for meter in meters]
-        packed = [*sizes, *(mean * size for mean, size in zip(means, sizes, strict=True))]
-        total = self.session.group.all_reduce(np.hstack(packed), "sum")
-        sums = np.split(total[len(sizes) :], np.cumsum([mean.size for mean in means])[:-1])
-        for meter, size, value in zip(meters, total, sums, strict=False):
-            meter.current_size = min(int(size), meter.max_size)
-            pooled = torch.from_numpy(value / max(size, 1.0))
-            meter.mean = pooled.to(meter.mean).view_as(meter.mean)
+    def set_rank_state(self, state: dict[str, Any]) -> None:
+        """Take what `rank_state` returned."""
+        super().set_rank_state(state)
+        for mine, saved in zip(self.rnn_states or [], state["rnn_states"], strict=True):
+            mine.copy_(torch.from_numpy(saved))
+        if self._central is not None:
+            self._central.set_rank_state(state["central_value"])
+
+    def _pool_normalisers(self) -> None:
+        """Put pooled normalisers in rl_games' places, and take over the advantages' too."""
+        pool_normalisers(self.model)
+        critic = self.model
+        if self.has_central_value:
+            critic = self.central_value_net.model
+            pool_normalisers(critic)
+        if self.normalize_value:
+            self.value_mean_std = critic.value_mean_std
+        self.normalize_advantage = False
+
+    def _expected(self, batch_dict: dict[str, Any]) -> list[Expected]:
+        """Return what each normaliser will be given in the update that begins."""
+        expected = []
+        if self.normalize_value:
+            batches = [batch_dict["values"], batch_dict["returns"]]
+            expected.append(Expected(self.value_mean_std, batches))
+        if self.normalize_input:
+            batches = batch_dict["obses"].split(self.dataset.minibatch_size)
+            normaliser = self.model.running_mean_std
+            expected.append(Expected(normaliser, batches, self.mini_epochs_num))
+        if self._central is not None:
+            expected += self._central.expected(batch_dict["states"])
+        return expected
+
+    def _normalise_advantages(self, moments: Moments) -> None:
+        """Normalise as rl_games does, by Bessel's estimate over all ranks' data."""
+        deviation = (moments.variance * moments.count / (moments.count - 1)).sqrt().float()
+        advantages = self.dataset.values_dict["advantages"]
+        # In place: the central value's dataset holds the same tensor.
+        advantages.sub_(moments.mean.float()).div_(deviation + 1e-8)
 
 
-class ContinuousAgent(_RankAgent, A2CAgent):
+class ContinuousAgent(_PpoAgent, A2CAgent):
     """PPO for continuous actions on several ranks."""
 
 
-class DiscreteAgent(_RankAgent, DiscreteA2CAgent):
-    """PPO for discrete actions on several ranks."""
-
-
-class CommonScheduler(RLScheduler):
-    """A learning-rate schedule that sees the mean KL of all ranks, and the true frame count.
-
-    rl_games passes 0 frames, with which a schedule over frames would never move.
-    """
-
-    def __init__(self, schedule: RLScheduler, agent: Any) -> None:
-        super().__init__()
-        self.schedule = schedule
-        self._agent = agent
-
-    def update(
-        self, current_lr: float, entropy_coef: float, epoch: int, frames: int, kl_dist: float
-    ) -> tuple[float, float]:
-        """Return learning rate and entropy coefficient, equal on all ranks."""
-        group = self._agent.session.group
-        if group.world_size > 1:
-            kl_dist = float(group.all_reduce(np.array([kl_dist]), "mean")[0])
-        result: tuple[float, float] = self.schedule.update(
-            current_lr, entropy_coef, epoch, self._agent.frame, kl_dist
-        )
-        return result
-
-
-class ScalarSink:
-    """Stands where rl_games keeps its tensorboardX writer, and keeps the scalars of an epoch."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, float] = {}
-
-    def add_scalar(self, tag: str, value: Any, step: Any = None) -> None:
-        """Keep a scalar, unless the core records it for every library."""
-        if tag.startswith(_RECORDED_BY_THE_CORE) or tag.endswith("fps"):
-            return
-        self._values[tag] = float(value)
-
-    def take(self) -> dict[str, float]:
-        """Return and forget the scalars."""
-        values, self._values = self._values, {}
-        return values
-
-
-class LogObserver(AlgoObserver):
-    """Collects what the environment logs, without a loop over environments."""
-
-    sink: ScalarSink
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._logged: dict[str, list[Any]] = {}
-
-    def process_infos(self, infos: dict[str, Any], done_indices: Any) -> None:
-        """Keep this step's entries."""
-        for name, value in infos["log"].items():
-            self._logged.setdefault(name, []).append(value)
-
-    def after_print_stats(self, frame: int, epoch_num: int, total_time: float) -> None:
-        """Pass on the epoch's means."""
-        for name, values in self._logged.items():
-            mean = sum(float(torch.as_tensor(value).float().mean()) for value in values)
-            self.sink.add_scalar(name, mean / len(values))
-        self._logged.clear()
-
-    def after_clear_stats(self) -> None:
-        """Called by rl_games; there is nothing to clear."""
-
-
-def _load(path: str, device: str) -> dict[str, Any]:
-    """Load a checkpoint to a rank's own device.
-
-    rl_games' own loader puts every rank's copy on the device that wrote it. Like it, this takes off
-    the prefix that torch.compile adds to names.
-    """
-    state: dict[str, Any] = torch.load(path, map_location=device, weights_only=False)
-    state["model"] = {
-        name.removeprefix("_orig_mod."): tensor for name, tensor in state["model"].items()
-    }
-    return state
+class DiscreteAgent(_PpoAgent, DiscreteA2CAgent):
+    """PPO for discrete and multi-discrete actions on several ranks."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from rl_games.common.ivecenv import IVecEnv
 
-__all__ = ["RlGamesEnv"]
+from rltrain.errors import UsageError
+
+__all__ = ["RlGamesEnv", "check_observations"]
 
 
 class RlGamesEnv(IVecEnv):
@@ -16,15 +19,21 @@ class RlGamesEnv(IVecEnv):
 
     rl_games bootstraps time-outs from the value of the observation before the last step, so that
     the final observation is not passed on.
+
+    Args:
+        env: the environments; of groups of observations, the actor sees `policy`.
+        states: whether a critic of its own is to see the group `critic`, or where there is none,
+            what the actor sees.
     """
 
-    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+    def __init__(self, env: VectorEnv[Any, Any, Any], states: bool = False) -> None:
         self.env = env
+        self._states = states
 
     def reset(self) -> Any:
         """Return the first observations, shape (num_envs, ...)."""
         observations, _ = self.env.reset()
-        return _policy(observations)
+        return self._observed(observations)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
         """Step; `time_outs` are truncations that are not terminations too.
@@ -35,20 +44,66 @@ class RlGamesEnv(IVecEnv):
         observations, rewards, terminations, truncations, info = self.env.step(actions)
         infos = {"time_outs": truncations & ~terminations, "log": info.get("log", {})}
         dones = (terminations | truncations).byte()
-        return _policy(observations), rewards, dones, infos
+        return self._observed(observations), rewards, dones, infos
 
     def get_env_info(self) -> dict[str, Any]:
         """Return the spaces of one environment."""
         space = self.env.single_observation_space
-        if isinstance(space, spaces.Dict):
-            space = space["policy"]
-        return {
-            "observation_space": space,
-            "action_space": self.env.single_action_space,
+        info = {
+            "observation_space": _group(space, "policy"),
+            "action_space": _actions(self.env.single_action_space),
             "agents": 1,
             "value_size": 1,
         }
+        if self._states:
+            info["state_space"] = _group(space, "critic", "policy")
+        return info
+
+    def _observed(self, observations: Any) -> Any:
+        policy = _group(observations, "policy")
+        if not self._states:
+            return policy
+        return {"obs": policy, "states": _group(observations, "critic", "policy")}
 
 
-def _policy(observations: Any) -> Any:
-    return observations["policy"] if isinstance(observations, dict) else observations
+def check_observations(env: RlGamesEnv, params: Mapping[str, Any]) -> None:
+    """Check what only made environments can tell.
+
+    Raises:
+        UsageError: the observations are none that rl_games' networks take.
+    """
+    info = env.get_env_info()
+    for name, group in (("observation_space", "policy"), ("state_space", "critic")):
+        space = info.get(name)
+        if isinstance(space, spaces.Dict):
+            raise UsageError(
+                f"The observation group {group!r} is itself a Dict ({', '.join(space)}), which "
+                "rl_games' networks cannot take, nor normalize_input. Give one array a group."
+            )
+    shape = info["observation_space"].shape
+    if params["algo"]["name"] == "sac" and len(shape) != 1:
+        raise UsageError(
+            f"rl_games' SAC takes observations that are vectors; the task's have the shape {shape}."
+            " Use --algorithm ppo with params.network.cnn."
+        )
+
+
+def _group(groups: Any, *names: str) -> Any:
+    """Return the first group that is there; what has no groups as it is."""
+    if not isinstance(groups, (Mapping, spaces.Dict)):
+        return groups
+    there = list(groups)  # Of a Dict space, `in` would ask for an observation.
+    for name in names:
+        if name in there:
+            return groups[name]
+    raise UsageError(
+        f"The task's observations have no group 'policy', only {', '.join(there)}: rl_games' actor "
+        "would see nothing. Name the actor's group 'policy'."
+    )
+
+
+def _actions(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return the action space by rl_games' name for it."""
+    if isinstance(space, spaces.MultiDiscrete):
+        return spaces.Tuple([spaces.Discrete(int(count)) for count in space.nvec])
+    return space

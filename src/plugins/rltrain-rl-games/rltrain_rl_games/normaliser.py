@@ -1,15 +1,19 @@
-"""rl_games' running moments, pooled over ranks."""
+"""rl_games' running moments, pooled over ranks: one collective an update."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from rl_games.algos_torch.running_mean_std import RunningMeanStd
 
 from rltrain.types import ProcessGroup
+from rltrain_torch.moments import Moments, pool_moments
 
-__all__ = ["PooledMeanStd", "pool_normalisers"]
+__all__ = ["Expected", "PooledMeanStd", "expect", "pool_normalisers"]
 
 
 class PooledMeanStd(RunningMeanStd):
@@ -17,27 +21,38 @@ class PooledMeanStd(RunningMeanStd):
 
     Its state is equal on all ranks, and what one rank with all the data would have. It is kept
     under the same names, so that checkpoints stay rl_games' own.
+
+    What it will be given in training has to be announced (`expect`), so that the moments of a whole
+    update cross the ranks together.
     """
 
     running_mean: torch.Tensor
     running_var: torch.Tensor
     count: torch.Tensor
-    axis: list[int]
     training: bool
 
-    def __init__(self, normaliser: Any, group: ProcessGroup) -> None:
+    def __init__(self, normaliser: Any) -> None:
         """Take the place of a normaliser that rl_games has made, with its state."""
-        super().__init__(
-            normaliser.insize, normaliser.epsilon, normaliser.per_channel, normaliser.norm_only
-        )
+        super().__init__(normaliser.insize, normaliser.epsilon, norm_only=normaliser.norm_only)
         self.load_state_dict(normaliser.state_dict())
         self.to(normaliser.running_mean.device)
-        self._group = group
+        self._expected: deque[tuple[torch.Tensor, Moments]] = deque()
+
+    def announce(self, batches: Sequence[tuple[torch.Tensor, Moments]]) -> None:
+        """Say what comes in training, in order, with its moments over all ranks.
+
+        What was announced before and has not come is forgotten.
+        """
+        self._expected = deque(batches)
 
     def forward(
         self, input: torch.Tensor, denorm: bool = False, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Normalise data of shape (B, ...); in training, update first, which is collective."""
+        """Normalise data of shape (B, ...); in training, update first.
+
+        Raises:
+            RuntimeError: in training, the data is not what was announced.
+        """
         updates = self.training
         if updates:
             self._update(input)
@@ -51,33 +66,80 @@ class PooledMeanStd(RunningMeanStd):
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     @torch.no_grad()
     def _update(self, data: torch.Tensor) -> None:
-        """Merge the moments of every rank's batch into the running ones, in one collective.
-
-        Moments are taken about the running mean, which is equal on all ranks: about zero, a
-        variance that is small against the mean would be lost in rounding.
-        """
-        shift = data.mean(self.axis).double() - self.running_mean
-        spread = data.var(self.axis, unbiased=False).double() + shift.square()
-        # As in rl_games, the weight is the first dimension, also with moments per channel.
-        size = torch.full_like(self.count, data.shape[0]).reshape(1)
-        local = torch.cat([size, size * shift.reshape(-1), size * spread.reshape(-1)])
-        pooled = self._group.all_reduce(local, "sum")
-        size, (first, second) = pooled[0], pooled[1:].chunk(2)
-        shift = (first / size).view_as(self.running_mean)
-        variance = (second / size).view_as(self.running_var) - shift.square()
+        """Merge the announced moments into the running ones."""
+        if not self._expected or not _is_same(data, self._expected[0][0]):
+            raise RuntimeError(
+                f"rl_games normalises a batch of shape {tuple(data.shape)} that was not announced: "
+                "its moments over all ranks are not known."
+            )
+        _, moments = self._expected.popleft()
         self.running_mean, self.running_var, self.count = self._update_mean_var_count_from_moments(
             self.running_mean,
             self.running_var,
             self.count,
-            self.running_mean + shift,
-            variance,
-            size,
+            moments.mean,
+            moments.variance,
+            moments.count,
         )
 
 
-def pool_normalisers(model: Any, group: ProcessGroup) -> None:
+@dataclass(frozen=True)
+class Expected:
+    """What one normaliser will be given in an update."""
+
+    normaliser: PooledMeanStd
+    batches: Sequence[torch.Tensor]
+    """In order, each of shape (B, ...). Images of dtype uint8 are given as rl_games will convert
+    them: to float32, 0 to 1."""
+    rounds: int = 1
+    """How often they come one after another."""
+
+
+def expect(
+    group: ProcessGroup, expected: Sequence[Expected], others: Sequence[torch.Tensor] = ()
+) -> list[Moments]:
+    """Pool the moments of everything that an update normalises, in one collective.
+
+    Args:
+        group: the process group.
+        expected: what the normalisers will be given.
+        others: more batches of shape (B, ...), for whoever normalises them.
+
+    Returns:
+        The moments of the other batches over all ranks.
+    """
+    batches = [(batch, batch.new_zeros(batch.shape[1:]).double()) for batch in others]
+    for one in expected:
+        mean = one.normaliser.running_mean
+        batches += [(batch, mean / _unit(batch)) for batch in one.batches]
+    pooled = iter(pool_moments(group, batches))
+    own = [next(pooled) for _ in others]
+    for one in expected:
+        moments = [_converted(batch, next(pooled)) for batch in one.batches]
+        one.normaliser.announce(list(zip(one.batches, moments, strict=True)) * one.rounds)
+    return own
+
+
+def pool_normalisers(model: Any) -> None:
     """Replace the normalisers of one of rl_games' models by pooled ones."""
     for name in ("running_mean_std", "value_mean_std"):
         normaliser = getattr(model, name, None)
         if normaliser is not None:
-            setattr(model, name, PooledMeanStd(normaliser, group))
+            setattr(model, name, PooledMeanStd(normaliser))
+
+
+def _unit(batch: torch.Tensor) -> float:
+    """Return what rl_games makes of a 1 in this batch."""
+    return 1 / 255 if batch.dtype == torch.uint8 else 1.0
+
+
+def _converted(batch: torch.Tensor, moments: Moments) -> Moments:
+    unit = _unit(batch)
+    return Moments(moments.count, moments.mean * unit, moments.variance * unit**2)
+
+
+def _is_same(data: torch.Tensor, announced: torch.Tensor) -> bool:
+    """Whether data is what was announced, or its copy in another dtype."""
+    if data.shape != announced.shape:
+        return False
+    return data.dtype != announced.dtype or data.data_ptr() == announced.data_ptr()

@@ -10,6 +10,7 @@ from rltrain.config import load_yaml
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
+from rltrain_rl_games.iteration import iteration
 from rltrain_rl_games.options import OPTION_KEYS
 from rltrain_rl_games.refusals import REFUSALS
 
@@ -29,7 +30,7 @@ def rltrain_provides() -> Iterable[Spec]:
             name="rl_games",
             factory="rltrain_rl_games.adapter:RlGamesLibrary",
             frameworks=("torch",),
-            algorithms=("ppo",),
+            algorithms=("ppo", "sac"),
             default_agent=_default_agent,
             required_keys=("params.algo.name", "params.config"),
             option_keys=OPTION_KEYS,
@@ -39,16 +40,18 @@ def rltrain_provides() -> Iterable[Spec]:
                 "max_iterations": "params.config.max_epochs",
             },
             refuses=REFUSALS,
+            iteration=iteration,
             read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
-            checkpoint_keys=frozenset({"model", "optimizer", "epoch", "frame"}),
+            checkpoint_keys=frozenset({"epoch", "frame"}),
         )
     ]
 
 
 def _default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
     """Return the options tuned for the task, or those for its actions and environments."""
-    tuned = _DEFAULTS / f"{task.name.replace('/', '-')}.yaml"
-    kind = "continuous" if task.action == "continuous" else "discrete"
+    # SAC's are refused, by name, for other actions than its own.
+    action = "continuous" if algorithm == "sac" else task.action
     scale = "" if task.num_envs >= _MANY_ENVS else "_few_envs"
-    path = tuned if tuned.exists() else _DEFAULTS / f"{algorithm}_{kind}{scale}.yaml"
-    return load_yaml(str(path), "the defaults")
+    kinds = (task.name.replace("/", "-"), f"{action}{scale}", action)
+    files = (_DEFAULTS / f"{algorithm}_{kind}.yaml" for kind in kinds)
+    return load_yaml(str(next(path for path in files if path.exists())), "the defaults")

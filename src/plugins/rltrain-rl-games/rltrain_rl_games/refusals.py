@@ -11,7 +11,13 @@ from rltrain.types import TaskInfo
 
 __all__ = ["REFUSALS"]
 
-_ALGORITHMS = {"a2c_continuous": "continuous", "a2c_discrete": "discrete"}
+_CENTRAL = "config.central_value_config"
+
+_ALGORITHMS = {
+    "a2c_continuous": ("continuous",),
+    "a2c_discrete": ("discrete", "multi_discrete"),
+    "sac": ("continuous",),
+}
 
 
 def _option(config: RunConfig, key: str) -> Any:
@@ -23,33 +29,77 @@ def _other_algorithm(config: RunConfig, task: TaskInfo) -> bool:
 
 
 def _other_actions(config: RunConfig, task: TaskInfo) -> bool:
-    return _ALGORITHMS[_option(config, "algo.name")] != task.action
+    return task.action not in _ALGORITHMS[_option(config, "algo.name")]
+
+
+def _other_model(config: RunConfig, task: TaskInfo) -> bool:
+    several = bool(_option(config, "model.name") == "multi_discrete_a2c")
+    return several != (task.action == "multi_discrete")
+
+
+def _never_adapts(config: RunConfig, task: TaskInfo) -> bool:
+    return (
+        _option(config, "algo.name") == "a2c_continuous"
+        and _option(config, "config.lr_schedule") == "adaptive"
+        and _option(config, "config.schedule_type") not in (None, "legacy", "standard")
+    )
+
+
+def _critic_without_end(config: RunConfig, task: TaskInfo) -> bool:
+    last = config.max_iterations or _option(config, "config.max_epochs")
+    linear = _option(config, f"{_CENTRAL}.lr_schedule") == "linear"
+    return linear and last in (None, -1)
+
+
+def _critic_alone_recurrent(config: RunConfig, task: TaskInfo) -> bool:
+    recurrent = _option(config, f"{_CENTRAL}.network.rnn") is not None
+    return recurrent and _option(config, "network.rnn") is None
 
 
 REFUSALS = (
     Refusal(
-        "multi-discrete actions",
-        lambda config, task: task.action == "multi_discrete",
-        "rl_games' multi-discrete agent has not been adapted.",
-        "use --library skrl.",
-    ),
-    Refusal(
-        "params.algo.name other than PPO's",
+        "params.algo.name that rl_games does not have",
         _other_algorithm,
-        "rl_games' SAC ignores every sign of other ranks and trains one replica a rank.",
-        "a2c_continuous or a2c_discrete, which are rl_games' names for PPO.",
+        "rl_games has PPO and SAC.",
+        "a2c_continuous or a2c_discrete, which are its names for PPO, or sac.",
     ),
     Refusal(
         "params.algo.name for other actions",
         _other_actions,
         "the agent options and the task speak of different kinds of actions.",
-        "a2c_continuous for continuous actions, a2c_discrete for discrete ones.",
+        "a2c_continuous or sac for continuous actions, a2c_discrete for discrete ones.",
     ),
     Refusal(
-        "params.config.central_value_config",
-        lambda config, task: _option(config, "config.central_value_config") is not None,
-        "the asymmetric critic has an optimiser of its own, which is not averaged over ranks yet.",
-        "leave it out; actor and critic then see the same observations.",
+        "params.model.name for other actions",
+        _other_model,
+        "one model chooses one discrete action, the other several at a time.",
+        "multi_discrete_a2c, with params.network.space.multi_discrete, for MultiDiscrete actions "
+        "and no others.",
+    ),
+    Refusal(
+        "params.config.schedule_type with lr_schedule adaptive",
+        _never_adapts,
+        "rl_games' continuous agent knows legacy and standard; with any other word, its learning "
+        "rate never changes.",
+        "standard, which adapts it once a mini-epoch.",
+    ),
+    Refusal(
+        "params.config.central_value_config with lr_schedule linear and no end",
+        _critic_without_end,
+        "its schedule goes by epochs only: without a last one, it begins at the lowest rate.",
+        "--max-iterations.",
+    ),
+    Refusal(
+        "params.config.central_value_config with a recurrent critic alone",
+        _critic_alone_recurrent,
+        "rl_games keeps the critic's recurrent states only where the actor has some.",
+        "params.network.rnn for the actor too.",
+    ),
+    Refusal(
+        "params.config.use_action_masks",
+        lambda config, task: bool(_option(config, "config.use_action_masks")),
+        "rltrain's environments give no masks.",
+        "leave it out.",
     ),
     Refusal(
         "params.config.population_based_training",

@@ -6,3 +6,17 @@ from rltrain.testing import LibraryConformance
 class TestRlGames(LibraryConformance):
     library = "rl_games"
     agent = {"params.config.horizon_length": 8, "params.config.minibatch_size": 32}
+
+
+class TestRlGamesSac(LibraryConformance):
+    library = "rl_games"
+    algorithm = "sac"
+    agent = {
+        "params.network.mlp.units": [16, 16],
+        "params.config.num_steps_per_episode": 4,
+        "params.config.num_updates_per_step": 2,
+        "params.config.num_warmup_frames": 128,
+        "params.config.batch_size": 16,
+        "params.config.replay_buffer_size": 512,
+        "params.rltrain.save_replay_buffer": True,
+    }

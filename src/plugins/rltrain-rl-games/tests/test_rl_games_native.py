@@ -14,6 +14,7 @@ import gymnasium
 import pytest
 from rl_games.algos_torch.a2c_continuous import A2CAgent
 from rl_games.algos_torch.a2c_discrete import DiscreteA2CAgent
+from rl_games.algos_torch.sac_agent import SACAgent
 from rl_games.torch_runner import Runner
 
 import rltrain_gymnasium.registration  # noqa: F401 - makes the tasks known to gymnasium
@@ -29,6 +30,13 @@ TASKS = {"continuous": "rltrain/CartPoleContinuous-v1", "discrete": "rltrain/Car
 STOCK = {"continuous": A2CAgent, "discrete": DiscreteA2CAgent}
 ADAPTIVE = {"params.config.lr_schedule": "adaptive", "params.config.schedule_type": "standard"}
 FIXED = {"params.config.lr_schedule": "identity"}
+SMALL_SAC = {
+    "batch_size": 16,
+    "num_warmup_frames": None,
+    "num_warmup_steps": 1,
+    "replay_buffer_size": 256,
+    "torch_compile": False,
+}
 
 
 def native(action, options, folder):
@@ -59,9 +67,25 @@ def native_agent(group, action, options, folder):
     return agent
 
 
-def native_params(rank, action, options, folder):
+def native_sac(group, folder):
+    options = {f"params.config.{name}": value for name, value in SMALL_SAC.items()}
+    params = native_params(group.rank, "continuous", options, folder, "sac")
+    runner = Runner()
+    runner.load_config(params)
+    agent = SACAgent(base_name="run", params=runner.params)
+    agent.vec_env = params["config"]["vec_env"]  # It does not take one that is given.
+    agent.writer.close()
+    agent.writer = SimpleNamespace(add_scalar=lambda *arguments: None)
+    agent.epoch_num = 1
+    agent.init_tensors()
+    agent.obs = agent.env_reset()
+    agent.train_epoch()
+    return SimpleNamespace(state=RankRun(None, {"model": agent.model}, ()).state, agent=agent)
+
+
+def native_params(rank, action, options, folder, algorithm="ppo"):
     task = TaskInfo(TASKS[action], action, num_envs=64)
-    agent = copy.deepcopy(dict(SPEC.default_agent(task, "ppo")))
+    agent = copy.deepcopy(dict(SPEC.default_agent(task, algorithm)))
     for key, value in options.items():
         set_dotted(agent, key, value)
     made = gymnasium.make_vec(TASKS[action], num_envs=8, framework="torch", device="cpu")
@@ -117,3 +141,22 @@ def test_adapted_frames_are_counted_on_every_rank(train_ranks):
     options = {"params.config.max_frames": 3 * 2 * 8 * 32, "params.config.max_epochs": -1}
     runs = train_ranks(FakeWorld(2), agent=FIXED | options, max_iterations=None)
     assert [run.result.iterations for run in runs] == [3, 3]
+
+
+def test_native_sac_trains_one_replica_a_rank(tmp_path):
+    world = FakeWorld(2, torch=True)
+    runs = world.run(lambda group: native_sac(group, tmp_path / str(group.rank)))
+    assert any("actor" in name for name in differing(runs))
+    assert not world.trace
+
+
+def test_adapted_sac_is_one_on_all_ranks(train_ranks):
+    agent = {f"params.config.{name}": value for name, value in SMALL_SAC.items()}
+    assert not differing(train_ranks(FakeWorld(2), algorithm="sac", agent=agent))
+
+
+def test_native_sac_forgets_its_temperature(tmp_path):
+    (run,) = FakeWorld(1).run(lambda group: native_sac(group, tmp_path))
+    state = run.agent.get_full_state_weights()
+    assert "log_alpha_optimizer" in state
+    assert not [name for name in state if name in ("alpha", "log_alpha")]

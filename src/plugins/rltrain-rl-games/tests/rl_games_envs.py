@@ -1,0 +1,125 @@
+"""The embedded cart-pole with observations and actions of other kinds."""
+
+from __future__ import annotations
+
+import gymnasium
+import torch
+from gymnasium.spaces import Box, Dict, MultiDiscrete
+from gymnasium.vector import VectorWrapper
+from gymnasium.vector.utils import batch_space
+
+from rltrain import hookimpl
+from rltrain_gymnasium.batched import make_batched
+
+MULTI_DISCRETE = "RlGamesMultiDiscrete-v0"
+"""A task whose actions are multi-discrete; its environments are those of `TwoChoices`."""
+
+
+class Changed(VectorWrapper):
+    """The cart-pole with other observations."""
+
+    observations = None
+
+    def __init__(self, num_envs):
+        task = "rltrain/CartPoleContinuous-v1"
+        super().__init__(make_batched(num_envs, task, "torch", max_episode_length=20))
+        if self.observations is not None:
+            self.single_observation_space = self.observations
+            self.observation_space = batch_space(self.observations, num_envs)
+
+    def observe(self, state):
+        return state
+
+    def reset(self, **arguments):
+        state, info = self.env.reset(**arguments)
+        return self.observe(state), info
+
+    def step(self, actions):
+        state, *rest, info = self.env.step(actions)
+        info = {**info, "final_obs": self.observe(info["final_obs"])}
+        return (self.observe(state), *rest, info)
+
+
+class Groups(Changed):
+    """The actor sees positions, the critic velocities too."""
+
+    observations = Dict({"policy": Box(-9.0, 9.0, (2,)), "critic": Box(-9.0, 9.0, (4,))})
+
+    def observe(self, state):
+        return {"policy": state[:, ::2].clone(), "critic": state}
+
+
+class WithoutPolicy(Changed):
+    """The one group of observations has a name of its own."""
+
+    observations = Dict({"state": Box(-9.0, 9.0, (4,))})
+
+    def observe(self, state):
+        return {"state": state}
+
+
+class Nested(Changed):
+    """A group of observations is a Dict."""
+
+    observations = Dict({"policy": Dict({"state": Box(-9.0, 9.0, (4,))})})
+
+    def observe(self, state):
+        return {"policy": {"state": state}}
+
+
+class Images(Changed):
+    """Bytes, channels last."""
+
+    observations = Box(0, 255, (6, 6, 2), dtype="uint8")
+
+    def observe(self, state):
+        pairs = state.view(-1, 1, 1, 2, 2)
+        x, y = (
+            torch.linspace(-1, 1, 6).view(1, -1, 1, 1),
+            torch.linspace(-1, 1, 6).view(1, 1, -1, 1),
+        )
+        spots = (-((pairs[..., 0] - x) ** 2) - (pairs[..., 1] - y) ** 2).exp()
+        return (spots * 255).to(torch.uint8)
+
+
+class ChannelsFirst(Images):
+    """Numbers from 0 to 1, channels first."""
+
+    observations = Box(0.0, 1.0, (2, 6, 6))
+
+    def observe(self, state):
+        return super().observe(state).permute(0, 3, 1, 2).float() / 255
+
+
+class TwoChoices(Changed):
+    """A direction and one of three strengths instead of a force."""
+
+    def __init__(self, num_envs):
+        super().__init__(num_envs)
+        self.single_action_space = MultiDiscrete([2, 3])
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+    def step(self, actions):
+        direction, strength = actions[:, 0] * 2.0 - 1.0, (actions[:, 1] + 1.0) / 3.0
+        return super().step((direction * strength)[:, None])
+
+
+def making(env):
+    """Return the factory of an observer that makes these environments in the suite's stead."""
+
+    class Maker:
+        @hookimpl(tryfirst=True)
+        def rltrain_make_env(self, session):
+            return env(session.config.num_envs)
+
+    return Maker
+
+
+class _Described(gymnasium.Env):
+    """Says the spaces of `TwoChoices` to who asks what the task is."""
+
+    observation_space = Box(-9.0, 9.0, (4,))
+    action_space = MultiDiscrete([2, 3])
+
+
+gymnasium.register(MULTI_DISCRETE, _Described, max_episode_steps=20)

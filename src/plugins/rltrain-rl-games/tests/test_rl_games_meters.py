@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from rl_games.algos_torch.torch_ext import AverageMeter
+
+from rltrain.testing import FakeWorld
+from rltrain_rl_games.meters import PooledMeter, pool_meters
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (0, 4), (40, 30)], ids=["some", "none on one", "many"])
+def test_two_ranks_have_the_meter_of_one_with_all_episodes(sizes):
+    torch.manual_seed(0)
+    epochs = [[torch.randn(size, 1) for size in sizes] for _ in range(3)]
+
+    def on_rank(group):
+        meter = PooledMeter(AverageMeter(1, 32), (1,))
+        for epoch in epochs:
+            for episode in epoch[group.rank].split(2):
+                meter.update(episode)
+            pool_meters(group, [meter])
+        return meter
+
+    alone = AverageMeter(1, 32)
+    for epoch in epochs:
+        alone.update(torch.cat(epoch))
+    world = FakeWorld(2)
+    for meter in world.run(on_rank):
+        assert torch.allclose(meter.mean, alone.mean, atol=1e-6)
+        assert meter.current_size == alone.current_size
+    assert len(world.trace) == len(epochs)
+
+
+def test_an_epoch_without_episodes_changes_nothing():
+    def on_rank(group):
+        meters = [PooledMeter(AverageMeter(1, 8), (1, 1)), PooledMeter(AverageMeter(1, 8), (1,))]
+        meters[0].update(torch.full((2, 1, 1), 3.0))
+        pool_meters(group, meters)
+        pool_meters(group, meters)
+        return [(meter.current_size, meter.get_mean().tolist()) for meter in meters]
+
+    assert FakeWorld(2).run(on_rank) == [[(4, [3.0]), (0, 0.0)]] * 2

@@ -1,0 +1,72 @@
+"""A run that is interrupted and goes on ends with the bytes of one that was not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from rltrain.errors import UsageError
+from rltrain.testing import FakeWorld
+
+EVERY_SECOND = {
+    "params.config.save_frequency": 2,
+    "params.config.save_best_after": 2,
+    "params.config.lr_schedule": "linear",
+    "params.config.schedule_entropy": True,
+    "params.config.entropy_coef": 0.01,
+}
+GRU = {"+params.network.rnn": {"name": "gru", "units": 16, "layers": 1}}
+CONTINUOUS = {"task": "rltrain/CartPoleContinuous-v1", "agent": EVERY_SECOND}
+DISCRETE = {"task": "rltrain/CartPole-v1", "agent": EVERY_SECOND}
+RECURRENT = {"task": "rltrain/CartPole-v1", "agent": EVERY_SECOND | GRU}
+
+
+def checkpoints(run):
+    return Path(run.result.run_dir) / "checkpoints"
+
+
+def contents(folder):
+    """Every file below a folder, the ranks' states too, with its bytes."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "options"),
+    [(1, CONTINUOUS), (2, CONTINUOUS), (2, DISCRETE), (2, RECURRENT)],
+    ids=["continuous, alone", "continuous", "discrete", "recurrent"],
+)
+def test_resumed_runs_end_with_the_same_bytes(train_ranks, ranks, options):
+    whole = train_ranks(FakeWorld(ranks), max_iterations=4, **options)
+    (middle,) = checkpoints(whole[0]).glob("last_*_ep_2_*.pth")
+    resumed = train_ranks(FakeWorld(ranks), max_iterations=4, checkpoint=str(middle), **options)
+    expected, found = contents(checkpoints(whole[0])), contents(checkpoints(resumed[0]))
+    assert any("_ep_4_" in name for name in found)
+    assert any(name.startswith("ranks/") for name in found)
+    assert found == {name: expected[name] for name in found}
+    assert all(run.result.frames == whole[0].result.frames for run in resumed)
+
+
+def test_what_rl_games_forgets_is_in_the_checkpoint(train_ranks):
+    (run,) = train_ranks(FakeWorld(1), max_iterations=3, **CONTINUOUS)
+    state = torch.load(run.result.checkpoint, weights_only=False)
+    assert state["last_mean_rewards"] > 0
+    assert 0 < state["rltrain"]["entropy_coef"] < 0.01
+    assert state["rltrain"]["meters"]["game_rewards"][1] > 0
+
+
+def test_another_number_of_ranks_goes_on_with_what_fits(train_ranks):
+    first = train_ranks(FakeWorld(2), max_iterations=2, **CONTINUOUS)
+    runs = train_ranks(
+        FakeWorld(4), max_iterations=3, checkpoint=first[0].result.checkpoint, **CONTINUOUS
+    )
+    state = torch.load(runs[0].result.checkpoint, weights_only=False)
+    assert (state["epoch"], state["frame"]) == (3, (2 * 2 + 4) * 8 * 32)
+
+
+def test_a_checkpoint_of_the_end_is_refused(train_ranks):
+    first = train_ranks(FakeWorld(2), max_iterations=2)
+    with pytest.raises(UsageError, match="--max-iterations 2"):
+        train_ranks(FakeWorld(2), max_iterations=2, checkpoint=first[0].result.checkpoint)
