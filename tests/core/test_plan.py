@@ -437,13 +437,19 @@ def test_latest_is_found_by_the_one_process_that_decides(config, refused, tmp_pa
     none = refused(checkpoint="latest", log_root=str(tmp_path))
     assert none.startswith("--checkpoint latest: no run of stub on Stub-v0")
     folder = create_run_folder(str(tmp_path), "stub", "Stub-v0", None)
-    state = {"iteration": 1, "episode_return": 1.0}
+    state = {"iteration": 2, "episode_return": 1.0, "circumstances": {"algorithm": "ppo"}}
     path = save_with_state(folder, "a.txt", lambda path: path.write_text("stub"), state)
     for choice in ("latest", "best"):
         assert config(checkpoint=choice, log_root=str(tmp_path)).checkpoint == str(path)
     # Rank 1 of torchrun leaves the choice to rank 0.
     joined = config(TORCHRUN, checkpoint="latest", log_root=str(tmp_path), distributed=True)
     assert joined.checkpoint == "latest"
+    nodes = {"distributed": True, "nproc_per_node": 2, "nnodes": 2, "node_rank": 1}
+    assert config(checkpoint="latest", log_root=str(tmp_path), **nodes).checkpoint == "latest"
+    # Three iterations by default, of which two are done.
+    done = refused(checkpoint="latest", log_root=str(tmp_path), max_iterations=2)
+    assert done.startswith("--max-iterations 2: the checkpoint was written after iteration 2")
+    assert config(checkpoint="latest", log_root=str(tmp_path), max_iterations=2, algorithm="sac")
 
 
 @pytest.mark.parametrize("below", ["", "deeper/still"])

@@ -176,6 +176,11 @@ def test_a_checkpoint_alone_is_a_beginning_too(train, tmp_path):
     assert result.iterations == 1
 
 
+def test_a_rank_that_cannot_see_the_checkpoint_says_so(train, tmp_path):
+    with pytest.raises(UsageError, match=r"rank \d on .* cannot see this file"):
+        train(2, str(tmp_path / "elsewhere.txt"))
+
+
 def test_a_run_that_is_done_says_so(train):
     _, result = train(2)
     with pytest.raises(UsageError, match="--max-iterations 2: the checkpoint was written after"):

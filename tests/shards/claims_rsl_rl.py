@@ -126,6 +126,12 @@ RSL_RL = (
         mini_batches=4,
     ),
     PPO(
+        features="random network distillation, recurrent",
+        agent={**TWO, **RND, **recurrent("lstm", "actor", "critic")},
+        mini_batches=2,
+        cut="environments",
+    ),
+    PPO(
         features="random network distillation, nothing normalised, scheduled weight",
         agent={
             **FOUR,

@@ -19,6 +19,13 @@ SHORT = {
 }
 FOUR = {**SHORT, "agent.mini_batches": 4}
 PPO = functools.partial(Claim, library="skrl", algorithm="ppo")
+A2C = functools.partial(
+    Claim,
+    library="skrl",
+    algorithm="a2c",
+    agent={"agent.rollouts": 16, "agent.mini_batches": 4},
+    mini_batches=4,
+)
 
 IMAGES = [
     {
@@ -115,13 +122,9 @@ SKRL = (
         agent=FOUR,
         mini_batches=4,
     ),
-    Claim(
-        library="skrl",
-        algorithm="a2c",
-        features="normalisers",
-        agent={"agent.rollouts": 16, "agent.mini_batches": 4},
-        mini_batches=4,
-    ),
+    A2C(features="normalisers"),
+    A2C(features="discrete actions", task="rltrain/CartPole-v1"),
+    A2C(features="multi-discrete actions", task=MULTI_DISCRETE, env={}, make_env=WithTwoChoices),
     with_replay("sac", "observation normaliser, learned entropy coefficient", on_gloo=True),
     with_replay("sac", "batches without replacement", {"memory.replacement": False}),
     with_replay(

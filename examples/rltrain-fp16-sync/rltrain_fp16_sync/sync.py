@@ -20,12 +20,27 @@ rounding of sums."""
 class HalfGradientSync:
     """The plugin: makes a `HalfSync` an optimiser."""
 
+    def __init__(self) -> None:
+        self._syncs: list[HalfSync] = []
+
     @hookimpl
     def rltrain_gradient_sync(
         self, session: Session, parameters: Sequence[torch.Tensor]
     ) -> GradientSync:
         """Make the sync; the parameters may be of several dtypes."""
-        return HalfSync(session.group, parameters)
+        self._syncs.append(HalfSync(session.group, parameters))
+        return self._syncs[-1]
+
+    @hookimpl
+    def rltrain_save_state(self) -> list[torch.Tensor]:
+        """Return what this rank's syncs still owe: a resumed run goes on with it."""
+        return [sync.owed for sync in self._syncs]
+
+    @hookimpl
+    def rltrain_load_state(self, state: list[torch.Tensor]) -> None:
+        """Go on owing what was owed."""
+        for sync, owed in zip(self._syncs, state, strict=True):
+            sync.owed.copy_(owed)
 
 
 class HalfSync:
@@ -41,6 +56,9 @@ class HalfSync:
       drown the gradients of the steps to come. Libraries clip the norm to far less anyway.
     - NaN and infinity are sent as they are: a run that blows up must be seen to, on every rank.
       They leave nothing behind.
+
+    Attributes:
+        owed: what rounding has kept back on this rank, float32, one number for each parameter's.
     """
 
     def __init__(self, group: ProcessGroup, parameters: Sequence[torch.Tensor]) -> None:
@@ -54,13 +72,13 @@ class HalfSync:
             return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
         device = parameters[0].device
-        self._error = torch.zeros(sum(sizes), device=device)
+        self.owed = torch.zeros(sum(sizes), device=device)
         self._mean = torch.zeros(sum(sizes), device=device)
         # At its end one flag for each parameter counts the ranks that have a gradient.
         self._lengths = [sum(sizes), len(sizes)]
         self._buffer = torch.zeros(sum(self._lengths), dtype=torch.float16, device=device)
         self._sent, self._flags = torch.split(self._buffer, self._lengths)
-        self._errors, self._means, self._shares = map(views, (self._error, self._mean, self._sent))
+        self._errors, self._means, self._shares = map(views, (self.owed, self._mean, self._sent))
 
     @torch.no_grad()
     def __call__(self, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
@@ -90,11 +108,11 @@ class HalfSync:
         for error, gradient in zip(self._errors, gradients, strict=True):
             if gradient is not None:
                 error.add_(gradient)
-        wanted = self._error.where(self._error.isinf(), self._error.clamp(-LIMIT, LIMIT))
+        wanted = self.owed.where(self.owed.isinf(), self.owed.clamp(-LIMIT, LIMIT))
         ranks = self._group.world_size
         self._sent.copy_(wanted / ranks)
-        torch.sub(wanted, self._sent.float() * ranks, out=self._error)
-        self._error.nan_to_num_(nan=0.0)
+        torch.sub(wanted, self._sent.float() * ranks, out=self.owed)
+        self.owed.nan_to_num_(nan=0.0)
         self._flags.fill_(1)
         for index, error in zip(absent, kept, strict=True):
             # If every rank lacks it nobody takes what is sent: what it was owed stays owed.

@@ -38,3 +38,23 @@ def test_ranks_end_equal_for_half_the_bytes(tmp_path, library):
     assert [x.bytes * 2 for x in halves] == [x.bytes for x in whole]
     # Close to what whole gradients make of the same start, but not the same: it was used.
     assert 0 < (ours - reference).abs().max() < 0.1
+
+
+def test_a_resumed_run_goes_on_owing_what_was_owed(tmp_path):
+    pytest.importorskip("rsl_rl")
+
+    def run(folder, iterations, **more):
+        runs = FakeWorld(2).train(
+            library="rsl_rl",
+            grad_sync="fp16",
+            num_envs=16,
+            max_iterations=iterations,
+            log_root=str(tmp_path / folder),
+            **more,
+        )
+        return runs[0]
+
+    whole = run("whole", 4).state()
+    stopped = run("stopped", 2).result.checkpoint
+    resumed = run("resumed", 4, checkpoint=stopped).state()
+    assert all(torch.equal(value, resumed[name]) for name, value in whole.items())

@@ -7,17 +7,14 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rltrain.agent_options import flatten, get_dotted, resolve_agent, resolve_env, set_dotted
-from rltrain.checkpoints import CHOICES, find_checkpoint
 from rltrain.config import RunConfig, flag
 from rltrain.errors import UsageError, suggest
 from rltrain.placement import place
+from rltrain.plan_files import settle_files
 from rltrain.plugins import Registry, discover
-from rltrain.preflight import preflight
-from rltrain.run_folder import check_log_root
 from rltrain.specs import (
     GradientSyncSpec,
     LauncherSpec,
@@ -71,7 +68,8 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     config = _plugins(config, registry)
     _check_refusals(config, library, task)
     config, iteration = _iterations(config, library, world)
-    config = _files(config, library, registry, world)
+    total = iteration.iterations if iteration else config.max_iterations
+    config = settle_files(config, library, registry, world, total)
     return Plan(config, task, world, registry, iteration)
 
 
@@ -229,58 +227,6 @@ def _check_refusals(config: RunConfig, library: LibrarySpec, task: TaskInfo) -> 
             raise UsageError(f"{refusal.name}: {refusal.reason} Instead: {refusal.instead}")
 
 
-def _files(
-    config: RunConfig, library: LibrarySpec, registry: Registry, world: World | None
-) -> RunConfig:
-    """Check what is read and written; find the checkpoint that `latest` or `best` means."""
-    check_log_root(config.log_root)
-    if config.run_name and ("/" in config.run_name or config.run_name in (".", "..")):
-        raise UsageError(
-            f"--run-name {config.run_name}: is part of a folder's name; leave out '/'."
-        )
-    # Other ranks that were started already are told by rank 0: by the time that they look, there
-    # may be a later one.
-    if config.checkpoint is None or (world is not None and not world.is_root):
-        return config
-    path = config.checkpoint
-    if path in CHOICES:
-        path = str(find_checkpoint(path, config.log_root, config.library, config.task))
-    _check_checkpoint(config, path, library, registry)
-    return dataclasses.replace(config, checkpoint=path)
-
-
 def number_of_ranks(config: RunConfig, world: World | None) -> int:
     """Return how many ranks a run has, started or yet to be."""
     return world.world_size if world else int(config.nproc_per_node or 1) * config.nnodes
-
-
-def _check_checkpoint(
-    config: RunConfig, path: str, library: LibrarySpec, registry: Registry
-) -> None:
-    """Tell a checkpoint of this library from another's."""
-    if not Path(path).is_file():
-        raise UsageError(f"--checkpoint {path}: there is no such file.")
-    if library.read_checkpoint is None:
-        return
-    found = preflight(library.read_checkpoint, path, in_child=config.distributed)
-    if isinstance(found, str):
-        raise UsageError(f"--checkpoint {path}: {found}")
-    missing = sorted(library.checkpoint_keys - set(found))
-    if missing:
-        fitting = _whose(config, path, library, registry)
-        hint = f" It looks like one of {fitting}: try --library {fitting}." if fitting else ""
-        raise UsageError(
-            f"--checkpoint {path}: this is not a checkpoint of {library.name}: it lacks "
-            f"{', '.join(missing)}.{hint}"
-        )
-
-
-def _whose(config: RunConfig, path: str, library: LibrarySpec, registry: Registry) -> str | None:
-    """Return the other library that recognises a checkpoint."""
-    for spec in registry.all(LibrarySpec):
-        if spec.name == library.name or spec.read_checkpoint is None or not spec.checkpoint_keys:
-            continue
-        found = preflight(spec.read_checkpoint, path, in_child=config.distributed)
-        if not isinstance(found, str) and spec.checkpoint_keys <= set(found):
-            return spec.name
-    return None

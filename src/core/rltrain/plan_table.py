@@ -18,7 +18,7 @@ def plan_table(plan: Plan) -> str:
         ("ranks", _ranks(plan)),
         ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}"),
         ("environments", _environments(plan)),
-        ("iterations", str(config.max_iterations or "as the library's options say")),
+        ("iterations", _iterations(plan)),
         ("experience", _experience(plan)),
         ("seed", "drawn on rank 0" if config.seed == -1 else str(config.seed)),
         ("checkpoint", config.checkpoint or "none"),
@@ -46,6 +46,11 @@ def _ranks(plan: Plan) -> str:
     if config.distributed:
         return f"joined as rank {world.rank} of {world.world_size}, on {world.device}"
     return f"one process, on {world.device}"
+
+
+def _iterations(plan: Plan) -> str:
+    asked = plan.iteration.iterations if plan.iteration else plan.config.max_iterations
+    return str(asked or "as the library's options say")
 
 
 def _experience(plan: Plan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from rltrain import host_state
 from rltrain.agent_options import flatten
 from rltrain.checkpoints import read_state
+from rltrain.errors import UsageError
 from rltrain.types import World
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
 
-__all__ = ["Resumption", "circumstances", "resumption"]
+__all__ = ["Resumption", "circumstances", "iterations_left", "resumption"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,20 @@ def circumstances(config: RunConfig, world_size: int) -> dict[str, Any]:
     }
 
 
+def iterations_left(total: int, done: int) -> int:
+    """Return how many iterations are left of `total` after those before a checkpoint.
+
+    Raises:
+        UsageError: none is.
+    """
+    if done >= total:
+        raise UsageError(
+            f"--max-iterations {total}: the checkpoint was written after iteration {done}, so "
+            "that nothing is left to do. Iterations before the checkpoint count: give more."
+        )
+    return total - done
+
+
 def resumption(checkpoint: Path, config: RunConfig, world: World) -> Resumption:
     """Read what belongs to a checkpoint.
 
@@ -61,7 +77,16 @@ def resumption(checkpoint: Path, config: RunConfig, world: World) -> Resumption:
         checkpoint: the library's file.
         config: the run that goes on, its seed drawn.
         world: this rank's place.
+
+    Raises:
+        UsageError: this rank cannot see the file.
     """
+    if not checkpoint.is_file():
+        raise UsageError(
+            f"--checkpoint {checkpoint}: rank {world.rank} on {socket.gethostname()} cannot see "
+            "this file. Every rank loads it: put it on a disk that all nodes share, or copy it, "
+            "with the folder `ranks` beside it."
+        )
     state = read_state(checkpoint)
     if state is None:
         return Resumption(

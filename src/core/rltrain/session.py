@@ -11,11 +11,11 @@ from rltrain import host_state, manifest
 from rltrain.agreement import agree
 from rltrain.checkpoints import save_with_state
 from rltrain.divergence import Watched, check_divergence
-from rltrain.errors import PluginError, UsageError
+from rltrain.errors import PluginError
 from rltrain.group import SingleProcess
 from rltrain.progress import Progress
 from rltrain.records import CheckpointSaved, Record, RunStarted, Scalars
-from rltrain.resume import Resumption, circumstances, resumption
+from rltrain.resume import Resumption, circumstances, iterations_left, resumption
 from rltrain.run_folder import RunFolder
 from rltrain.seeding import CoreSeeding, SeedPlan
 from rltrain.types import GradientSync, Iteration, ProcessGroup, Stream, TrainResult, World
@@ -140,12 +140,7 @@ class Session:
         Raises:
             UsageError: none is.
         """
-        if done >= total:
-            raise UsageError(
-                f"--max-iterations {total}: the checkpoint was written after iteration {done}, so "
-                "that nothing is left to do. Iterations before the checkpoint count: give more."
-            )
-        return total - done
+        return iterations_left(total, done)
 
     def wrap_model(self, model: Any, role: str) -> Any:
         """Give a model rank 0's state and return it (hook `rltrain_wrap_model`). Collective."""

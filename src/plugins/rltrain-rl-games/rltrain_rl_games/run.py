@@ -161,7 +161,8 @@ class RunAgent(BaseAlgorithm):
         """Go on from a checkpoint, once rl_games has cleared its tensors."""
         if self._best is not None:
             self.last_mean_rewards = self._best
-        if self.session.rank_state is not None:
+        # Of the running episodes: with environments that begin anew, these do too.
+        if self.session.resuming_exactly:
             self.set_rank_state(self.session.rank_state)
 
     def _end_epoch(self) -> None:

@@ -129,16 +129,13 @@ class SacAgent(RunAgent, SACAgent):
         buffer = self.replay_buffer.get_state() if self._keeps_buffer else None
         return {**super().rank_state(), "replay_buffer": buffer}
 
-    def set_rank_state(self, state: dict[str, Any]) -> None:
-        """Take what `rank_state` returned."""
-        super().set_rank_state(state)
-        if state["replay_buffer"] is not None:
-            self.replay_buffer.set_state(state["replay_buffer"])
-
     def go_on(self) -> None:
         """Go on from a checkpoint, and say so if the replay buffer is not in it."""
         super().go_on()
         session = self.session
+        saved = (session.rank_state or {}).get("replay_buffer")
+        if saved is not None:
+            self.replay_buffer.set_state(saved)
         if session.checkpoint and session.world.is_root and not len(self.replay_buffer):
             print(
                 "The replay buffer is not in the checkpoint, or not of this run's shape: it starts "

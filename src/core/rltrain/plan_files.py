@@ -1,0 +1,82 @@
+"""The files that a run reads and writes, settled and checked before any rank starts."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from rltrain.checkpoints import CHOICES, find_checkpoint, read_state
+from rltrain.config import RunConfig
+from rltrain.errors import UsageError
+from rltrain.plugins import Registry
+from rltrain.preflight import preflight
+from rltrain.resume import iterations_left
+from rltrain.run_folder import check_log_root
+from rltrain.specs import LibrarySpec
+from rltrain.types import World
+
+__all__ = ["settle_files"]
+
+
+def settle_files(
+    config: RunConfig,
+    library: LibrarySpec,
+    registry: Registry,
+    world: World | None,
+    iterations: int | None,
+) -> RunConfig:
+    """Check what is read and written; find the checkpoint that `latest` or `best` means.
+
+    Raises:
+        UsageError: something cannot be read or written, or is not what it should be.
+    """
+    check_log_root(config.log_root)
+    if config.run_name and ("/" in config.run_name or config.run_name in (".", "..")):
+        raise UsageError(
+            f"--run-name {config.run_name}: is part of a folder's name; leave out '/'."
+        )
+    # Others are told by rank 0: by the time that they look, there may be a later one.
+    root = world.is_root if world is not None else config.node_rank == 0
+    if config.checkpoint is None or not root:
+        return config
+    path = config.checkpoint
+    if path in CHOICES:
+        path = str(find_checkpoint(path, config.log_root, config.library, config.task))
+    _check_checkpoint(config, path, library, registry)
+    state = read_state(Path(path))
+    # Another algorithm's is where this one begins, such as a teacher's.
+    if state and iterations and state["circumstances"]["algorithm"] == config.algorithm:
+        iterations_left(iterations, state["iteration"])
+    return dataclasses.replace(config, checkpoint=path)
+
+
+def _check_checkpoint(
+    config: RunConfig, path: str, library: LibrarySpec, registry: Registry
+) -> None:
+    """Tell a checkpoint of this library from another's."""
+    if not Path(path).is_file():
+        raise UsageError(f"--checkpoint {path}: there is no such file.")
+    if library.read_checkpoint is None:
+        return
+    found = preflight(library.read_checkpoint, path, in_child=config.distributed)
+    if isinstance(found, str):
+        raise UsageError(f"--checkpoint {path}: {found}")
+    missing = sorted(library.checkpoint_keys - set(found))
+    if missing:
+        fitting = _whose(config, path, library, registry)
+        hint = f" It looks like one of {fitting}: try --library {fitting}." if fitting else ""
+        raise UsageError(
+            f"--checkpoint {path}: this is not a checkpoint of {library.name}: it lacks "
+            f"{', '.join(missing)}.{hint}"
+        )
+
+
+def _whose(config: RunConfig, path: str, library: LibrarySpec, registry: Registry) -> str | None:
+    """Return the other library that recognises a checkpoint."""
+    for spec in registry.all(LibrarySpec):
+        if spec.name == library.name or spec.read_checkpoint is None or not spec.checkpoint_keys:
+            continue
+        found = preflight(spec.read_checkpoint, path, in_child=config.distributed)
+        if not isinstance(found, str) and spec.checkpoint_keys <= set(found):
+            return spec.name
+    return None
