@@ -125,6 +125,7 @@ def killer(command):
     return command
 
 
+@pytest.mark.timeout(600)  # Twenty-two starts of two ranks.
 def test_real_ranks_killed_twenty_times_end_with_the_same_bytes(killer, tmp_path):
     agent = [f"agent.{key}={value}" for key, value in OPTIONS["rsl_rl"].items()]
     words = ["--library", "rsl_rl", "--distributed", "--nproc-per-node", "2", "--num-envs", "8"]

@@ -13,6 +13,8 @@ from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld
 from rltrain_skrl.iterations import ON_POLICY
 
+pytestmark = pytest.mark.slow
+
 STEP = {
     "agent.learning_rate_scheduler": "__import__('torch').optim.lr_scheduler.StepLR",
     "+agent.learning_rate_scheduler_kwargs": {"step_size": 3, "gamma": 0.9},
