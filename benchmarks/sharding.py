@@ -46,7 +46,7 @@ SHORT_ROLLOUTS = {
 TASKS = [
     Task("rltrain/CartPoleContinuous-v1", 60),
     Task("rltrain/Pendulum-v1", 60),
-    Task("InvertedPendulum-v5", 30, SHORT_ROLLOUTS),
+    Task("InvertedPendulum-v5", 40, SHORT_ROLLOUTS),
 ]
 
 

@@ -6,45 +6,26 @@ import re
 
 import pytest
 import torch
+from observers import InStep
 
 from rltrain.errors import DivergenceError
 from rltrain.hookspecs import hookimpl
-from rltrain.records import Scalars
 from rltrain.testing import FakeWorld
 
 INTERVAL = 3
 
 
-class ChangesOneWeight:
+class ChangesOneWeight(InStep):
     """Changes one number of one parameter on rank 1, in its step number `at`."""
 
     def __init__(self, at):
-        self.at, self.models, self.recorded = at, {}, []
+        super().__init__(at, self.change)
+        self.models = {}
 
     @hookimpl(wrapper=True)
     def rltrain_wrap_model(self, role):
         self.models[role] = model = yield
         return model
-
-    @hookimpl
-    def rltrain_write(self, record):
-        if isinstance(record, Scalars):
-            self.recorded.append(record.iteration)
-
-    @hookimpl(wrapper=True)
-    def rltrain_make_env(self, session):
-        env = yield
-        step, done = env.step, 0
-
-        def counted(actions):
-            nonlocal done
-            done += 1
-            if session.world.rank == 1 and done == self.at:
-                self.change()
-            return step(actions)
-
-        env.step = counted
-        return env
 
     @torch.no_grad()
     def change(self):

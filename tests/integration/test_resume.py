@@ -6,10 +6,10 @@ import hashlib
 import pickle
 
 import pytest
+from observers import InStep
 
 from rltrain.checkpoints import find_checkpoint, read_state
 from rltrain.config import DEFAULT_TASK
-from rltrain.hookspecs import hookimpl
 from rltrain.testing import FakeWorld
 
 pytestmark = pytest.mark.slow
@@ -32,26 +32,8 @@ class Killed(BaseException):
     """What a rank of the fake world dies of."""
 
 
-class KillsInRollout:
-    """Ends rank 1 in its step number `at`."""
-
-    def __init__(self, at):
-        self.at = at
-
-    @hookimpl(wrapper=True)
-    def rltrain_make_env(self, session):
-        env = yield
-        step, done = env.step, 0
-
-        def counted(actions):
-            nonlocal done
-            done += 1
-            if session.world.rank == 1 and done == self.at:
-                raise Killed
-            return step(actions)
-
-        env.step = counted
-        return env
+def die():
+    raise Killed
 
 
 KILLER = '''
@@ -105,7 +87,7 @@ def test_a_run_killed_twenty_times_ends_with_the_same_bytes(library, tmp_path):
     killed = {**options, "log_root": str(tmp_path / "killed")}
     for kill in range(KILLS):
         # In the second iteration after the start: one more is done each time.
-        observers = [lambda at=STEPS + 1 + kill % STEPS: KillsInRollout(at)]
+        observers = [lambda at=STEPS + 1 + kill % STEPS: InStep(at, die)]
         checkpoint = "latest" if kill else None
         with pytest.raises(Killed):
             FakeWorld(2).train(**killed, checkpoint=checkpoint, observers=observers)

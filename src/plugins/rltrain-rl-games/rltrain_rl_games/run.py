@@ -170,6 +170,10 @@ class RunAgent(BaseAlgorithm):
         self.session.record(
             Scalars(iteration=self.epoch_num, iterations=last, values=self.writer.take())
         )
+        every = self.config.get("save_frequency", 0)
+        # rl_games itself saves only once an episode has ended, which may take many epochs.
+        if every > 0 and self.epoch_num % every == 0 and not self._to_save:
+            self.save(f"{self.config['name']}_ep_{self.epoch_num}")
         self._save_all()
 
     def _save_all(self) -> None:
