@@ -11,6 +11,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 PLUGINS := $(sort $(wildcard src/plugins/*))
 READY := $(VENV)/.ready
 TIMEOUT := timeout --kill-after=30
+# Tests that start no ranks: as many at once as there are cores.
+SIDE_BY_SIDE := --numprocesses auto --dist worksteal
 
 ifeq ($(shell command -v $(PYTHON) 2>/dev/null),)
 PYTHON := python3
@@ -21,7 +23,7 @@ endif
 help:
 	@echo "make train      set up, and train the default task on two ranks until it is solved"
 	@echo "make test       set up, lint, and run every test"
-	@echo "make test-fast  the same without the tests that start real ranks"
+	@echo "make test-fast  the same without the tests that take long or start real ranks"
 	@echo "make lint       ruff and mypy --strict"
 	@echo "make format     format the code"
 	@echo "make clean      remove the virtual environment and caches"
@@ -30,11 +32,11 @@ train: $(READY)
 	$(BIN)/rltrain --library rl_games --distributed --nproc-per-node 2 --target-return 475
 
 test: test-fast
+	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SIDE_BY_SIDE)
 	$(TIMEOUT) 3000 $(BIN)/python -m pytest -m slow
 
-# These start no ranks, so that as many can run side by side as there are cores.
 test-fast: $(READY) lint
-	$(TIMEOUT) 600 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal
+	$(TIMEOUT) 600 $(BIN)/python -m pytest -m "not slow and not long" $(SIDE_BY_SIDE)
 
 lint: $(READY)
 	$(BIN)/ruff check .

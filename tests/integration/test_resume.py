@@ -12,8 +12,6 @@ from rltrain.checkpoints import find_checkpoint, read_state
 from rltrain.config import DEFAULT_TASK
 from rltrain.testing import FakeWorld
 
-pytestmark = pytest.mark.slow
-
 KILLS = 20
 ITERATIONS = 22
 STEPS = 8
@@ -75,6 +73,7 @@ def end_of(log_root, library):
     return [hashlib.sha256(part).hexdigest() for part in parts]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("library", list(OPTIONS))
 def test_a_run_killed_twenty_times_ends_with_the_same_bytes(library, tmp_path):
     options = {
@@ -107,6 +106,7 @@ def killer(command):
     return command
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # Twenty-two starts of two ranks.
 def test_real_ranks_killed_twenty_times_end_with_the_same_bytes(killer, tmp_path):
     agent = [f"agent.{key}={value}" for key, value in OPTIONS["rsl_rl"].items()]

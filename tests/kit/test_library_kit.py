@@ -248,7 +248,7 @@ def test_the_correct_library_fails_nothing_and_learns(judge):
     assert judge(CORRECT, TESTS + LEARNS) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_a_wrong_library_fails_the_test_that_names_its_fault(judge, wrong):
     failed = judge(CORRECT.replace(wrong.old, wrong.new), TESTS)

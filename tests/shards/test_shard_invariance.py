@@ -38,7 +38,7 @@ CASES = [
         claim,
         ranks,
         id=f"{claim}-{ranks}",
-        marks=() if ranks == 2 and claim in of_each_algorithm() else pytest.mark.slow,
+        marks=() if ranks == 2 and claim in of_each_algorithm() else pytest.mark.long,
     )
     for claim in CLAIMS
     for ranks in (2, 4)

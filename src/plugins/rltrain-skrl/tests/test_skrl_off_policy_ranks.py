@@ -105,7 +105,7 @@ def test_an_entropy_coefficient_that_differs_is_found(train):
         train("sac", observers=[functools.partial(Nudge, 1)])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("algorithm", "more"),
     [*((algorithm, {}) for algorithm in ALGORITHMS), ("ddpg", ORNSTEIN)],
@@ -123,7 +123,7 @@ def test_with_its_buffer_saved_a_run_goes_on_bit_for_bit(train, algorithm, more)
     assert read_state(ended) == read_state(expected)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_buffer_that_was_not_saved_is_filled_again_first(train, local_gradients, capsys):
     agent = SMALL | {"agent.learning_starts": 3}
     _, first = train("sac", agent=agent, max_iterations=2)
@@ -140,7 +140,7 @@ def test_a_buffer_that_was_not_saved_is_filled_again_first(train, local_gradient
     assert saved["rltrain"]["iteration"] == 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_its_buffer_all_else_goes_on(train):
     agent = SMALL | {"agent.learning_starts": 3}
     _, first = train("sac", agent=agent, max_iterations=2)
@@ -157,7 +157,7 @@ def test_without_its_buffer_all_else_goes_on(train):
     assert parts[0] == parts[1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("agent", [SMALL, SAVED], ids=["without", "with"])
 def test_another_number_of_ranks_goes_on_with_an_empty_buffer(train, agent, capsys):
     _, first = train("td3", agent=agent, max_iterations=2)
@@ -176,7 +176,7 @@ def test_another_number_of_ranks_goes_on_with_an_empty_buffer(train, agent, caps
     assert saved["rltrain"]["parts"]["updates"] == {"updates": updates}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_buffer_of_another_size_does_not_fit(train):
     _, first = train("sac", agent=SAVED, max_iterations=2)
     agent = SAVED | {"memory.memory_size": 7}

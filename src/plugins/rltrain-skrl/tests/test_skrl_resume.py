@@ -13,7 +13,7 @@ from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld
 from rltrain_skrl.iterations import ON_POLICY
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 STEP = {
     "agent.learning_rate_scheduler": "__import__('torch').optim.lr_scheduler.StepLR",
