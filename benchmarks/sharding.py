@@ -44,9 +44,9 @@ SHORT_ROLLOUTS = {
 }
 
 TASKS = [
-    Task("rltrain/CartPoleContinuous-v1", 60),
-    Task("rltrain/Pendulum-v1", 60),
-    Task("InvertedPendulum-v5", 40, SHORT_ROLLOUTS),
+    Task("rltrain/CartPoleContinuous-v1", 40),
+    Task("rltrain/Pendulum-v1", 40),
+    Task("InvertedPendulum-v5", 30, SHORT_ROLLOUTS),
 ]
 
 

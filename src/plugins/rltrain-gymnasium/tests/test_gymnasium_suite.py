@@ -263,6 +263,25 @@ def test_terminated_or_truncated(probe, limit, terminates):
     assert truncations.tolist() == [not terminates] * 2
 
 
+class Judged(Probe):
+    """Says in every step whether it is a success: only in the last one of a long episode."""
+
+    def step(self, action):
+        observation, reward, terminated, truncated, _ = super().step(action)
+        return observation, reward, terminated, truncated, {"is_success": self.count == 3}
+
+
+def test_successes_are_those_of_the_episodes_that_ended(probe):
+    task = probe(entry_point=Judged, max_episode_steps=5)
+    env = CountedEnv(make(task, num_envs=2), seed=0)
+    env.reset()
+    for _ in range(3):
+        info = env.step(torch.zeros(2))[-1]
+    assert info["success"].tolist() == [True, True]
+    assert "success" not in env.step(torch.zeros(2))[-1]
+    assert env.episodes.take()[2:] == (2.0, 2.0, 2.0)
+
+
 def test_box_actions_are_clipped(probe):
     box = Box(np.array([-1.0, 0.0]), np.array([1.0, 0.5]), dtype=np.float64)
     env = make(probe(action=box), 2)
