@@ -95,6 +95,7 @@ def test_a_critic_of_its_own_is_averaged_and_its_moments_go_with_the_others(trai
     assert sum(caller.endswith(" in reduce") for caller in callers) == 2 * (3 * 4 + 2 * 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("agent", "env"), [(ASYMMETRIC, Groups), (BOTH_RECURRENT, Groups), (LSTM, None)]
 )

@@ -10,6 +10,8 @@ import torch
 from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld
 
+pytestmark = pytest.mark.long
+
 EVERY_SECOND = {
     "params.config.save_frequency": 2,
     "params.config.save_best_after": 2,

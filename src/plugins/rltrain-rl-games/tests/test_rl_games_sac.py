@@ -77,6 +77,7 @@ def test_training_ends_also_where_no_episode_does(train_sac):
     assert runs[0].result.checkpoint
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_resumes_bit_for_bit_with_its_replay_buffer(train_sac, ranks, capsys):
     whole = train_sac(FakeWorld(ranks), SAVED, max_iterations=6)
@@ -88,6 +89,7 @@ def test_resumes_bit_for_bit_with_its_replay_buffer(train_sac, ranks, capsys):
     assert "starts empty" not in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_says_that_the_replay_buffer_starts_empty(train_sac, capsys):
     first = train_sac(FakeWorld(2), max_iterations=3)
     resumed = train_sac(FakeWorld(2), max_iterations=4, checkpoint=first[0].result.checkpoint)

@@ -105,6 +105,7 @@ def test_the_student_comes_closer_to_the_teacher(distil, teacher):
     assert losses[-1] < 0.5 * losses[0]
 
 
+@pytest.mark.long
 def test_a_resumed_distillation_ends_with_the_same_bytes(distil, teacher):
     options = recurrent("lstm", "student")
     whole = distil(2, teacher, options, max_iterations=4)

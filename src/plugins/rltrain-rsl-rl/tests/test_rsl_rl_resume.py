@@ -11,6 +11,8 @@ from rsl_rl_stubs import CURIOUS, recurrent
 from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld, differing
 
+pytestmark = pytest.mark.long
+
 SHORT = {
     "num_steps_per_env": 16,
     "save_interval": 100,

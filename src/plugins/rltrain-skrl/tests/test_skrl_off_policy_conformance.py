@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from rltrain.testing import LibraryConformance
+
+pytestmark = pytest.mark.long
 
 SMALL = {
     "agent.random_timesteps": 1,
