@@ -78,6 +78,8 @@ def main() -> None:
     parser.add_argument("--task", action="append")
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
+    # One thread a rank in every row: else the one rank alone has all cores.
+    os.environ["OMP_NUM_THREADS"] = "1"
     print(f"{TOTAL_ENVS} environments in all, {os.cpu_count()} cores\n")
     print("| task | iterations | library | ranks x environments | median | lowest | highest | s |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
