@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from rltrain import hookimpl
+from rltrain.records import Scalars
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +39,21 @@ class LocalGradients:
 def local_gradients():
     """The class of an observer that keeps what a rank gives to its gradient sync, as `given`."""
     return LocalGradients
+
+
+class KeptScalars:
+    """An observer that keeps what rank 0 records, by iteration, as `values`."""
+
+    def __init__(self) -> None:
+        self.values: list[dict] = []
+
+    @hookimpl
+    def rltrain_write(self, record):
+        if isinstance(record, Scalars):
+            self.values.append(record.values)
+
+
+@pytest.fixture
+def scalars():
+    """The class of an observer that keeps what rank 0 records, by iteration, as `values`."""
+    return KeptScalars

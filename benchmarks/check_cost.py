@@ -1,73 +1,97 @@
-"""What the divergence check costs: the same runs with a check in every iteration, and with none.
+"""What the divergence check costs: timed where it runs, beside the iterations that it interrupts.
 
     python benchmarks/check_cost.py
-    python benchmarks/check_cost.py --library rsl_rl --pairs 5
+    python benchmarks/check_cost.py --library rsl_rl --checks 100
 
-Two gloo ranks with 64 environments each train the embedded cart-pole, with a check and without in
-turn. A check compares parameters, buffers, learning rates and Adam's moments. The last column is
-its share of an iteration at the default interval.
+Two gloo ranks with 64 environments each train the embedded cart-pole. When training ends they make
+the check again and again, on all that it compares: parameters, buffers, learning rates and Adam's
+moments. The last column is its share of the run's time at the default interval.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
+import time
 from typing import Any
 
-import rltrain
-from rltrain.config import RunConfig
+from ranks import on_ranks
 
-ITERATIONS = 60
+from rltrain import hookimpl
+from rltrain.config import RunConfig
+from rltrain.divergence import check_divergence
+
+ITERATIONS = 20
 
 WIDE = [512, 256, 128]
 AGENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rl_games": ({}, {"params.network.mlp.units": WIDE}),
     "rsl_rl": ({}, {"actor.hidden_dims": WIDE, "critic.hidden_dims": WIDE}),
+    "skrl": ({}, {"models.policy.network.0.layers": WIDE, "models.value.network.0.layers": WIDE}),
 }
 """Options of two sizes of networks, by library: rltrain's default, and a robot's."""
 
 
-def seconds(library: str, agent: dict[str, Any], interval: int) -> float:
-    """Train, and return the time of an iteration in s."""
-    with tempfile.TemporaryDirectory() as folder:
-        result = rltrain.train(
-            library=library,
-            agent=agent,
-            num_envs=64,
-            max_iterations=ITERATIONS,
-            check_interval=interval,
-            distributed=True,
-            nproc_per_node=2,
-            device="cpu",
-            writers=(),
-            log_root=folder,
-        )
-    return result.seconds / ITERATIONS
+class Clock:
+    """An observer that times the check when training has ended."""
+
+    def __init__(self, checks: int) -> None:
+        """Time it `checks` times."""
+        self.checks, self.times = checks, list[float]()
+
+    @hookimpl
+    def rltrain_shutdown(self, session: Any) -> None:
+        """Time it, on all ranks at once."""
+        for _ in range(self.checks):
+            session.group.barrier()
+            began = time.perf_counter()
+            check_divergence(session.group, session._watched, 0)
+            self.times.append(time.perf_counter() - began)
+
+
+def train(library: str, agent: dict[str, Any], checks: int, folder: str) -> tuple[float, Any]:
+    """Be one rank; return the time of an iteration and those of the checks, in s."""
+    from rltrain.plan import make_plan
+    from rltrain.worker import make_session
+
+    plan = make_plan(
+        {
+            "library": library,
+            "agent": agent,
+            "num_envs": 64,
+            "max_iterations": ITERATIONS,
+            "check_interval": 0,
+            "distributed": True,
+            "device": "cpu",
+            "writers": (),
+            "log_root": folder,
+        }
+    )
+    assert plan.world is not None
+    clock = Clock(checks)
+    result = make_session(plan.config, plan.world, plan.registry, [("clock", clock)]).run()
+    return result.seconds / ITERATIONS, clock.times
 
 
 def main() -> None:
     """Print one row for each library and size."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", action="append")
-    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--checks", type=int, default=50)
     arguments = parser.parse_args()
     interval = RunConfig().check_interval
     print("| library | layers | iteration, ms | check, ms (lowest..highest) | share |")
     print("|---|---|---|---|---|", flush=True)
     for library in arguments.library or AGENTS:
         for layers, agent in zip(("default", WIDE), AGENTS[library], strict=True):
-            pairs = [
-                (seconds(library, agent, 1), seconds(library, agent, 0))
-                for _ in range(arguments.pairs)
-            ]
-            without = statistics.median(pair[1] for pair in pairs)
-            costs = sorted(pair[0] - pair[1] for pair in pairs)
-            cost = statistics.median(costs)
+            ranks = on_ranks(train, 2, library, agent, arguments.checks)
+            assert not isinstance(ranks, str), ranks
+            iteration, times = ranks[0]
+            check = statistics.median(times)
             print(
-                f"| {library} | {layers} | {1e3 * without:.1f} | {1e3 * cost:.2f} "
-                f"({1e3 * costs[0]:.2f}..{1e3 * costs[-1]:.2f}) | "
-                f"{cost / interval / without:.2%} |",
+                f"| {library} | {layers} | {1e3 * iteration:.0f} | {1e3 * check:.1f} "
+                f"({1e3 * min(times):.1f}..{1e3 * max(times):.1f}) | "
+                f"{check / interval / iteration:.2%} |",
                 flush=True,
             )
 

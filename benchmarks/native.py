@@ -14,22 +14,15 @@ from __future__ import annotations
 
 import argparse
 import copy
-import multiprocessing
 import os
-import queue
-import signal
-import socket
 import sys
-import tempfile
-import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from ranks import on_ranks
 
 TASK = "rltrain/CartPoleContinuous-v1"
 NUM_ENVS = 64
-TIMEOUT = 180
-"""Seconds for one row; ranks that wait for each other for ever are ended then."""
 
 
 class Row(NamedTuple):
@@ -52,7 +45,7 @@ Ends = dict[str, Any]
 """What a rank ends with: "parameters" and "normalisers" by name, "rates"."""
 
 
-def adapted(row: Row, iterations: int, ranks: int, folder: str) -> Ends:
+def adapted(row: Row, iterations: int, folder: str) -> Ends:
     """Be one rank of rltrain's run."""
     from rltrain import hookimpl
     from rltrain.plan import make_plan
@@ -85,7 +78,7 @@ def adapted(row: Row, iterations: int, ranks: int, folder: str) -> Ends:
     return ends(models, rates)
 
 
-def native(row: Row, iterations: int, ranks: int, folder: str) -> Ends:
+def native(row: Row, iterations: int, folder: str) -> Ends:
     """Be one rank of the library's own run."""
     import torch
     import torch.distributed as dist
@@ -242,69 +235,17 @@ def difference(ranks: list[Ends], kind: str) -> str:
     return "0" if worst == 0 else f"{worst:.2g}"
 
 
-def be_rank(
-    how: str, row: Row, iterations: int, rank: int, ranks: int, port: int, folder: str, box: Any
-) -> None:
-    """Be one process: train, and tell what it came to."""
-    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_PORT": port}
-    os.environ.update({name: str(value) for name, value in place.items()})
-    os.environ.update(MASTER_ADDR="127.0.0.1", OMP_NUM_THREADS="1", GIT_PYTHON_REFRESH="quiet")
-    log = (Path(folder) / f"{how}_{rank}.log").open("w")
-    os.dup2(log.fileno(), 1)
-    os.dup2(log.fileno(), 2)
-    train = native if how == "native" else adapted
-    try:
-        box.put((rank, train(row, iterations, ranks, folder)))
-    except Exception as error:
-        box.put((rank, type(error).__name__))
-        raise
+def be_rank(how: str, row: Row, iterations: int, folder: str) -> Ends:
+    """Be one rank of either run."""
+    return (native if how == "native" else adapted)(row, iterations, folder)
 
 
 def measure(how: str, row: Row, iterations: int, ranks: int) -> list[str]:
     """Train one row on real processes; return the three differences, or how it failed."""
-    context = multiprocessing.get_context("spawn")
-    box = context.Queue()
-    with socket.socket() as found, tempfile.TemporaryDirectory() as folder:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-        found.close()
-        processes = [
-            context.Process(
-                target=be_rank, args=(how, row, iterations, rank, ranks, port, folder, box)
-            )
-            for rank in range(ranks)
-        ]
-        for process in processes:
-            process.start()
-        try:
-            told = results(box, processes)
-        finally:
-            for process in processes:
-                process.join(timeout=5)
-                process.kill()
-                process.join()
+    told = on_ranks(be_rank, ranks, how, row, iterations)
     if isinstance(told, str):
         return [told] * 3
-    ordered = [told[rank] for rank in range(ranks)]
-    return [difference(ordered, kind) for kind in ("parameters", "normalisers", "rates")]
-
-
-def results(box: Any, processes: list[Any]) -> dict[int, Ends] | str:
-    """Return what each rank ended with, or in a word how the run failed."""
-    told: dict[int, Ends] = {}
-    deadline = time.monotonic() + TIMEOUT
-    while len(told) < len(processes) and time.monotonic() < deadline:
-        try:
-            rank, value = box.get(timeout=1)
-        except queue.Empty:
-            killed = [-process.exitcode for process in processes if (process.exitcode or 0) < 0]
-            if killed:
-                return f"aborts ({signal.Signals(killed[0]).name})"
-            continue
-        if isinstance(value, str):
-            return f"aborts ({value})"
-        told[rank] = value
-    return told if len(told) == len(processes) else "hangs"
+    return [difference(told, kind) for kind in ("parameters", "normalisers", "rates")]
 
 
 def main() -> None:

@@ -45,8 +45,8 @@ SHORT_ROLLOUTS = {
 
 TASKS = [
     Task("rltrain/CartPoleContinuous-v1", 40),
-    Task("rltrain/Pendulum-v1", 40),
-    Task("InvertedPendulum-v5", 30, SHORT_ROLLOUTS),
+    Task("rltrain/Pendulum-v1", 100),
+    Task("InvertedPendulum-v5", 60, SHORT_ROLLOUTS),
 ]
 
 

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 import rltrain
-from rltrain import hookimpl
-from rltrain.records import Scalars
 
 sys.path.insert(0, str(Path(__file__).parent))  # For the helpers beside the tests.
 
@@ -30,22 +28,6 @@ def train_ranks(tmp_path):
         return world.train(**_settings(tmp_path, {"num_envs": 8, **options}))
 
     return run
-
-
-@pytest.fixture
-def scalars():
-    """Give an observer that keeps what rank 0 records, by iteration."""
-    return _Scalars
-
-
-class _Scalars:
-    def __init__(self):
-        self.values = []
-
-    @hookimpl
-    def rltrain_write(self, record):
-        if isinstance(record, Scalars):
-            self.values.append(record.values)
 
 
 def _settings(folder, options):

@@ -11,7 +11,6 @@ from rsl_rl_stubs import recurrent
 
 from rltrain import hookimpl
 from rltrain.errors import UsageError
-from rltrain.records import Scalars
 from rltrain.testing import FakeWorld, differing
 from rltrain.types import TaskInfo
 from rltrain_gymnasium.batched import make_batched
@@ -53,18 +52,6 @@ def distil(train_ranks):
     return run
 
 
-class Losses:
-    """An observer that keeps the loss of each iteration."""
-
-    def __init__(self):
-        self.losses = []
-
-    @hookimpl
-    def rltrain_write(self, record):
-        if isinstance(record, Scalars):
-            self.losses.append(record.values["Loss/behavior"])
-
-
 class FirstGradients:
     """An observer that keeps what this rank gave to its gradient sync first."""
 
@@ -98,9 +85,9 @@ def test_ranks_distil_the_actor_of_a_ppo_run(distil, teacher):
     assert saved["iter"] == 1
 
 
-def test_the_student_comes_closer_to_the_teacher(distil, teacher):
-    runs = distil(2, teacher, observers=[Losses], max_iterations=20)
-    losses = runs[0].observers[0].losses
+def test_the_student_comes_closer_to_the_teacher(distil, teacher, scalars):
+    runs = distil(2, teacher, observers=[scalars], max_iterations=20)
+    losses = [values["Loss/behavior"] for values in runs[0].observers[0].values]
     assert len(losses) == 20
     assert losses[-1] < 0.5 * losses[0]
 

@@ -10,28 +10,14 @@ import torch
 from rsl_rl.modules import EmpiricalDiscountedVariationNormalization
 from rsl_rl_stubs import CURIOUS, LocalSession, recurrent, small_agent
 
-from rltrain import hookimpl
 from rltrain.errors import UsageError
 from rltrain.group import SingleProcess
-from rltrain.records import Scalars
 from rltrain.testing import FakeWorld, differing
 from rltrain_rsl_rl.adapter import RslRlLibrary
 from rltrain_rsl_rl.ppo import SessionPPO
 from rltrain_rsl_rl.rnd import RolloutNormalization
 
 SHORT = {"num_steps_per_env": 16, "algorithm.num_learning_epochs": 2}
-
-
-class Figures:
-    """An observer that keeps the scalars of each iteration, merged over ranks."""
-
-    def __init__(self):
-        self.values = []
-
-    @hookimpl
-    def rltrain_write(self, record):
-        if isinstance(record, Scalars):
-            self.values.append(record.values)
 
 
 def stock(until=None) -> EmpiricalDiscountedVariationNormalization:
@@ -110,12 +96,12 @@ def test_no_collective_is_made_in_an_environment_step(train_ranks):
     assert collectives(16) == collectives(32)
 
 
-def test_intrinsic_returns_are_means_over_all_ranks_episodes(train_ranks):
+def test_intrinsic_returns_are_means_over_all_ranks_episodes(train_ranks, scalars):
     runs = train_ranks(
         FakeWorld(2),
         agent={**SHORT, **CURIOUS},
         env={"max_episode_length": 12},
-        observers=[Figures],
+        observers=[scalars],
     )
     for values in runs[0].observers[0].values:
         assert 0 < values["Rnd/mean_intrinsic_reward"] < float("inf")

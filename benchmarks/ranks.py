@@ -1,0 +1,82 @@
+"""Real gloo ranks of this machine, for benchmarks that must see inside them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TIMEOUT = 180
+"""Seconds for one run; ranks that wait for each other for ever are ended then."""
+
+
+def on_ranks(function: Callable[..., Any], ranks: int, *arguments: Any) -> list[Any] | str:
+    """Call `function(*arguments, folder)` in `ranks` processes that have a rank's variables.
+
+    Returns:
+        What each rank returned, or in a word how the run failed.
+    """
+    context = multiprocessing.get_context("spawn")
+    box = context.Queue()
+    with socket.socket() as found, tempfile.TemporaryDirectory() as folder:
+        found.bind(("127.0.0.1", 0))
+        place = {"WORLD_SIZE": ranks, "MASTER_PORT": found.getsockname()[1]}
+        found.close()
+        processes = [
+            context.Process(
+                target=_be_rank,
+                args=(function, (*arguments, folder), {**place, "RANK": rank}, box),
+            )
+            for rank in range(ranks)
+        ]
+        for process in processes:
+            process.start()
+        try:
+            told = _results(box, processes)
+        finally:
+            for process in processes:
+                process.join(timeout=5)
+                process.kill()
+                process.join()
+    return told if isinstance(told, str) else [told[rank] for rank in range(ranks)]
+
+
+def _be_rank(
+    function: Callable[..., Any], arguments: tuple[Any, ...], place: dict[str, int], box: Any
+) -> None:
+    """Be one process: call the function, and tell what it came to."""
+    rank = place["RANK"]
+    os.environ.update({name: str(value) for name, value in place.items()}, LOCAL_RANK=str(rank))
+    os.environ.update(MASTER_ADDR="127.0.0.1", OMP_NUM_THREADS="1", GIT_PYTHON_REFRESH="quiet")
+    log = (Path(arguments[-1]) / f"{rank}.log").open("w")
+    os.dup2(log.fileno(), 1)
+    os.dup2(log.fileno(), 2)
+    try:
+        box.put((rank, function(*arguments)))
+    except Exception as error:
+        box.put((rank, type(error).__name__))
+        raise
+
+
+def _results(box: Any, processes: list[Any]) -> dict[int, Any] | str:
+    told: dict[int, Any] = {}
+    deadline = time.monotonic() + TIMEOUT
+    while len(told) < len(processes) and time.monotonic() < deadline:
+        try:
+            rank, value = box.get(timeout=1)
+        except queue.Empty:
+            killed = [-process.exitcode for process in processes if (process.exitcode or 0) < 0]
+            if killed:
+                return f"aborts ({signal.Signals(killed[0]).name})"
+            continue
+        if isinstance(value, str):
+            return f"aborts ({value})"
+        told[rank] = value
+    return told if len(told) == len(processes) else "hangs"
