@@ -87,7 +87,7 @@ def rltrain_provides():
             count_devices="stub_plugin:count_gpus",
         ),
         LauncherSpec(name="stub_launcher", factory=f"{parts}:StubLauncher", frameworks=("numpy",)),
-        LauncherSpec(name="no_launch", factory="builtins:object", frameworks=()),
+        LauncherSpec(name="without_launch", factory="builtins:object", frameworks=("numpy",)),
         GradientSyncSpec(name="plain", factory=f"{parts}:StubSync", frameworks=("numpy",)),
         SuiteSpec(
             name="stubs",

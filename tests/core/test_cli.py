@@ -159,6 +159,19 @@ def test_a_file_of_the_run_is_merged_with_flags_and_overrides(dry, tmp_path):
         assert line in out
 
 
+def test_a_flag_is_put_before_the_same_in_other_words_in_a_file(dry, tmp_path):
+    file = tmp_path / "work" / "run.yaml"
+    file.write_text("master_addr: a\nmaster_port: 4\ncoordinator_address: a:4\n")
+    for words in (["--coordinator-address", "b:5"], ["--master-addr", "b"], ["--master-port", "5"]):
+        dry("--config", "run.yaml", *words)
+
+
+@pytest.mark.parametrize("words", [["--ml_framework", "jax"], ["--ml-framework=jax"]])
+def test_isaac_labs_name_for_the_framework_is_known(cli, words):
+    status, _out, err = cli("--library", "stub", "--task", "Stub-v0", *words, "--dry-run")
+    assert (status, err) == (2, "rltrain: --framework jax: stub runs on numpy only.\n")
+
+
 def test_a_dry_run_prints_the_plan_and_starts_nothing(dry, stub, tmp_path):
     out = dry("--distributed", "--nproc-per-node", "3", "--total-envs", "6")
     assert "3 on this node, started by stub_launcher" in out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -42,3 +44,32 @@ def test_what_was_on_a_device_is_put_on_the_ranks_own():
     data = host_state.dumps([tensor, torch.ones(2)])
     other, host = host_state.loads(data, "meta")
     assert (other.device.type, host.device.type) == ("meta", "cpu")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint32", "bool"])
+def test_jax_arrays_come_back(dtype):
+    state = {"key": jax.random.PRNGKey(7), "x": (jnp.ones((2, 3), dtype), np.ones(2))}
+    back = host_state.loads(host_state.dumps(state), "cpu")
+    assert isinstance(back["x"][0], jax.Array)
+    assert isinstance(back["x"][1], np.ndarray)
+    assert (back["x"][0].dtype, back["x"][0].shape) == (dtype, (2, 3))
+    assert (back["x"][0] == 1).all()
+    assert back["x"][0].devices() == {jax.local_devices(backend="cpu")[0]}
+    assert jax.random.normal(back["key"]) == jax.random.normal(state["key"])
+
+
+def test_equal_states_with_jax_arrays_are_the_same_bytes():
+    def state(value):
+        return [jnp.arange(3.0) + value, {"key": jax.random.PRNGKey(value)}]
+
+    assert host_state.dumps(state(1)) == host_state.dumps(state(1))
+    assert host_state.dumps(state(1)) != host_state.dumps(state(2))
+
+
+def test_a_jax_device_that_is_not_there_is_an_error(monkeypatch):
+    monkeypatch.setattr(jax, "local_devices", lambda backend: [f"{backend}:0", f"{backend}:1"])
+    assert host_state.jax_device("cuda:1") == "cuda:1"
+    with pytest.raises(RuntimeError, match="jax has no device cuda:2: there are cuda:0, cuda:1"):
+        host_state.jax_device("cuda:2")
+    monkeypatch.setattr(jax, "local_devices", lambda backend: [f"{backend}:0"])
+    assert host_state.jax_device("cuda:5") == "cuda:0"

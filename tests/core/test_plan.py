@@ -227,6 +227,93 @@ def test_more_joined_ranks_than_gpus_are_refused(refused, two_gpus):
     assert "Local rank 2 has no GPU" in refused(variables, backend=None, distributed=True)
 
 
+JAX = {"library": "skrl", "framework": "jax", "device": "cpu"}
+SKRL = {"JAX_RANK": "1", "JAX_LOCAL_RANK": "1", "JAX_WORLD_SIZE": "2"}
+SLURM = {
+    **{"SLURM_JOB_ID": "12", "SLURM_STEP_NODELIST": "n1", "SLURM_NTASKS": "2"},
+    **{"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "2"},
+}
+
+
+@pytest.fixture
+def jax_plan(tmp_path):
+    """Plan a distributed run of skrl on jax."""
+
+    def make(environ, **options):
+        options = {**JAX, "distributed": True, "log_root": str(tmp_path), **options}
+        return make_plan({k: v for k, v in options.items() if v is not None}, environ)
+
+    return make
+
+
+def test_jax_has_defaults_of_its_own(jax_plan):
+    made = jax_plan({}, nproc_per_node=2, coordinator_address="[::1]:5")
+    assert (made.config.backend, made.config.grad_sync) == ("jax", "tree")
+    assert (made.config.launcher, made.world) == ("processes", None)
+    assert (made.config.master_addr, made.config.master_port) == ("::1", 5)
+
+
+@pytest.mark.parametrize("variables", [TORCHRUN, SKRL, SLURM])
+def test_ranks_of_jax_are_joined(jax_plan, variables):
+    assert jax_plan(variables).world == World(1, 1, 0, 2, 2, 1, "cpu")
+
+
+@pytest.mark.parametrize("variables", [TORCHRUN, SKRL])
+def test_ranks_of_jax_without_distributed_are_refused(jax_plan, variables):
+    with pytest.raises(
+        UsageError, match=r"started 2 ranks \((JAX_)?WORLD_SIZE is set\), but --dist"
+    ):
+        jax_plan(variables, distributed=None)
+
+
+def test_tasks_of_srun_may_each_train_alone(jax_plan):
+    assert jax_plan(SLURM, distributed=None).world == World(device="cpu")
+
+
+@pytest.mark.parametrize(
+    "options", [{"nproc_per_node": 2}, {"nnodes": 2}, {"launcher": "processes"}]
+)
+def test_a_task_of_srun_that_is_to_start_ranks_is_a_node(jax_plan, options):
+    assert jax_plan(SLURM, **options).world is None
+
+
+def test_tasks_of_srun_are_joined_for_jax_only():
+    assert make_plan({"device": "cpu", "distributed": True}, SLURM).world is None
+
+
+def test_ranks_that_were_started_for_jax_do_not_train_on_torch():
+    with pytest.raises(UsageError, match=r"for jax, and the run is on torch.*Add --framework jax"):
+        make_plan({"device": "cpu", "distributed": True}, SKRL)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"launcher": "elastic"},
+            "--launcher elastic: works with torch, not jax. Instead: --launcher processes.",
+        ),
+        (
+            {"grad_sync": "flat"},
+            "--grad-sync flat: works with torch, not jax. Instead: --grad-sync tree.",
+        ),
+        ({"max_restarts": 1}, "--max-restarts 1: the launcher processes does not have it."),
+        ({"rdzv_id": "x"}, "--rdzv-id x: the launcher processes does not have it."),
+        ({"backend": "gloo"}, "--backend gloo: does not run jax on cpu."),
+        ({"no_plugins": ["jax"]}, "--framework jax: nothing that is ready runs it."),
+    ],
+)
+def test_what_jax_does_not_have_is_refused(jax_plan, options, said):
+    with pytest.raises(UsageError) as caught:
+        jax_plan({}, nproc_per_node=2, **options)
+    assert said in str(caught.value)
+
+
+def test_without_its_plugin_jax_says_what_to_install(jax_plan):
+    with pytest.raises(UsageError, match=r"pip install 'rltrain-jax\[library\]'"):
+        jax_plan({}, no_plugins=["jax"])
+
+
 # Environments
 
 

@@ -13,7 +13,9 @@ from rltrain.ranks import (
     hide_rank_variables,
     joined_world,
     rank_device,
+    rank_variables,
     select_gpus,
+    tell_place,
 )
 from rltrain.types import World
 from rltrain.worker import _select_gpus
@@ -70,8 +72,88 @@ def test_variables_that_contradict_each_other_are_refused(variables, said):
         joined_world(variables)
 
 
+SKRL = environ(
+    JAX_RANK=1,
+    JAX_LOCAL_RANK=1,
+    JAX_WORLD_SIZE=2,
+    JAX_COORDINATOR_ADDR="10.0.0.1",
+    JAX_COORDINATOR_PORT=5000,
+)
+"""What `python -m skrl.utils.distributed.jax` sets."""
+
+
+def test_ranks_of_skrls_launcher_are_joined_for_jax_only():
+    assert joined_world(SKRL, framework="jax") == World(1, 1, 0, 2, 2, 1)
+    assert joined_world(SKRL) is None
+
+
+def test_torchruns_variables_are_put_before_skrls():
+    variables = {**SKRL, **environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=3, LOCAL_WORLD_SIZE=3)}
+    assert joined_world(variables, framework="jax") == World(0, 0, 0, 3, 3, 1)
+    # Those of torchrun say nothing of skrl's ranks.
+    assert joined_world({**SKRL, "LOCAL_WORLD_SIZE": "1"}, framework="jax").local_world_size == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"JAX_RANK": "x"}, "JAX_RANK=x, JAX_LOCAL_RANK=1, JAX_WORLD_SIZE=2 are not numbers"),
+        ({"JAX_RANK": "2"}, "contradicts itself: JAX_RANK=2, JAX_LOCAL_RANK=1, JAX_WORLD_SIZE=2."),
+    ],
+)
+def test_skrls_variables_that_contradict_each_other_are_refused(change, said):
+    with pytest.raises(UsageError, match=said):
+        joined_world({**SKRL, **change}, framework="jax")
+
+
+ON_JAX = RunConfig(framework="jax", distributed=True)
+PLACE = World(1, 1, 0, 2, 2, 1)
+
+
+def test_a_joined_ranks_place_is_told_as_torchrun_tells_it():
+    variables = {**SKRL, "RANK": "7", "HOME": "/"}
+    tell_place(PLACE, ON_JAX, variables)
+    assert variables == {
+        **environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, LOCAL_WORLD_SIZE=2),
+        **environ(GROUP_RANK=0, GROUP_WORLD_SIZE=1, MASTER_ADDR="10.0.0.1", MASTER_PORT=5000),
+        **environ(JAX_COORDINATOR_ADDR="10.0.0.1", JAX_COORDINATOR_PORT=5000, HOME="/"),
+    }
+    assert joined_world(variables) == PLACE
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_what_a_launcher_told_in_torchruns_way_stays(framework):
+    variables = environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a", MASTER_PORT=1)
+    before = dict(variables)
+    tell_place(PLACE, RunConfig(framework=framework, distributed=True), variables)
+    assert variables == before
+
+
+def test_jax_keeps_off_the_port_on_which_torchrun_listens():
+    variables = environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a", MASTER_PORT=29500)
+    variables["TORCHELASTIC_USE_AGENT_STORE"] = "True"
+    tell_place(PLACE, RunConfig(distributed=True), variables)
+    assert variables["MASTER_PORT"] == "29500"
+    tell_place(PLACE, ON_JAX, variables)
+    assert variables["MASTER_PORT"] == "29501"
+
+
+def test_the_coordinator_that_the_user_gave_is_put_before_any_other():
+    given = {"framework": "jax", "coordinator_address": "[::1]:2345"}
+    for variables in (dict(SKRL), environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a")):
+        tell_place(PLACE, RunConfig.from_options(given), variables)
+        assert (variables["MASTER_ADDR"], variables["MASTER_PORT"]) == ("::1", "2345")
+
+
+def test_where_nobody_says_where_the_coordinator_is_nothing_is_told():
+    variables: dict[str, str] = {}
+    tell_place(PLACE, ON_JAX, variables)
+    assert variables == rank_variables(PLACE)
+
+
 def test_hidden_variables_leave_no_rank_to_join():
     variables = environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=2, HOME="/")
+    variables |= environ(JAX_RANK=0, JAX_LOCAL_RANK=0, JAX_WORLD_SIZE=2)
     hide_rank_variables(variables)
     assert variables == {"HOME": "/"}
     hide_rank_variables(variables)

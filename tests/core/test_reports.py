@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from rltrain.errors import RankFailed, UsageError
 from rltrain.reports import (
     LOG_LINES,
     Report,
+    ended_by_signal,
     failure,
     log_path,
     make_report,
@@ -36,6 +39,8 @@ def tell(folder, rank, error=None, **changes):
         (UsageError("wrong"), "usage"),
         (RuntimeError("[gloo/...] Connection closed by peer [127.0.0.1]:1"), "peer_lost"),
         (ConnectionResetError("Connection reset by peer"), "peer_lost"),
+        (ValueError("UNKNOWN: Gloo all-reduce failed: Connection reset by peer"), "peer_lost"),
+        (ValueError("UNKNOWN: Gloo all-reduce failed: shapes differ"), "error"),
         (RuntimeError("shapes differ"), "error"),
         # A wording alone does not make a user's error the consequence of another's.
         (ValueError("Connection reset by peer"), "error"),
@@ -142,4 +147,24 @@ def test_only_lost_peers_point_to_another_node(tmp_path):
 def test_nothing_known_is_still_a_failure(tmp_path):
     error = failure(tmp_path, None, 3)
     assert str(error) == "A rank failed with exit code 3."
-    assert error.exit_code != 0
+    assert error.exit_code == 3
+
+
+@pytest.mark.parametrize(("code", "status"), [(3, 3), (-9, 137), (-15, 143), (0, 1), (1, 1)])
+def test_the_runs_exit_code_is_the_ranks(tmp_path, code, status):
+    assert failure(tmp_path, 1, code).exit_code == status
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "code"),
+    [(signal.SIGTERM, RankFailed, 143), (signal.SIGHUP, RankFailed, 129)],
+)
+def test_a_signal_to_the_launcher_is_told(number, error, code):
+    ended = ended_by_signal(number)
+    assert isinstance(ended, error)
+    assert ended.exit_code == code
+    assert number.name in str(ended)
+
+
+def test_ctrl_c_is_ctrl_c():
+    assert isinstance(ended_by_signal(signal.SIGINT), KeyboardInterrupt)

@@ -25,7 +25,7 @@ def refused(**options) -> str:
 def test_no_options_are_a_run_with_defaults():
     config = RunConfig.from_options({})
     assert config == RunConfig()
-    assert (config.seed, config.grad_sync, config.distributed) == (42, "flat", False)
+    assert (config.seed, config.grad_sync, config.distributed) == (42, None, False)
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(RunConfig), ids=lambda field: field.name)
@@ -104,6 +104,52 @@ def test_whole_numbers_are_read_and_have_a_minimum(name, minimum):
 def test_a_port_has_a_maximum(port):
     assert refused(master_port=port) == f"--master-port {port}: must be a port from 1 to 65535."
     assert checked(master_port="65535") == 65535
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "port", "coordinator"),
+    [
+        ("node-0:1234", "node-0", 1234, "node-0:1234"),
+        ("10.0.0.1:1", "10.0.0.1", 1, "10.0.0.1:1"),
+        ("[::1]:1234", "::1", 1234, "[::1]:1234"),
+    ],
+)
+def test_a_coordinators_address_is_the_masters_host_and_port(address, host, port, coordinator):
+    config = RunConfig.from_options({"coordinator_address": address})
+    assert (config.master_addr, config.master_port) == (host, port)
+    assert config.coordinator == coordinator
+    apart = RunConfig.from_options({"master_addr": host, "master_port": port})
+    assert apart.coordinator == coordinator
+
+
+def test_the_masters_address_may_stand_in_brackets():
+    assert checked(master_addr="[fe80::1]") == "fe80::1"
+    assert checked(master_addr="fe80::1") == "fe80::1"
+
+
+@pytest.mark.parametrize("value", ["node-0", "::1:1234", "[::1]", ":1234", "a:b", "host:1:2", 3])
+def test_a_wrong_coordinators_address_is_refused(value):
+    assert refused(coordinator_address=value).startswith(f"--coordinator-address {value}: must be")
+
+
+def test_a_coordinators_port_is_a_port():
+    assert "must be a port from 1 to 65535" in refused(coordinator_address="a:70000")
+
+
+@pytest.mark.parametrize(("name", "value"), [("master_addr", "b"), ("master_port", 5)])
+def test_two_addresses_must_agree(name, value):
+    both = {"coordinator_address": "a:4", name: value}
+    said = f"--coordinator-address a:4 and {flag(name)} {value} contradict each other."
+    assert refused(**both).startswith(said)
+    same = {"coordinator_address": "a:4", "master_addr": "a", "master_port": 4}
+    assert RunConfig.from_options(same).coordinator == "a:4"
+
+
+def test_skrls_old_framework_is_refused_with_the_reason():
+    assert refused(framework="jax-numpy") == (
+        "--framework jax-numpy: skrl has left its numpy backend out since version 2. "
+        "Instead: --framework jax."
+    )
 
 
 @pytest.mark.parametrize(

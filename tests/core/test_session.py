@@ -551,8 +551,8 @@ def test_a_hook_that_nobody_implements_names_who_should(tmp_path):
 
 
 def test_a_launcher_without_launch_names_itself(run):
-    with pytest.raises(PluginError, match=r"'no_launch' .* has no method `launch`"):
-        run(distributed=True, nproc_per_node=2, launcher="no_launch")
+    with pytest.raises(PluginError, match=r"'without_launch' .* has no method `launch`"):
+        run(distributed=True, nproc_per_node=2, launcher="without_launch")
 
 
 def test_a_launcher_is_given_the_plan(run, stub):

@@ -207,16 +207,29 @@ gymnasium.register("Slow-v0", entry_point="probe_plugin:Slow", max_episode_steps
 '''
 
 
+def install(plugins: Path, module: str, source: str) -> None:
+    """Put a distribution in a folder, whose plugin is one module."""
+    info = plugins / f"{module}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (plugins / f"{module}.py").write_text(source)
+    name = module.replace("_", "-")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[rltrain]\n{module} = {module}\n")
+
+
 @pytest.fixture
 def command(tmp_path):
     plugins = tmp_path / "plugins"
-    info = plugins / "probe_plugin-1.0.dist-info"
-    info.mkdir(parents=True)
-    (plugins / "probe_plugin.py").write_text(PLUGIN)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: probe-plugin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[rltrain]\nprobe = probe_plugin\n")
+    install(plugins, "probe_plugin", PLUGIN)
     command = Command(tmp_path, plugins)
     os.environ["PROBE_FOLDER"] = str(tmp_path)
     yield command
     del os.environ["PROBE_FOLDER"]
     command.end()
+
+
+@pytest.fixture
+def probe(command):
+    """Starts `rltrain` with the library and the suite of `ranks_probe`."""
+    install(command.plugins, "ranks_probe", (Path(__file__).parent / "ranks_probe.py").read_text())
+    return command

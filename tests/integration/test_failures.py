@@ -22,7 +22,7 @@ def test_sigkill_of_one_rank_ends_the_run(command):
     time.sleep(1)
     os.kill(ranks[1], signal.SIGKILL)
     run = command.finish(process, timeout=LIMIT)
-    assert run.returncode == 1
+    assert run.returncode == 137
     assert "Rank 1 was killed by SIGKILL" in run.stderr
     assert command.all_gone(process)
 

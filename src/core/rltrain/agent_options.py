@@ -50,6 +50,7 @@ def resolve_agent(
     agent_config: str | None,
     overrides: Mapping[str, Any],
     registry: Registry,
+    framework: str = "torch",
 ) -> dict[str, Any]:
     """Return all of a library's options: the user's file, or the defaults, then the overrides.
 
@@ -61,7 +62,8 @@ def resolve_agent(
         _check_format(options, agent_config, library, registry)
         source = agent_config
     else:
-        options = copy.deepcopy(dict(library.default_agent(task, algorithm)))
+        default_agent = library.default_agents.get(framework, library.default_agent)
+        options = copy.deepcopy(dict(default_agent(task, algorithm)))
         source = f"{library.name}'s defaults for {task.name}"
     # A copy: a later override may reach into the value of an earlier one, which is the caller's.
     for key, value in flatten(copy.deepcopy(dict(overrides)), known=options):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
+from rltrain.option_checks import CHECKS, address, flag, text
 
 __all__ = ["DEFAULT_TASK", "RunConfig", "flag", "load_yaml"]
 
@@ -34,14 +34,14 @@ class RunConfig:
     framework: str = "torch"
     """The tensor framework: torch or jax."""
     backend: str | None = None
-    """The backend; by default nccl where there is a GPU, else gloo."""
+    """The backend; by default the framework's own, for GPUs where there is one."""
     device: str | None = None
     """Kind of device (cpu, cuda), or for a run without --distributed one device (cuda:1)."""
 
     distributed: bool = False
     """Run several ranks, or join those that a launcher started."""
     launcher: str | None = None
-    """What starts the ranks; by default the first that can start the framework's."""
+    """What starts the ranks; by default elastic for torch, processes for jax."""
     nproc_per_node: int | str | None = None
     """Ranks on this node: a number, gpu, cpu or auto."""
     num_gpus: int | None = None
@@ -56,6 +56,8 @@ class RunConfig:
     """Address of node 0."""
     master_port: int = 29500
     """Port on node 0."""
+    coordinator_address: str | None = None
+    """Address and port of node 0 in one, host:port, as jax writes them."""
     rdzv_backend: str | None = None
     """Rendezvous of torch elastic: static, c10d or etcd-v2."""
     rdzv_endpoint: str | None = None
@@ -80,8 +82,8 @@ class RunConfig:
     """End as soon as the mean return of all ranks' last 100 or more episodes reaches this."""
     seed: int = DEFAULT_SEED
     """The base seed; -1 draws one."""
-    grad_sync: str = "flat"
-    """How gradients are averaged over ranks."""
+    grad_sync: str | None = None
+    """How gradients are averaged over ranks; by default flat for torch, tree for jax."""
 
     agent_config: str | None = None
     """YAML file with the library's options, in its own format."""
@@ -110,6 +112,12 @@ class RunConfig:
         """Whether more than one rank may take part."""
         return self.distributed and (self.nnodes > 1 or self.nproc_per_node != 1)
 
+    @property
+    def coordinator(self) -> str:
+        """Address and port of node 0, host:port; an IPv6 address in brackets."""
+        host = self.master_addr
+        return f"{f'[{host}]' if ':' in host else host}:{self.master_port}"
+
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> RunConfig:
         """Check types and ranges, and return the config; None leaves an option to its default.
@@ -123,14 +131,8 @@ class RunConfig:
             if name not in fields:
                 raise UsageError(f"Unknown option {name!r}.{suggest(name, fields)}")
             if value is not None:
-                checked[name] = _CHECKS.get(name, _text)(name, value)
-        return cls(**checked)
-
-
-def flag(name: str) -> str:
-    """Return an option's flag: "num_envs" is --num-envs."""
-    singular = {"writers": "writer", "observers": "observer", "no_plugins": "no-plugin"}
-    return "--" + singular.get(name, name).replace("_", "-")
+                checked[name] = CHECKS.get(name, text)(name, value)
+        return cls(**_with_coordinator(checked))
 
 
 def load_yaml(path: str, option: str) -> dict[str, Any]:
@@ -156,110 +158,16 @@ def load_yaml(path: str, option: str) -> dict[str, Any]:
     return {str(key): value for key, value in loaded.items()}
 
 
-def _wrong(name: str, value: Any, wanted: str) -> UsageError:
-    return UsageError(f"{flag(name)} {value}: must be {wanted}.")
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, (str, Path)):
-        raise _wrong(name, value, "text")
-    if not str(value):
-        raise _wrong(name, "''", "text, not empty")
-    return str(value)
-
-
-def _integer(minimum: int) -> Any:
-    def check(name: str, value: Any) -> int:
-        try:
-            number = int(str(value))
-        except ValueError:
-            raise _wrong(name, value, "a whole number") from None
-        if number < minimum:
-            raise _wrong(name, value, f"at least {minimum}")
-        return number
-
-    return check
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if math.isnan(number):
-        raise _wrong(name, value, "a number")
-    return number
-
-
-def _boolean(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong(name, value, "true or false")
-    return value
-
-
-def _ranks(name: str, value: Any) -> int | str | None:
-    if value in ("gpu", "cpu", "auto"):
-        return None if value == "auto" else str(value)
-    try:
-        return int(_integer(1)(name, value))
-    except UsageError:
-        raise _wrong(name, value, "a number from 1, gpu, cpu or auto") from None
-
-
-def _gpu_ids(name: str, value: Any) -> tuple[int, ...] | str:
-    """Read `0 1`, `[0, 1]`, `0,1`, `all` or `None`, as Isaac Lab's and mjlab's users type them."""
-    items = value if isinstance(value, (list, tuple)) else [value]
-    words = [word for item in items for word in str(item).strip("[]() ").replace(",", " ").split()]
-    if [word.lower() for word in words] in (["all"], ["none"]):
-        return words[0].lower()
-    try:
-        ids = tuple(int(word) for word in words)
-    except ValueError:
-        raise _wrong(name, " ".join(words), "indices such as `0 1`, all, or None") from None
-    if any(index < 0 for index in ids):
-        raise _wrong(name, " ".join(words), "indices from 0")
-    if not ids or len(set(ids)) < len(ids):
-        raise _wrong(name, " ".join(words), "indices without repeats")
-    return ids
-
-
-def _names(name: str, value: Any) -> tuple[str, ...]:
-    return tuple(str(item) for item in (value if isinstance(value, (list, tuple)) else [value]))
-
-
-def _mapping(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise _wrong(name, value, "a mapping of options")
-    return dict(value)
-
-
-def _port(name: str, value: Any) -> int:
-    number = int(_integer(1)(name, value))
-    if number > 65535:
-        raise _wrong(name, value, "a port from 1 to 65535")
-    return number
-
-
-_CHECKS: dict[str, Any] = {
-    "distributed": _boolean,
-    "nproc_per_node": _ranks,
-    "num_gpus": _integer(1),
-    "gpu_ids": _gpu_ids,
-    "nnodes": _integer(1),
-    "node_rank": _integer(0),
-    "master_port": _port,
-    "max_restarts": _integer(0),
-    "num_envs": _integer(1),
-    "total_envs": _integer(1),
-    "max_iterations": _integer(1),
-    "scale_iterations": _boolean,
-    "check_interval": _integer(0),
-    "target_return": _number,
-    "seed": _integer(-1),
-    "agent": _mapping,
-    "env": _mapping,
-    "headless": _boolean,
-    "writers": _names,
-    "observers": _names,
-    "no_plugins": _names,
-}
+def _with_coordinator(checked: dict[str, Any]) -> dict[str, Any]:
+    """Take host and port from --coordinator-address, where that is how they were given."""
+    if "coordinator_address" not in checked:
+        return checked
+    host, _, port = checked["coordinator_address"].rpartition(":")
+    said = {"master_addr": address("master_addr", host), "master_port": int(port)}
+    for name, value in said.items():
+        if checked.get(name, value) != value:
+            raise UsageError(
+                f"--coordinator-address {checked['coordinator_address']} and {flag(name)} "
+                f"{checked[name]} contradict each other. Give one of the two."
+            )
+    return {**checked, **said}

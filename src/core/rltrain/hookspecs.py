@@ -154,8 +154,9 @@ class RunHooks:
 
         Returns:
             An object with the same interface, normally the same object, with rank 0's state,
-            registered with the divergence check (`session.watch`). The first result that is not
-            None counts.
+            registered with the divergence check (`session.watch`). jax's arrays never change: of
+            a pytree, the library's adapter registers what a step leaves. The first result that is
+            not None counts.
 
         Example:
             ```python

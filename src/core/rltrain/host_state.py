@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import io
 import pickle
+import sys
 from typing import Any
 
-__all__ = ["dumps", "loads"]
+__all__ = ["dumps", "jax_device", "loads"]
 
 
 def dumps(state: Any) -> bytes:
-    """Return a state as bytes; a tensor in it is taken to the host.
+    """Return a state as bytes; torch's tensors and jax's arrays in it are taken to the host.
 
     A pickled tensor names its device, and where its memory was: it could not be read on another
     machine, and no two would be the same bytes.
@@ -31,12 +32,32 @@ def loads(data: bytes, device: str) -> Any:
     return _Unpickler(io.BytesIO(data), device).load()
 
 
+def jax_device(name: str) -> Any:
+    """Return jax's device for a rank's, "cpu" or "cuda:1".
+
+    A process of several shows jax one device, whatever its number on the node is.
+
+    Raises:
+        RuntimeError: jax has no such device.
+    """
+    kind, _, index = name.partition(":")
+    devices = importlib.import_module("jax").local_devices(backend=kind)
+    place = int(index or 0) if len(devices) > 1 else 0
+    if place >= len(devices):
+        raise RuntimeError(f"jax has no device {name}: there are {', '.join(map(str, devices))}.")
+    return devices[place]
+
+
 class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: Any) -> tuple[str, Any, bool] | None:
         """Return framework, numpy array and whether it was on the host, for a tensor."""
-        if type(obj).__module__.partition(".")[0] != "torch" or not hasattr(obj, "detach"):
-            return None
-        return "torch", obj.detach().cpu().numpy(), obj.device.type == "cpu"
+        package = type(obj).__module__.partition(".")[0]
+        if package == "torch" and hasattr(obj, "detach"):
+            return "torch", obj.detach().cpu().numpy(), obj.device.type == "cpu"
+        if package in ("jax", "jaxlib") and isinstance(obj, sys.modules["jax"].Array):
+            numpy = importlib.import_module("numpy")
+            return "jax", numpy.array(obj), next(iter(obj.devices())).platform == "cpu"
+        return None
 
 
 class _Unpickler(pickle.Unpickler):
@@ -47,5 +68,8 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, saved: tuple[str, Any, bool]) -> Any:
         """Make the tensor again."""
         framework, array, on_host = saved
-        tensor = importlib.import_module(framework).from_numpy(array.copy())
+        module = importlib.import_module(framework)
+        if framework == "jax":
+            return module.device_put(array, jax_device("cpu" if on_host else self._device))
+        tensor = module.from_numpy(array.copy())
         return tensor if on_host else tensor.to(self._device)

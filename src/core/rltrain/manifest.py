@@ -28,7 +28,10 @@ from rltrain.types import ProcessGroup, World
 __all__ = ["check_agreement", "manifest", "versions", "write_config"]
 
 _OF_THE_NODE = frozenset(
-    {"node_rank", "nproc_per_node", "num_gpus", "gpu_ids", "device", "master_addr", "rdzv_endpoint"}
+    {
+        *("node_rank", "nproc_per_node", "num_gpus", "gpu_ids", "device"),
+        *("master_addr", "coordinator_address", "rdzv_endpoint"),
+    }
 )
 """Options that may differ from node to node."""
 

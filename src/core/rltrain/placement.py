@@ -10,12 +10,14 @@ from rltrain.errors import UsageError
 from rltrain.plugins import Registry
 from rltrain.preflight import preflight
 from rltrain.ranks import count_ranks, joined_world, rank_device, select_gpus
+from rltrain.schedulers import scheduled_world
 from rltrain.specs import BackendSpec
 from rltrain.types import World
 
 __all__ = ["place"]
 
-DEFAULT_BACKENDS = ("nccl", "gloo")
+DEFAULT_BACKENDS = {"torch": ("nccl", "gloo"), "jax": ("jax-cuda", "jax")}
+"""Of each framework, for GPUs and for the CPU."""
 
 
 def place(
@@ -30,12 +32,7 @@ def place(
     Raises:
         UsageError: what was asked for is not there, or contradicts itself.
     """
-    joined = joined_world(environ)
-    if joined and joined.world_size > 1 and not config.distributed:
-        raise UsageError(
-            f"A launcher started {joined.world_size} ranks (WORLD_SIZE is set), but --distributed "
-            "was not given: each would train alone. Add --distributed, or start one process."
-        )
+    joined = _joined(config, environ)
     several = isinstance(config.gpu_ids, tuple) and len(config.gpu_ids) > 1
     if several and not config.distributed:  # As with mjlab, several GPUs are several ranks.
         config = dataclasses.replace(config, distributed=True)
@@ -71,6 +68,39 @@ def place(
     return dataclasses.replace(config, nproc_per_node=ranks), None
 
 
+def _joined(config: RunConfig, environ: Mapping[str, str]) -> World | None:
+    """Return this rank's place among ranks that were started already.
+
+    Raises:
+        UsageError: there are several, but the run would not be one of them.
+    """
+    of_torchrun = joined_world(environ)
+    joined = of_torchrun or joined_world(environ, framework="jax")
+    if joined and joined.world_size > 1:
+        variable = "WORLD_SIZE" if of_torchrun else "JAX_WORLD_SIZE"
+        started = f"A launcher started {joined.world_size} ranks ({variable} is set), but"
+        if not of_torchrun and config.framework != "jax":
+            raise UsageError(
+                f"{started} for jax, and the run is on {config.framework}: each would train alone. "
+                "Add --framework jax, or start one process."
+            )
+        if not config.distributed:
+            raise UsageError(
+                f"{started} --distributed was not given: each would train alone. Add "
+                "--distributed, or start one process."
+            )
+    if config.framework != "jax":
+        return of_torchrun
+    if joined or not config.distributed:
+        return joined
+    # A task of srun that is told to start ranks, or how many, is a node and not a rank.
+    asked = (config.launcher, config.nproc_per_node, config.num_gpus)
+    if config.nnodes > 1 or any(option is not None for option in asked):
+        return None
+    by_name = all(environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT"))
+    return scheduled_world(environ, config.coordinator_address is not None or by_name)
+
+
 def _backend(config: RunConfig, registry: Registry) -> tuple[BackendSpec, int]:
     """Return the backend and how many of its devices are visible (0 for the CPU)."""
     kind = "cpu" if config.gpu_ids == "none" else (config.device or "").partition(":")[0] or None
@@ -78,8 +108,7 @@ def _backend(config: RunConfig, registry: Registry) -> tuple[BackendSpec, int]:
         candidates = [registry.get(BackendSpec, config.backend)]
     else:
         candidates = registry.all(BackendSpec)
-        if not candidates:
-            registry.get(BackendSpec, "gloo")  # Says why there is none.
+        _check_some(config.framework, candidates, registry)
     of_framework = [spec for spec in candidates if spec.framework == config.framework]
     fitting = [spec for spec in of_framework if kind in (None, spec.device)]
     if not fitting:
@@ -89,7 +118,8 @@ def _backend(config: RunConfig, registry: Registry) -> tuple[BackendSpec, int]:
         raise UsageError(f"{asked}: does not run {wanted}. Installed: {have}.")
     # An accelerator is used where there is one, the CPU otherwise; and of two that would do, the
     # one that is always here: what else is installed must not change what a command does.
-    fitting.sort(key=lambda spec: (spec.device == "cpu", spec.name not in DEFAULT_BACKENDS))
+    usual = DEFAULT_BACKENDS.get(config.framework, ())
+    fitting.sort(key=lambda spec: (spec.device == "cpu", spec.name not in usual))
     wants_gpu = config.num_gpus is not None or isinstance(config.gpu_ids, tuple)
     starts = config.distributed or config.gpu_ids == "all"
     for spec in fitting:
@@ -98,8 +128,28 @@ def _backend(config: RunConfig, registry: Registry) -> tuple[BackendSpec, int]:
             return spec, visible
     what = f"--backend {config.backend}" if config.backend else f"--device {config.device}"
     raise UsageError(
-        f"{what}: needs a GPU, and no GPU is visible on this machine. On the CPU: --backend gloo."
+        f"{what}: needs a GPU, and no GPU is visible on this machine. "
+        f"On the CPU: {f'--backend {usual[-1]}' if config.backend and usual else '--device cpu'}."
     )
+
+
+def _check_some(framework: str, candidates: list[BackendSpec], registry: Registry) -> None:
+    """Say what is to be installed, if nothing installed runs a framework.
+
+    Raises:
+        UsageError: that is so.
+    """
+    if framework not in DEFAULT_BACKENDS or any(x.framework == framework for x in candidates):
+        return
+    ready = sorted({spec.framework for spec in candidates})
+    try:
+        registry.get(BackendSpec, DEFAULT_BACKENDS[framework][-1])
+    except UsageError as error:
+        raise UsageError(
+            f"--framework {framework}: nothing that is ready runs it. {str(error).rstrip('.')}. "
+            f"To install all of it: pip install 'rltrain-{framework}[library]'"
+            + (f". Ready: --framework {' or '.join(ready)}." if ready else "")
+        ) from None
 
 
 def _one_device(

@@ -7,7 +7,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from rltrain.agent_options import flatten, get_dotted, resolve_agent, resolve_env, set_dotted
 from rltrain.config import RunConfig, flag
@@ -27,8 +27,11 @@ from rltrain.types import Iteration, TaskInfo, World
 
 __all__ = ["Plan", "make_plan", "number_of_ranks"]
 
+FrameworkSpecT = TypeVar("FrameworkSpecT", GradientSyncSpec, LauncherSpec)
+
 DEFAULT_WRITERS = ("console", "tensorboard")
-DEFAULT_LAUNCHER = "elastic"
+DEFAULT_LAUNCHERS = {"torch": "elastic", "jax": "processes"}
+DEFAULT_SYNCS = {"torch": "flat", "jax": "tree"}
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,13 @@ def _agent(
     """Resolve the library's options; options of the run in its file yield to the command line."""
     overrides = dict(flatten(config.agent))
     agent = resolve_agent(
-        library, task, config.algorithm or "", config.agent_config, config.agent, registry
+        library,
+        task,
+        config.algorithm or "",
+        config.agent_config,
+        config.agent,
+        registry,
+        config.framework,
     )
     chosen: dict[str, Any] = {}
     for name, key in library.run_keys.items():
@@ -196,12 +205,7 @@ def _iterations(
 
 def _plugins(config: RunConfig, registry: Registry) -> RunConfig:
     """Check the plugins that are chosen by name alone."""
-    sync = registry.get(GradientSyncSpec, config.grad_sync)
-    if config.framework not in sync.frameworks:
-        raise UsageError(
-            f"--grad-sync {sync.name}: works with {', '.join(sync.frameworks)}, not "
-            f"{config.framework}."
-        )
+    sync = _of_framework(config, registry, GradientSyncSpec, "grad_sync", DEFAULT_SYNCS)
     writers = config.writers
     if writers is None:
         installed = registry.names(WriterSpec)
@@ -211,14 +215,49 @@ def _plugins(config: RunConfig, registry: Registry) -> RunConfig:
     for name in config.observers:
         registry.get(ObserverSpec, name)
     launcher = config.launcher
-    if launcher is not None:
-        registry.get(LauncherSpec, launcher)
-    elif config.distributed:
-        able = [s.name for s in registry.all(LauncherSpec) if config.framework in s.frameworks]
+    if config.distributed or launcher is not None:
+        spec = _of_framework(config, registry, LauncherSpec, "launcher", DEFAULT_LAUNCHERS)
+        _check_launcher(config, spec)
+        launcher = spec.name
+    return dataclasses.replace(config, grad_sync=sync.name, writers=writers, launcher=launcher)
+
+
+def _of_framework(
+    config: RunConfig,
+    registry: Registry,
+    kind: type[FrameworkSpecT],
+    option: str,
+    defaults: Mapping[str, str],
+) -> FrameworkSpecT:
+    """Return the launcher or gradient sync that was asked for, or the framework's own."""
+    framework, name = config.framework, getattr(config, option)
+    able = [spec.name for spec in registry.all(kind) if framework in spec.frameworks]
+    if name is None:
         # What else is installed must not change what a command does.
-        chosen = DEFAULT_LAUNCHER if DEFAULT_LAUNCHER in able or not able else able[0]
-        launcher = registry.get(LauncherSpec, chosen).name
-    return dataclasses.replace(config, writers=writers, launcher=launcher)
+        usual = defaults.get(framework)
+        name = able[0] if able and usual not in able else usual
+    if name is None:
+        raise UsageError(f"{flag(option)}: nothing that is installed works with {framework}.")
+    spec = registry.get(kind, name)
+    if framework not in spec.frameworks:
+        instead = f" Instead: {flag(option)} {' or '.join(able)}." if able else ""
+        raise UsageError(
+            f"{flag(option)} {name}: works with {', '.join(spec.frameworks)}, not {framework}."
+            f"{instead}"
+        )
+    return spec
+
+
+def _check_launcher(config: RunConfig, launcher: LauncherSpec) -> None:
+    """Refuse options that the launcher would not look at."""
+    defaults = RunConfig()
+    for name in launcher.lacks:
+        value = getattr(config, name)
+        if value != getattr(defaults, name):
+            raise UsageError(
+                f"{flag(name)} {value}: the launcher {launcher.name} does not have it. Leave it "
+                "out, or choose a launcher that has it (--launcher)."
+            )
 
 
 def _check_refusals(config: RunConfig, library: LibrarySpec, task: TaskInfo) -> None:

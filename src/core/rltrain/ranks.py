@@ -15,46 +15,98 @@ __all__ = [
     "hide_rank_variables",
     "joined_world",
     "rank_device",
+    "rank_variables",
     "select_gpus",
+    "tell_place",
 ]
 
 MAX_CPU_RANKS = 8
 """Ranks on a machine without GPUs, when the user does not say."""
 
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+_JAX_RANK_VARIABLES = tuple(f"JAX_{name}" for name in _RANK_VARIABLES)
 
 
-def joined_world(environ: Mapping[str, str], device: str = "cpu") -> World | None:
+def joined_world(
+    environ: Mapping[str, str], device: str = "cpu", framework: str = "torch"
+) -> World | None:
     """Return this rank's place, if a launcher such as torchrun started it; else None.
 
     Clusters such as PAI-DLC set RANK and WORLD_SIZE too, but count nodes with them: only together
-    with LOCAL_RANK do they speak of ranks.
+    with LOCAL_RANK do they speak of ranks. skrl's launcher for jax sets variables of its own, which
+    do not say how many ranks a node has.
 
     Raises:
         UsageError: the variables contradict each other.
     """
-    if not all(environ.get(name) for name in _RANK_VARIABLES):
+    sets = [_RANK_VARIABLES, *([_JAX_RANK_VARIABLES] if framework == "jax" else [])]
+    names = next((names for names in sets if all(environ.get(name) for name in names)), None)
+    if names is None:
         return None
+    of_nodes = environ if names is _RANK_VARIABLES else {}
     try:
-        rank, local_rank, world_size = (int(environ[name]) for name in _RANK_VARIABLES)
-        local_world_size = int(environ.get("LOCAL_WORLD_SIZE") or world_size)
-        node_rank = int(environ.get("GROUP_RANK") or rank // max(local_world_size, 1))
-        num_nodes = int(environ.get("GROUP_WORLD_SIZE") or -(-world_size // local_world_size))
+        rank, local_rank, world_size = (int(environ[name]) for name in names)
+        local_world_size = int(of_nodes.get("LOCAL_WORLD_SIZE") or world_size)
+        node_rank = int(of_nodes.get("GROUP_RANK") or rank // max(local_world_size, 1))
+        num_nodes = int(of_nodes.get("GROUP_WORLD_SIZE") or -(-world_size // local_world_size))
     except (ValueError, ZeroDivisionError):
-        values = ", ".join(f"{name}={environ[name]}" for name in _RANK_VARIABLES)
+        values = ", ".join(f"{name}={environ[name]}" for name in names)
         raise UsageError(f"The environment's {values} are not numbers of ranks.") from None
     if not (0 <= rank < world_size and 0 <= local_rank < local_world_size <= world_size):
+        said = dict(zip(names, (rank, local_rank, world_size), strict=True))
+        if of_nodes:
+            said["LOCAL_WORLD_SIZE"] = local_world_size
+        values = ", ".join(f"{name}={value}" for name, value in said.items())
         raise UsageError(
-            f"The environment contradicts itself: RANK={rank}, LOCAL_RANK={local_rank}, "
-            f"LOCAL_WORLD_SIZE={local_world_size}, WORLD_SIZE={world_size}. Unset these variables, "
-            "or start rltrain with torchrun."
+            f"The environment contradicts itself: {values}. Unset these variables, or start "
+            f"rltrain with {'torchrun' if of_nodes else 'rltrain itself'}."
         )
     return World(rank, local_rank, node_rank, world_size, local_world_size, num_nodes, device)
 
 
+def tell_place(world: World, config: RunConfig, environ: MutableMapping[str, str]) -> None:
+    """Say a joined rank's place by torchrun's variables, which backends read, whoever started it.
+
+    For jax, where its coordinator is to be is said too. Nothing is, where nobody knows: under SLURM
+    and Open MPI jax finds out.
+    """
+    by_torchrun = all(environ.get(name) for name in _RANK_VARIABLES)
+    if config.framework == "jax":
+        environ.update(_coordinator(config, environ, by_torchrun))
+    if not by_torchrun:
+        hide_rank_variables(environ)
+        environ.update(rank_variables(world))
+
+
+def _coordinator(
+    config: RunConfig, environ: Mapping[str, str], by_torchrun: bool
+) -> dict[str, str]:
+    """Return host and port of jax's coordinator, if they are not what the environment says."""
+    host, port = environ.get("JAX_COORDINATOR_ADDR"), environ.get("JAX_COORDINATOR_PORT")
+    if config.coordinator_address is not None:
+        host, port = config.master_addr, str(config.master_port)
+    elif by_torchrun:
+        host, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
+        if port and environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+            port = str(int(port) + 1)  # On that one torchrun's own store listens.
+    return {"MASTER_ADDR": host, "MASTER_PORT": port} if host and port else {}
+
+
+def rank_variables(world: World) -> dict[str, str]:
+    """Return a place as the variables by which torchrun tells it."""
+    return {
+        "RANK": str(world.rank),
+        "LOCAL_RANK": str(world.local_rank),
+        "WORLD_SIZE": str(world.world_size),
+        "LOCAL_WORLD_SIZE": str(world.local_world_size),
+        "GROUP_RANK": str(world.node_rank),
+        "GROUP_WORLD_SIZE": str(world.num_nodes),
+    }
+
+
 def hide_rank_variables(environ: MutableMapping[str, str]) -> None:
     """Remove variables that would make a library believe it is one of several ranks."""
-    for name in _RANK_VARIABLES:
+    for name in (*_RANK_VARIABLES, *_JAX_RANK_VARIABLES):
         environ.pop(name, None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 import traceback
@@ -15,6 +16,7 @@ from rltrain.errors import RankFailed, RltrainError, UsageError
 
 __all__ = [
     "Report",
+    "ended_by_signal",
     "failure",
     "forget_report",
     "log_path",
@@ -38,6 +40,9 @@ _PEER_LOST = (
 )
 """What gloo, NCCL and the rendezvous say when another rank has gone: never the first failure."""
 
+_JAX_COLLECTIVE = re.compile(r"[A-Z_]+: Gloo [\w -]+ failed: ")
+"""How jax begins what gloo said, in exceptions of several types, ValueError among them."""
+
 LOG_LINES = 20
 
 
@@ -60,8 +65,8 @@ def make_report(rank: int, error: BaseException) -> Report:
     kind: Kind = "error"
     if isinstance(error, UsageError):
         kind = "usage"
-    elif isinstance(error, (RuntimeError, OSError)) and any(mark in text for mark in _PEER_LOST):
-        kind = "peer_lost"
+    elif isinstance(error, (RuntimeError, OSError)) or _JAX_COLLECTIVE.match(text):
+        kind = "peer_lost" if any(mark in text for mark in _PEER_LOST) else "error"
     lines = "".join(traceback.format_exception(error))
     return Report(rank, time.time(), kind, text or type(error).__name__, lines)
 
@@ -96,15 +101,19 @@ def failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
     Args:
         folder: where the ranks wrote reports and began their logs.
         rank: the rank whose process ended first, if that is known.
-        exit_code: its exit status; negative for the signal that killed it.
+        exit_code: its exit status; negative for the signal that killed it. The run's is the same,
+            or 128 and the signal's number, as shells have it.
     """
+    status = exit_code if exit_code > 0 else 128 - exit_code if exit_code < 0 else 1
     reports = read_reports(folder)
     own = next((report for report in reports if report.rank == rank), None)
     first = reports[0] if reports else None
     if rank is not None and own is None and (first is None or first.kind == "peer_lost"):
-        return RankFailed(_without_report(folder, rank, exit_code), rank=rank)
+        said = _without_report(folder, rank, exit_code)
+        return RankFailed(said, rank=rank, exit_code=status)
     if first is None:
-        return RankFailed(f"A rank failed with exit code {exit_code}.", rank=None)
+        said = f"A rank failed with exit code {exit_code}."
+        return RankFailed(said, rank=None, exit_code=status)
     if first.kind == "usage":
         return UsageError(first.message)
     log = log_path(folder, first.rank).resolve()
@@ -113,6 +122,14 @@ def failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
         headline += " It lost a peer: the cause is on another node, in its launcher's output."
     where = f" Its log: {log}" if log.exists() and not log.is_relative_to(folder.resolve()) else ""
     return RankFailed(f"{headline}{where}\n\n{first.traceback.rstrip()}", rank=first.rank)
+
+
+def ended_by_signal(number: signal.Signals) -> BaseException:
+    """Return the error with which a run ends whose launcher got a signal."""
+    if number == signal.SIGINT:
+        return KeyboardInterrupt()
+    message = f"The launcher got {number.name} and ended the run."
+    return RankFailed(message, rank=None, exit_code=128 + number)
 
 
 def _without_report(folder: Path, rank: int, exit_code: int) -> str:

@@ -94,6 +94,10 @@ class LibrarySpec(Spec):
     """What is offered; the first is the default."""
     default_agent: Callable[[TaskInfo, str], Mapping[str, Any]]
     """Given the task and the algorithm, return agent options in the library's own format."""
+    default_agents: Mapping[str, Callable[[TaskInfo, str], Mapping[str, Any]]] = field(
+        default_factory=dict
+    )
+    """By framework, what is called in place of `default_agent`, where the format differs."""
     required_keys: tuple[str, ...]
     """Dotted keys by which a file in this library's format is told from another library's."""
     option_keys: frozenset[str] = frozenset()
@@ -140,6 +144,8 @@ class LauncherSpec(Spec):
 
     frameworks: tuple[str, ...]
     """The frameworks whose ranks it can start."""
+    lacks: tuple[str, ...] = ()
+    """Options of the run that are for launchers, but not for this one: they are refused."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from rltrain.config import RunConfig
 from rltrain.plugins import Registry, discover
 from rltrain.rank_log import RankLog
-from rltrain.ranks import joined_world, rank_device
+from rltrain.ranks import joined_world, rank_device, tell_place
 from rltrain.reports import forget_report, log_path, make_report, write_report
 from rltrain.run_plugins import RunPlugins
 from rltrain.session import Session
@@ -76,6 +76,7 @@ def run_here(config: RunConfig, world: World) -> TrainResult:
     """Run this process' rank: the only one, or one that a launcher such as torchrun started."""
     if config.distributed:
         _select_gpus(config)
+        tell_place(world, config, os.environ)
     with (
         tempfile.TemporaryDirectory(prefix="rltrain-") as folder,
         RankLog(log_path(Path(folder), world.rank)) as log,
@@ -135,7 +136,7 @@ def _chosen(config: RunConfig, registry: Registry, world: World) -> list[Spec]:
     """Return the specs of the run's plugins; writers on rank 0 only."""
     specs: list[Spec] = [
         registry.get(BackendSpec, config.backend or ""),
-        registry.get(GradientSyncSpec, config.grad_sync),
+        registry.get(GradientSyncSpec, config.grad_sync or ""),
         registry.get(LibrarySpec, config.library),
         registry.get(SuiteSpec, config.suite or ""),
     ]

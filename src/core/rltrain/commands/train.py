@@ -20,9 +20,17 @@ examples:
   rltrain --library rl_games --distributed
   rltrain --library skrl --task Pendulum-v1 --num-envs 64 --max-iterations 100
   rltrain --library rsl_rl --distributed --gpu-ids 0 1 --agent-config ppo.yaml
+  rltrain --library skrl --framework jax --distributed
   torchrun --nproc_per_node 2 -m rltrain --library rl_games --distributed
 
 Flags take dashes or underscores. `rltrain plugins` lists libraries, backends and suites."""
+
+_SAME_AS = {
+    "coordinator_address": ("master_addr", "master_port"),
+    "master_addr": ("coordinator_address",),
+    "master_port": ("coordinator_address",),
+}
+"""Flags that say what others do in other words: a file's must not contradict them."""
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
@@ -66,10 +74,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where("--num-gpus", metavar="N", help="ranks on this node, one a GPU")
     where("--gpu-ids", nargs="+", metavar="I", help="GPUs among the visible ones; all; None")
     where("--device", metavar="D", help="cpu or cuda; for one process also cuda:1")
-    where("--backend", metavar="NAME", help="backend (nccl where there is a GPU, else gloo)")
-    where("--grad-sync", metavar="NAME", help="how gradients are averaged (flat)")
+    where("--backend", metavar="NAME", help="backend (for GPUs where there is one)")
+    where("--grad-sync", metavar="NAME", help="how gradients are averaged (flat, tree)")
     where("--check-interval", metavar="N", help="iterations between checks of equal ranks (50)")
-    where("--launcher", metavar="NAME", help="what starts the ranks (elastic)")
+    where("--launcher", metavar="NAME", help="what starts the ranks (elastic, processes)")
     where("--headless", action="store_true", help="let no simulator open a window")
 
     nodes = _group(parser, "several nodes, as for torchrun")
@@ -77,6 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     nodes("--node-rank", metavar="I", help="which node this is (0)")
     nodes("--master-addr", metavar="HOST", help="address of node 0 (127.0.0.1)")
     nodes("--master-port", metavar="PORT", help="port on node 0 (29500)")
+    nodes("--coordinator-address", metavar="HOST:PORT", help="both in one, as for jax")
     nodes("--rdzv-backend", metavar="NAME", help="rendezvous: static, c10d or etcd-v2")
     nodes("--rdzv-endpoint", metavar="HOST:PORT", help="where the rendezvous is")
     nodes("--rdzv-id", metavar="ID", help="the run's name at the rendezvous")
@@ -132,6 +141,8 @@ def _options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
     path = flags.pop("config", None)
     options = load_yaml(path, "--config") if path else {}
     options = {name.replace("-", "_"): value for name, value in options.items()}
+    for name in {other for flag in flags for other in _SAME_AS.get(flag, ())}:
+        options.pop(name, None)
     merged: dict[str, dict[str, Any]] = {}
     for where in ("agent", "env"):
         section = options.pop(where, None) or {}

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.config import RunConfig
-from rltrain.errors import RankFailed, UsageError
+from rltrain.errors import UsageError
 from rltrain.ranks import hide_rank_variables
-from rltrain.reports import failure
+from rltrain.reports import ended_by_signal, failure
 from rltrain.types import TrainResult
 
 __all__ = ["ElasticLauncher"]
@@ -72,7 +72,7 @@ class ElasticLauncher:
             rank, process = next(iter(error.failures.items()))
             failed = failure(reports, rank, process.exitcode)
         except SignalException as error:
-            failed = _signalled(error.sigval)
+            failed = ended_by_signal(error.sigval)
         except RendezvousError as error:
             failed = UsageError(
                 f"The nodes did not find each other at {_endpoint(config)}: {error} Check "
@@ -82,13 +82,6 @@ class ElasticLauncher:
             raise failed
         result = next((value for value in results.values() if value is not None), None)
         return result or TrainResult(0, 0, None, None, run_dir="")
-
-
-def _signalled(number: signal.Signals) -> BaseException:
-    if number == signal.SIGINT:
-        return KeyboardInterrupt()
-    message = f"The launcher got {number.name} and ended the run."
-    return RankFailed(message, rank=None, exit_code=128 + number)
 
 
 def _launch_config(config: RunConfig, reports: Path) -> Any:
@@ -120,7 +113,7 @@ def _endpoint(config: RunConfig) -> str:
         return config.rdzv_endpoint
     if config.nnodes == 1:
         return "127.0.0.1:0"  # Any free port: two runs on one machine do not meet.
-    return f"{config.master_addr}:{config.master_port}"
+    return config.coordinator
 
 
 @contextlib.contextmanager

@@ -1,0 +1,160 @@
+"""How each option of a run is read, and refused by its flag if it is wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rltrain.errors import UsageError
+
+__all__ = ["CHECKS", "address", "flag", "text"]
+
+
+def flag(name: str) -> str:
+    """Return an option's flag: "num_envs" is --num-envs."""
+    singular = {"writers": "writer", "observers": "observer", "no_plugins": "no-plugin"}
+    return "--" + singular.get(name, name).replace("_", "-")
+
+
+def _wrong(name: str, value: Any, wanted: str) -> UsageError:
+    return UsageError(f"{flag(name)} {value}: must be {wanted}.")
+
+
+def text(name: str, value: Any) -> str:
+    """Return text, which paths are too.
+
+    Raises:
+        UsageError: it is none, or empty.
+    """
+    if not isinstance(value, (str, Path)):
+        raise _wrong(name, value, "text")
+    if not str(value):
+        raise _wrong(name, "''", "text, not empty")
+    return str(value)
+
+
+def _integer(minimum: int) -> Any:
+    def check(name: str, value: Any) -> int:
+        try:
+            number = int(str(value))
+        except ValueError:
+            raise _wrong(name, value, "a whole number") from None
+        if number < minimum:
+            raise _wrong(name, value, f"at least {minimum}")
+        return number
+
+    return check
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isnan(number):
+        raise _wrong(name, value, "a number")
+    return number
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(name, value, "true or false")
+    return value
+
+
+def _ranks(name: str, value: Any) -> int | str | None:
+    if value in ("gpu", "cpu", "auto"):
+        return None if value == "auto" else str(value)
+    try:
+        return int(_integer(1)(name, value))
+    except UsageError:
+        raise _wrong(name, value, "a number from 1, gpu, cpu or auto") from None
+
+
+def _gpu_ids(name: str, value: Any) -> tuple[int, ...] | str:
+    """Read `0 1`, `[0, 1]`, `0,1`, `all` or `None`, as Isaac Lab's and mjlab's users type them."""
+    items = value if isinstance(value, (list, tuple)) else [value]
+    words = [word for item in items for word in str(item).strip("[]() ").replace(",", " ").split()]
+    if [word.lower() for word in words] in (["all"], ["none"]):
+        return words[0].lower()
+    try:
+        ids = tuple(int(word) for word in words)
+    except ValueError:
+        raise _wrong(name, " ".join(words), "indices such as `0 1`, all, or None") from None
+    if any(index < 0 for index in ids):
+        raise _wrong(name, " ".join(words), "indices from 0")
+    if not ids or len(set(ids)) < len(ids):
+        raise _wrong(name, " ".join(words), "indices without repeats")
+    return ids
+
+
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    return tuple(str(item) for item in (value if isinstance(value, (list, tuple)) else [value]))
+
+
+def _mapping(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _wrong(name, value, "a mapping of options")
+    return dict(value)
+
+
+def _port(name: str, value: Any) -> int:
+    number = int(_integer(1)(name, value))
+    if number > 65535:
+        raise _wrong(name, value, "a port from 1 to 65535")
+    return number
+
+
+def _framework(name: str, value: Any) -> str:
+    if value == "jax-numpy":
+        raise UsageError(
+            f"{flag(name)} jax-numpy: skrl has left its numpy backend out since version 2. "
+            f"Instead: {flag(name)} jax."
+        )
+    return text(name, value)
+
+
+def address(name: str, value: Any) -> str:
+    """Read a host's name or address, and take the brackets of an IPv6 address away."""
+    return re.sub(r"^\[(.*)\]$", r"\1", text(name, value))
+
+
+def _endpoint(name: str, value: Any) -> str:
+    """Read host:port, where an IPv6 address stands in brackets."""
+    endpoint = text(name, value)
+    if not re.fullmatch(r"(\[[^\[\]]+\]|[^:\[\]]+):\d+", endpoint):
+        raise _wrong(name, value, "HOST:PORT, such as 10.0.0.1:29500 or [::1]:29500")
+    _port(name, endpoint.rpartition(":")[2])
+    return endpoint
+
+
+CHECKS: dict[str, Any] = {
+    "framework": _framework,
+    "master_addr": address,
+    "coordinator_address": _endpoint,
+    "distributed": _boolean,
+    "nproc_per_node": _ranks,
+    "num_gpus": _integer(1),
+    "gpu_ids": _gpu_ids,
+    "nnodes": _integer(1),
+    "node_rank": _integer(0),
+    "master_port": _port,
+    "max_restarts": _integer(0),
+    "num_envs": _integer(1),
+    "total_envs": _integer(1),
+    "max_iterations": _integer(1),
+    "scale_iterations": _boolean,
+    "check_interval": _integer(0),
+    "target_return": _number,
+    "seed": _integer(-1),
+    "agent": _mapping,
+    "env": _mapping,
+    "headless": _boolean,
+    "writers": _names,
+    "observers": _names,
+    "no_plugins": _names,
+}
+"""How each option is checked; the others are text."""

@@ -1,0 +1,78 @@
+"""Ranks that SLURM or Open MPI started, which jax finds together by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from rltrain.errors import UsageError
+from rltrain.types import World
+
+__all__ = ["scheduled_world"]
+
+_SLURM = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS")
+"""What srun sets for each task; by all of these jax knows SLURM."""
+
+_OPEN_MPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE")
+
+_OPEN_MPI_URI = "OMPI_MCA_orte_hnp_uri"
+"""Where mpirun is: from it jax takes the coordinator's address. Open MPI 5 does not set it."""
+
+
+def scheduled_world(environ: Mapping[str, str], addressed: bool) -> World | None:
+    """Return this rank's place, if it is one of several tasks of srun or mpirun; else None.
+
+    Args:
+        environ: the environment variables.
+        addressed: whether the coordinator's address is known without the scheduler.
+
+    Raises:
+        UsageError: nothing says where the coordinator is to be.
+    """
+    world = _of_slurm(environ) or _of_open_mpi(environ)
+    if world is None or world.world_size == 1:
+        return None
+    if _of_slurm(environ) is None and not addressed and not environ.get(_OPEN_MPI_URI):
+        raise UsageError(
+            f"mpirun started {world.world_size} ranks, but does not say where "
+            f"({_OPEN_MPI_URI} is not set, as before Open MPI 5). Add --coordinator-address "
+            "HOST:PORT: the host of rank 0, and a port that is free there."
+        )
+    return world
+
+
+def _of_slurm(environ: Mapping[str, str]) -> World | None:
+    if not all(environ.get(name) for name in _SLURM):
+        return None
+    try:
+        # In a step inside an allocation SLURM_NTASKS may be the allocation's.
+        ranks = int(environ.get("SLURM_STEP_NUM_TASKS") or environ["SLURM_NTASKS"])
+        node = int(environ.get("SLURM_NODEID") or 0)
+        nodes = int(environ.get("SLURM_STEP_NUM_NODES") or environ.get("SLURM_NNODES") or 1)
+        counts = environ.get("SLURM_STEP_TASKS_PER_NODE") or str(ranks)
+        rank, local = int(environ["SLURM_PROCID"]), int(environ["SLURM_LOCALID"])
+        return World(rank, local, node, ranks, _tasks_per_node(counts)[node], nodes)
+    except (ValueError, IndexError):
+        raise _unreadable(environ, (*_SLURM[2:], "SLURM_STEP_TASKS_PER_NODE")) from None
+
+
+def _tasks_per_node(text: str) -> list[int]:
+    """Read SLURM's short form: "2(x3),1" is 2, 2, 2, 1."""
+    found = re.findall(r"(\d+)(?:\(x(\d+)\))?(?:,|$)", text)
+    return [int(tasks) for tasks, times in found for _ in range(int(times or 1))]
+
+
+def _of_open_mpi(environ: Mapping[str, str]) -> World | None:
+    if not all(environ.get(name) for name in _OPEN_MPI):
+        return None
+    try:
+        rank, local, ranks = (int(environ[name]) for name in _OPEN_MPI)
+        here = int(environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") or ranks)
+        return World(rank, local, rank // here, ranks, here, -(-ranks // here))
+    except (ValueError, ZeroDivisionError):
+        raise _unreadable(environ, _OPEN_MPI) from None
+
+
+def _unreadable(environ: Mapping[str, str], names: tuple[str, ...]) -> UsageError:
+    values = ", ".join(f"{name}={environ.get(name)}" for name in names)
+    return UsageError(f"The environment's {values} are not numbers of ranks.")
