@@ -51,7 +51,7 @@ format: $(READY)
 $(READY): constraints.txt pyproject.toml $(wildcard src/plugins/*/pyproject.toml)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	$(PIP) -e ".[all,dev]" $(foreach plugin,$(PLUGINS),-e $(plugin))
+	$(PIP) -e ".[all,jax,dev]" $(foreach plugin,$(PLUGINS),-e $(plugin))
 	@touch $@
 
 clean:

@@ -1,0 +1,1 @@
+"""jax backends, gradient sync and the launcher `processes` for rltrain."""

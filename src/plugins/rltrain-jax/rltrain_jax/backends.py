@@ -1,0 +1,122 @@
+"""The backends `jax` (CPU) and `jax-cuda`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from typing import Any
+
+import jax
+
+from rltrain import hookimpl
+from rltrain.session import Session
+from rltrain.types import World
+from rltrain_jax.coordination import let_gloo_use
+from rltrain_jax.devices import local_device
+from rltrain_jax.group import JaxProcessGroup
+from rltrain_jax.network import address_towards, endpoint, is_loopback
+from rltrain_jax.rendezvous import meet
+from rltrain_jax.trees import broadcast_tree
+
+__all__ = ["JaxBackend", "JaxCudaBackend"]
+
+
+class _JaxBackend:
+    """What every jax backend does."""
+
+    make_group: Callable[[World], JaxProcessGroup] = JaxProcessGroup
+    """Makes the process group once jax.distributed is initialised."""
+
+    _group: JaxProcessGroup | None = None
+
+    @hookimpl
+    def rltrain_seed(self, seed: int) -> None:
+        """Do nothing: jax has no generator of its own. Its keys are made of `session.seeds`."""
+
+    @hookimpl
+    def rltrain_wrap_model(self, session: Session, model: Any, role: str) -> Any:
+        """Return rank 0's pytree, on this rank's device.
+
+        jax's arrays never change, so that only the library's adapter knows the tree that a step
+        leaves: it registers it with `rltrain_jax.trees.watch_tree`.
+        """
+        return broadcast_tree(session.group, model, local_device(session.world.device))
+
+    @hookimpl(wrapper=True)
+    def rltrain_make_env(self, session: Session) -> Generator[None, Any, Any]:
+        """Let what environments make without naming a device be on this rank's."""
+        with jax.default_device(local_device(session.world.device)):
+            return (yield)
+
+    @hookimpl(wrapper=True)
+    def rltrain_train(self, session: Session) -> Generator[None, Any, Any]:
+        """Let what the library makes without naming a device be on this rank's."""
+        with jax.default_device(local_device(session.world.device)):
+            return (yield)
+
+    @hookimpl
+    def rltrain_shutdown(self, error: BaseException | None) -> None:
+        """After an error, leave without waiting for peers, which may be gone."""
+        if error is not None and self._group is not None:
+            self._group.abandon(error)
+
+    def _join(self, world: World, local_device_ids: list[int] | None) -> JaxProcessGroup:
+        """Join the ranks at MASTER_ADDR and MASTER_PORT, where rank 0 hosts the coordinator."""
+        if world.world_size > 1:
+            _initialize(world, local_device_ids)
+        self._group = type(self).make_group(world)
+        return self._group
+
+
+class JaxBackend(_JaxBackend):
+    """jax on the CPU."""
+
+    @hookimpl
+    def rltrain_init_distributed(self, world: World) -> JaxProcessGroup:
+        """Join the ranks over gloo."""
+        # Otherwise every rank would open, and fill, the GPUs that are there.
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_num_cpu_devices", 1)
+        return self._join(world, None)
+
+
+class JaxCudaBackend(_JaxBackend):
+    """jax on CUDA."""
+
+    @hookimpl
+    def rltrain_init_distributed(self, world: World) -> JaxProcessGroup:
+        """Join the ranks over NCCL."""
+        return self._join(world, [int(world.device.partition(":")[2] or 0)])
+
+
+def _initialize(world: World, local_device_ids: list[int] | None) -> None:
+    host, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
+    where: dict[str, Any] = {}  # Under SLURM and Open MPI jax finds its coordinator by itself.
+    if host and port:
+        meet(world, host, int(port))
+        where = _coordinator(host, port)
+    # It would catch SIGTERM, by which launchers end ranks, and do nothing with it.
+    jax.config.update("jax_enable_preemption_service", False)
+    # Otherwise a rank that fails waits for its peers in an exit handler, and jax aborts the peers'
+    # processes before they can say what they know.
+    jax.config.update("jax_enable_recoverability", True)
+    jax.distributed.initialize(
+        num_processes=world.world_size,
+        process_id=world.rank,
+        local_device_ids=local_device_ids,
+        **where,
+    )
+    own = address_towards(host) if host else None
+    if own is not None:
+        let_gloo_use(own)
+
+
+def _coordinator(host: str, port: str) -> dict[str, Any]:
+    """Say where rank 0 hosts jax's coordinator."""
+    address = endpoint(host, port)
+    return {
+        "coordinator_address": address,
+        "cluster_detection_method": "deactivate",
+        # jax would listen on all interfaces.
+        "coordinator_bind_address": address if is_loopback(host) else None,
+    }

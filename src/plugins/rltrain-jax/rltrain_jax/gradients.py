@@ -1,0 +1,53 @@
+"""Gradient sync `tree`: one compiled all-reduce of all gradients a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from rltrain import hookimpl
+from rltrain.session import Session
+from rltrain.types import GradientSync, ProcessGroup
+from rltrain_jax.trees import apart, form, joined
+
+__all__ = ["TreeGradientSync", "TreeSync"]
+
+
+class TreeGradientSync:
+    """The plugin: makes a `TreeSync` an optimiser."""
+
+    @hookimpl
+    def rltrain_gradient_sync(self, session: Session, parameters: Any) -> GradientSync:
+        """Make the sync; the parameters are a pytree, whose leaves may be of several dtypes."""
+        return TreeSync(session.group, parameters)
+
+
+class TreeSync:
+    """Averages a pytree of gradients with one all-reduce for each dtype.
+
+    A compiled function joins the leaves into one vector, and another takes the averages apart:
+    nothing is traced after the first call.
+    """
+
+    def __init__(self, group: ProcessGroup, parameters: Any) -> None:
+        self._group = group
+        leaves, structure = jax.tree.flatten(parameters)
+        self._structure: Any = structure
+        self._form = form(leaves)
+
+    def __call__(self, gradients: Any) -> Any:
+        """Return the averages; on one rank the very gradients.
+
+        Raises:
+            ValueError: the gradients have not the parameters' structure.
+        """
+        leaves, structure = jax.tree.flatten(gradients)
+        if structure != self._structure:
+            raise ValueError(
+                f"Gradients came as {structure}; the sync was made over {self._structure}."
+            )
+        if self._group.world_size == 1 or not leaves:
+            return gradients
+        averages = [self._group.all_reduce(vector, "mean") for vector in joined(leaves)]
+        return jax.tree.unflatten(structure, apart(averages, self._form))

@@ -1,0 +1,43 @@
+"""What this plugin provides. Light: it imports no jax."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, Spec
+
+__all__ = ["rltrain_provides"]
+
+
+@hookimpl
+def rltrain_provides() -> Iterable[Spec]:
+    """Declare two backends, a launcher and a gradient sync."""
+    return [
+        BackendSpec(
+            name="jax",
+            factory="rltrain_jax.backends:JaxBackend",
+            framework="jax",
+            device="cpu",
+        ),
+        BackendSpec(
+            name="jax-cuda",
+            factory="rltrain_jax.backends:JaxCudaBackend",
+            framework="jax",
+            device="cuda",
+            count_devices="rltrain_jax.devices:count_cuda",
+        ),
+        LauncherSpec(
+            name="processes",
+            factory="rltrain_jax.processes:ProcessesLauncher",
+            frameworks=("jax", "torch"),
+            lacks=("rdzv_backend", "rdzv_endpoint", "rdzv_id", "max_restarts"),
+            summary="the standard library's processes",
+        ),
+        GradientSyncSpec(
+            name="tree",
+            factory="rltrain_jax.gradients:TreeGradientSync",
+            frameworks=("jax",),
+            summary="one compiled all-reduce of all gradients a step",
+        ),
+    ]

@@ -1,0 +1,81 @@
+"""What ranks do in the tests of the launcher: importable by the processes that it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from rltrain.errors import UsageError
+from rltrain.reports import make_report, write_report
+from rltrain.types import TrainResult
+
+NAMES = (
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
+    *("MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "PJRT_NPROC", "JAX_RANK"),
+)
+
+
+def rank() -> int:
+    return int(os.environ["RANK"])
+
+
+def tell_place(config, reports):
+    """Write down what this rank was told, and what it has imported."""
+    told = {name: os.environ.get(name) for name in NAMES}
+    told["heavy"] = sorted({"jax", "torch", "numpy"} & set(sys.modules))
+    Path(config.log_root, f"rank_{rank()}.json").write_text(json.dumps(told))
+    return TrainResult(rank() + 3, 0, None, None, run_dir="here") if rank() == 0 else None
+
+
+def wait(config, reports, ignoring=False):
+    """Say that this rank runs, and run for ever."""
+    if ignoring:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Path(config.log_root, f"{rank()}.pid").write_text(str(os.getpid()))
+    threading.Event().wait(120)
+
+
+def wait_deaf(config, reports):
+    wait(config, reports, ignoring=True)
+
+
+def others_wait(config):
+    """Let the others run, and wait until they do: a rank that fails then ends running ones."""
+    if rank() != 1:
+        wait(config, "")
+    while not Path(config.log_root, "0.pid").exists():
+        time.sleep(0.01)
+
+
+def raise_(config, reports):
+    others_wait(config)
+    try:
+        raise ValueError("planted")
+    except ValueError as error:
+        write_report(Path(reports), make_report(rank(), error))
+        os._exit(1)
+
+
+def refuse(config, reports):
+    write_report(Path(reports), make_report(rank(), UsageError("--num-envs 3: must be even.")))
+    os._exit(2)
+
+
+def exit_3(config, reports):
+    others_wait(config)
+    os._exit(3)
+
+
+def exit_0(config, reports):
+    others_wait(config)
+    os._exit(0)
+
+
+def kill(config, reports):
+    others_wait(config)
+    os.kill(os.getpid(), signal.SIGKILL)

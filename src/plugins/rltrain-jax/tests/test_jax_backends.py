@@ -1,0 +1,55 @@
+"""What the backends do around a run, in this process."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from rltrain import hookimpl
+from rltrain.run_plugins import RunPlugins
+from rltrain_jax import coordination
+from rltrain_jax.backends import JaxBackend
+
+
+class Parts:
+    """A suite and a library that tell where jax puts what names no device."""
+
+    @hookimpl
+    def rltrain_make_env(self, session):
+        return jax.config.jax_default_device, jnp.ones(3).devices()
+
+    @hookimpl
+    def rltrain_train(self, session):
+        return jax.config.jax_default_device, jnp.ones(3).devices()
+
+
+@pytest.mark.parametrize("hook", ["rltrain_make_env", "rltrain_train"])
+def test_what_names_no_device_is_made_on_the_ranks(hook):
+    plugins = RunPlugins()
+    plugins.register(Parts(), "parts")
+    plugins.register(JaxBackend(), "backend")
+    session = SimpleNamespace(world=SimpleNamespace(device="cpu"))
+    device = jax.local_devices(backend="cpu")[0]
+    before = jax.config.jax_default_device
+    assert plugins.first(hook, "parts", session=session) == (device, {device})
+    assert jax.config.jax_default_device is before
+
+
+def test_leaving_a_run_that_never_joined_does_nothing():
+    JaxBackend().rltrain_shutdown(error=None)
+    JaxBackend().rltrain_shutdown(error=ValueError("before there was a group"))
+
+
+def test_gloo_is_given_its_address(monkeypatch):
+    """In the contract's words: a factory under the name "cpu", made when the CPU is first used."""
+    registered = {}
+    monkeypatch.setattr(
+        coordination.xla_bridge,
+        "register_backend_factory",
+        lambda name, make, **options: registered.update({name: make}),
+    )
+    coordination.let_gloo_use("127.0.0.1")
+    assert list(registered) == ["cpu"]

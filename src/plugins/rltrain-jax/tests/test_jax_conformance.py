@@ -1,0 +1,23 @@
+"""The plugin keeps the rules of its kinds."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.testing import BackendConformance, GradientSyncConformance
+
+
+@pytest.mark.slow
+class TestJax(BackendConformance):
+    backend = "jax"
+    seeds_generator = False
+
+
+@pytest.mark.slow
+class TestJaxCuda(BackendConformance):
+    backend = "jax-cuda"
+    seeds_generator = False
+
+
+class TestTree(GradientSyncConformance):
+    grad_sync = "tree"

@@ -1,0 +1,50 @@
+"""What `rltrain_jax.coordination` takes of jax that is private, and options that it relies on."""
+
+from __future__ import annotations
+
+import inspect
+import socket
+
+import jax
+import pytest
+from jax._src import distributed
+
+from rltrain_jax.coordination import Board
+
+
+@pytest.fixture
+def board():
+    """The table of a world of one, whose coordinator is in this process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    state = distributed.State()  # One of our own: this process is in no world of jax's.
+    state.initialize(
+        f"127.0.0.1:{port}", 1, 0, cluster_detection_method="deactivate", initialization_timeout=60
+    )
+    made = Board()
+    assert made._client is None, "the client is the one of the process' own state"
+    made._client = state.client
+    yield made
+    state.shutdown()
+
+
+def test_ranks_keep_a_line_each(board):
+    assert board.read() == {}
+    board.write(1, "first")
+    board.write(12, "other")
+    board.write(1, "second")
+    assert board.read() == {1: "second", 12: "other"}
+
+
+def test_the_options_that_the_backends_set_are_there():
+    for name in (
+        "jax_enable_preemption_service",
+        "jax_enable_recoverability",
+        "jax_num_cpu_devices",
+        "jax_platforms",
+    ):
+        assert hasattr(jax.config, name), name
+    assert jax.config.jax_cpu_collectives_implementation == "gloo"
+    arguments = inspect.signature(jax.distributed.initialize).parameters
+    assert {"cluster_detection_method", "coordinator_bind_address"} <= set(arguments)

@@ -1,0 +1,65 @@
+"""Devices by their names, and what declaring the plugin costs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+
+from rltrain_jax.devices import _DRIVER_FILES, count_cuda, local_device
+
+
+def process(code: str, **variables: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("module", ["rltrain_jax", "rltrain_jax.plugin", "rltrain_jax.devices"])
+def test_what_discovery_imports_is_light(module):
+    code = (
+        f"import sys, {module}\n"
+        "print([name for name in ('torch', 'jax', 'numpy', 'gymnasium') if name in sys.modules])"
+    )
+    assert process(code) == "[]"
+
+
+def test_nothing_of_the_plugin_imports_torch():
+    code = (
+        "import sys\n"
+        "import rltrain_jax.backends, rltrain_jax.gradients, rltrain_jax.trees\n"
+        "print('torch' in sys.modules)"
+    )
+    assert process(code) == "False"
+
+
+def test_the_cpu_is_jaxs_cpu():
+    assert local_device("cpu") is jax.local_devices(backend="cpu")[0]
+
+
+def test_a_device_that_is_not_there_is_an_error():
+    with pytest.raises(RuntimeError):
+        local_device("nonsense:3")
+
+
+@pytest.mark.skipif(
+    any(Path(name).exists() for name in _DRIVER_FILES), reason="there is a GPU's driver"
+)
+def test_without_a_driver_there_is_no_gpu_and_jax_is_not_imported():
+    assert count_cuda() == 0
+    code = (
+        "import sys\n"
+        "from rltrain_jax.devices import count_cuda\n"
+        "print(count_cuda(), 'jax' in sys.modules)"
+    )
+    assert process(code) == "0 False"

@@ -1,0 +1,62 @@
+"""Ranks that fail, on real processes: nobody waits for them, and everybody hears of it."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+from jax_processes import ended, started
+
+pytestmark = pytest.mark.slow
+
+SOON = 20.0
+"""Seconds: a bound against waiting in jax's exit barrier, 300 s."""
+
+
+@pytest.mark.parametrize("how", ["raises", "exits"])
+@pytest.mark.parametrize("culprit", [0, 1])
+def test_a_rank_that_fails_ends_at_once_and_so_do_its_peers(how, culprit):
+    results = ended("failing_ranks.py", how, culprit)
+    [acted] = [x for x in results[culprit][1].splitlines() if x.startswith("acts at")]
+    assert time.time() - float(acted.split()[-1]) < SOON
+    assert [code != 0 for code, _, _ in results] == [True, True], results
+    code, out, err = results[culprit]
+    if how == "exits":
+        assert code == 3
+    else:
+        assert code == 1
+        assert "reports error" in out.splitlines()
+        assert err.splitlines()[-1] == "LookupError: this is what went wrong"
+
+
+@pytest.mark.parametrize("how", ["raises", "exits"])
+def test_the_rank_that_lost_a_peer_can_say_so(how):
+    code, out, err = ended("failing_ranks.py", how, 1)[0]
+    assert code == 1
+    assert "reports peer_lost" in out.splitlines()
+    assert err.splitlines()[-1].startswith("ConnectionError: Rank 0 lost a peer in all_reduce(sum)")
+
+
+def test_sigterm_ends_a_rank():
+    with started("failing_ranks.py", "is stuck", 1) as ranks:
+        while not ranks[1].stdout.readline().startswith("acts at"):
+            assert ranks[1].poll() is None
+        for rank in ranks:
+            rank.send_signal(signal.SIGTERM)
+        assert [rank.wait(timeout=SOON) for rank in ranks] == [-signal.SIGTERM] * 2
+
+
+@pytest.mark.parametrize("culprit", [0, 1])
+def test_a_stuck_rank_is_named_by_the_one_that_waits_which_ends(culprit):
+    with started("failing_ranks.py", "is stuck", culprit) as ranks:
+        waiting = ranks[1 - culprit]
+        _, err = waiting.communicate(timeout=120)
+    assert waiting.returncode == 1
+    lines = err.splitlines()
+    told = next(i for i, line in enumerate(lines) if "has waited" in line)
+    assert f"Rank {1 - culprit} has waited" in lines[told]
+    assert "(all_reduce(sum) of float32[3])" in lines[told]
+    assert f"  rank {culprit} was last seen after collective" in lines[told + 1]
+    assert lines[told + 1].endswith("in work")
+    assert lines[-1] == f"Rank {1 - culprit} waits no longer: it ends."

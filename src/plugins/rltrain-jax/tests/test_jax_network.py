@@ -1,0 +1,27 @@
+"""Addresses, and how they are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain_jax.network import address_towards, endpoint, is_loopback
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_this_machine_is_reached_over_loopback(host):
+    assert address_towards(host) == host
+
+
+def test_a_host_that_is_not_known_tells_nothing():
+    assert address_towards("nowhere.invalid") is None
+
+
+def test_ipv6_addresses_are_bracketed():
+    assert endpoint("::1", "80") == "[::1]:80"
+    assert endpoint("10.0.0.1", "80") == "10.0.0.1:80"
+    assert endpoint("node-1", "80") == "node-1:80"
+
+
+def test_only_loopback_is_loopback():
+    assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost")] == [True] * 3
+    assert [is_loopback(host) for host in ("10.0.0.1", "fd00::1", "node-1")] == [False] * 3

@@ -1,0 +1,205 @@
+"""The launcher `processes`: places, results, failures, signals, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import processes_work as works
+import pytest
+
+from rltrain.config import RunConfig
+from rltrain.errors import RankFailed, UsageError
+from rltrain.ranks import available_cores
+from rltrain_jax.processes import SIGNALS, ProcessesLauncher
+
+pytestmark = pytest.mark.slow
+
+LIMIT = 30
+"""Seconds: only against hanging, on a machine that does other things."""
+
+
+@pytest.fixture
+def launch(tmp_path, monkeypatch):
+    """Launch two ranks, or as many as asked for, in a folder of the test's own."""
+    for name in works.NAMES:
+        monkeypatch.delenv(name, raising=False)
+
+    def launch(work, **options):
+        options = {"nproc_per_node": 2, **options}
+        config = RunConfig(distributed=True, framework="jax", log_root=str(tmp_path), **options)
+        return ProcessesLauncher().launch(config, work)
+
+    return launch
+
+
+def told(tmp_path) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted(tmp_path.glob("rank_*.json"))]
+
+
+def running(tmp_path) -> list[int]:
+    pids = [int(path.read_text()) for path in tmp_path.glob("*.pid")]
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def test_each_rank_is_told_its_place_and_rank_0s_result_comes_back(launch, tmp_path):
+    result = launch(works.tell_place)
+    assert (result.iterations, result.run_dir) == (3, "here")
+    first, second = told(tmp_path)
+    assert first["MASTER_ADDR"] == "127.0.0.1"
+    assert first["MASTER_PORT"] == second["MASTER_PORT"]
+    threads = str(max(1, available_cores() // 2))
+    for rank, place in enumerate((first, second)):
+        assert (place["RANK"], place["LOCAL_RANK"]) == (str(rank), str(rank))
+        assert (place["WORLD_SIZE"], place["LOCAL_WORLD_SIZE"]) == ("2", "2")
+        assert (place["GROUP_RANK"], place["GROUP_WORLD_SIZE"]) == ("0", "1")
+        assert (place["OMP_NUM_THREADS"], place["PJRT_NPROC"]) == (threads, threads)
+
+
+def test_a_node_of_several_starts_its_own_ranks(launch, tmp_path):
+    result = launch(works.tell_place, nnodes=2, node_rank=1, master_addr="::1", master_port=2345)
+    assert result.run_dir == ""
+    first, second = told(tmp_path)
+    assert (first["RANK"], second["RANK"], second["LOCAL_RANK"]) == ("2", "3", "1")
+    assert (first["WORLD_SIZE"], first["LOCAL_WORLD_SIZE"]) == ("4", "2")
+    assert (first["GROUP_RANK"], first["GROUP_WORLD_SIZE"]) == ("1", "2")
+    assert (first["MASTER_ADDR"], first["MASTER_PORT"]) == ("::1", "2345")
+
+
+def test_the_environment_is_lent_and_the_users_own_choice_stands(launch, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setenv("JAX_RANK", "9")
+    monkeypatch.setenv("WORLD_SIZE", "16")
+    before = dict(os.environ)
+    launch(works.tell_place, nproc_per_node=1)
+    assert dict(os.environ) == before
+    (place,) = told(tmp_path)
+    assert (place["OMP_NUM_THREADS"], place["JAX_RANK"], place["WORLD_SIZE"]) == ("7", None, "1")
+
+
+def test_neither_the_launcher_nor_a_rank_imports_a_framework_for_it(tmp_path):
+    code = f"""
+import sys
+import processes_work
+from rltrain.config import RunConfig
+from rltrain_jax.processes import ProcessesLauncher
+if __name__ == "__main__":
+    config = RunConfig(distributed=True, nproc_per_node=1, log_root={str(tmp_path)!r})
+    ProcessesLauncher().launch(config, processes_work.tell_place)
+    print(sorted({{"jax", "torch", "numpy"}} & set(sys.modules)))
+"""
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+    assert told(tmp_path)[0]["heavy"] == []
+
+
+@pytest.mark.parametrize(
+    ("work", "code", "said"),
+    [
+        (works.raise_, 1, "ValueError: planted"),
+        (works.exit_3, 3, "Rank 1 exited with code 3 without an exception."),
+        (works.exit_0, 1, "Rank 1 exited with code 0 without an exception."),
+        (works.kill, 137, "Rank 1 was killed by SIGKILL."),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_the_first_rank_that_fails_ends_the_others(launch, tmp_path, work, code, said):
+    with pytest.raises(RankFailed) as caught:
+        launch(work, nproc_per_node=3)
+    assert (caught.value.rank, caught.value.exit_code) == (1, code)
+    assert said in str(caught.value)
+    assert running(tmp_path) == []
+
+
+def test_what_a_rank_refuses_is_a_usage_error(launch):
+    with pytest.raises(UsageError, match=r"--num-envs 3: must be even\."):
+        launch(works.refuse)
+
+
+def signal_when_running(tmp_path, *numbers):
+    """Signal this process once both ranks run, from a thread: the main one waits in `launch`."""
+
+    def send():
+        deadline = time.monotonic() + LIMIT
+        while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for number in numbers:
+            os.kill(os.getpid(), number)
+            time.sleep(0.3)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "code"),
+    [
+        (signal.SIGTERM, RankFailed, 143),
+        (signal.SIGHUP, RankFailed, 129),
+        (signal.SIGINT, KeyboardInterrupt, None),
+    ],
+)
+def test_a_signal_to_the_launcher_ends_the_ranks(launch, tmp_path, number, error, code):
+    before = [signal.getsignal(number) for number in SIGNALS]
+    sender = signal_when_running(tmp_path, number)
+    with pytest.raises(error) as caught:
+        launch(works.wait)
+    sender.join()
+    assert getattr(caught.value, "exit_code", None) == code
+    assert running(tmp_path) == []
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_a_rank_that_does_not_listen_is_killed(launch, tmp_path, monkeypatch):
+    monkeypatch.setattr("rltrain_jax.processes.SHUTDOWN_TIMEOUT", 0.5)
+    sender = signal_when_running(tmp_path, signal.SIGTERM)
+    with pytest.raises(RankFailed):
+        launch(works.wait_deaf)
+    sender.join()
+    assert running(tmp_path) == []
+
+
+def test_a_second_signal_kills_at_once(launch, tmp_path, monkeypatch):
+    monkeypatch.setattr("rltrain_jax.processes.SHUTDOWN_TIMEOUT", 10 * LIMIT)
+    sender = signal_when_running(tmp_path, signal.SIGTERM, signal.SIGTERM)
+    with pytest.raises(RankFailed):
+        launch(works.wait_deaf)
+    sender.join()
+    assert running(tmp_path) == []
+
+
+def test_what_is_ignored_stays_ignored(launch, tmp_path, monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        sender = signal_when_running(tmp_path, signal.SIGHUP, signal.SIGTERM)
+        with pytest.raises(RankFailed) as caught:
+            launch(works.wait)
+        sender.join()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert caught.value.exit_code == 128 + signal.SIGTERM
+
+
+def test_it_launches_from_a_thread_too(launch, tmp_path):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(launch(works.tell_place)))
+    thread.start()
+    thread.join(LIMIT)
+    assert [result.iterations for result in results] == [3]

@@ -1,0 +1,107 @@
+"""The roll call before jax is told of the ranks."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain.types import World
+from rltrain_jax.rendezvous import meet
+
+FAMILIES = {"127.0.0.1": socket.AF_INET, "::1": socket.AF_INET6, "localhost": socket.AF_INET}
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    with socket.socket(FAMILIES[host]) as found:
+        try:
+            found.bind((host, 0))
+        except OSError:
+            pytest.skip(f"this machine has no {host}")
+        return found.getsockname()[1]
+
+
+def met(worlds, host="127.0.0.1", timeout=30.0) -> list[str]:
+    """Let ranks meet, each in a thread; return what each was refused with."""
+    port = free_port(host)
+
+    def one(world):
+        try:
+            meet(world, host, port, timeout)
+        except UsageError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(len(worlds)) as threads:
+        said = list(threads.map(one, worlds))
+    with socket.create_server((host, port), family=FAMILIES[host]):
+        return said  # The port is free for jax.
+
+
+def worlds(*ranks, of):
+    return [World(rank, world_size=of) for rank in ranks]
+
+
+@pytest.mark.parametrize("host", FAMILIES)
+def test_all_ranks_meet(host):
+    assert met(worlds(0, 1, 2, 3, of=4), host) == [""] * 4
+
+
+def test_they_meet_whoever_comes_first():
+    port = free_port()
+    early = threading.Thread(target=meet, args=(World(1, world_size=2), "127.0.0.1", port))
+    early.start()
+    meet(World(0, world_size=2), "127.0.0.1", port)
+    early.join(30)
+    assert not early.is_alive()
+
+
+def test_who_did_not_come_is_named_on_all_that_did():
+    said = met(worlds(0, 2, of=5), timeout=1.0)
+    assert len(set(said)) == 1
+    assert said[0].startswith("The ranks did not find each other at 127.0.0.1:")
+    assert "Ranks 1, 3, 4 of 5 did not come. Check --nnodes" in said[0]
+
+
+def test_without_rank_0_the_others_say_so():
+    (said,) = met(worlds(1, of=2), timeout=0.5)
+    assert "Rank 0 did not answer: " in said
+    assert "refused" in said
+
+
+def test_two_nodes_of_the_same_number_are_told():
+    said = met(worlds(0, 1, 1, of=4))
+    assert all("Rank 1 came twice: two nodes have the same --node-rank." in text for text in said)
+
+
+def test_nodes_that_start_different_numbers_of_ranks_are_told():
+    said = met([World(0, world_size=4), World(1, world_size=2)])
+    assert all("Rank 1 is one of 2 ranks, and rank 0 one of 4" in text for text in said)
+
+
+def test_a_stranger_is_not_taken_for_a_rank():
+    port = free_port()
+    rank_0 = threading.Thread(target=meet, args=(World(0, world_size=2), "127.0.0.1", port))
+    rank_0.start()
+    for words in (b"GET / HTTP/1.1\n", b"3\n", b"\xff\xfe\n", b""):
+        while True:
+            try:
+                stranger = socket.create_connection(("127.0.0.1", port))
+            except ConnectionRefusedError:
+                continue
+            break
+        with stranger:
+            stranger.sendall(words)
+    meet(World(1, world_size=2), "127.0.0.1", port)
+    rank_0.join(30)
+    assert not rank_0.is_alive()
+
+
+def test_a_port_that_is_taken_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"127.0.0.1:{port}. Rank 0 cannot listen there"):
+            meet(World(0, world_size=2), "127.0.0.1", port)

@@ -1,0 +1,138 @@
+"""Gradient sync `tree`: the mean over ranks, of a pytree, compiled once."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rltrain.group import SingleProcess
+from rltrain.testing import FakeWorld
+from rltrain_jax.gradients import TreeGradientSync, TreeSync
+
+EVENTS = []
+"""What jax traced, lowered or compiled in this process, as it tells of it."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def heard():
+    """Keep what jax tells."""
+
+    def hear(event, seconds, **about):
+        EVENTS.append((event, about.get("fun_name")))
+
+    jax.monitoring.register_event_duration_secs_listener(hear)
+    yield
+    jax.monitoring.unregister_event_duration_listener(hear)
+
+
+def compiled(since):
+    """The names of the programs compiled since there were so many events."""
+    return [name for event, name in EVENTS[since:] if "backend_compile" in event]
+
+
+def gradients(seed, dtypes=("float32",)):
+    """A pytree as flax has it, with leaves of these dtypes in turn."""
+    draw = np.random.default_rng(seed).standard_normal
+    shapes = iter([(3, 2), (), (4,), (0,), (2, 1, 2)])
+    leaves = [
+        jnp.asarray(draw(shape), dtypes[index % len(dtypes)]) for index, shape in enumerate(shapes)
+    ]
+    return {"params": {"kernel": leaves[0], "scale": leaves[1]}, "more": [leaves[2:], None]}
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_gradients_are_averaged_over_ranks(world_size):
+    def work(group):
+        mine = gradients(group.rank)
+        return TreeSync(group, mine)(mine)
+
+    per_rank = [gradients(rank) for rank in range(world_size)]
+    expected = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *per_rank)
+    for averaged in FakeWorld(world_size).run(work):
+        assert jax.tree.structure(averaged) == jax.tree.structure(expected)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), averaged, expected)
+
+
+def test_one_all_reduce_serves_each_dtype():
+    dtypes = ("float32", "bfloat16")
+
+    def work(group):
+        mine = gradients(group.rank, dtypes)
+        return mine, TreeSync(group, mine)(mine)
+
+    world = FakeWorld(2)
+    for mine, averaged in world.run(work):
+        assert [collective.op for collective in world.trace] == ["all_reduce(mean)"] * 2
+        assert jax.tree.map(lambda x: (x.shape, x.dtype), averaged) == jax.tree.map(
+            lambda x: (x.shape, x.dtype), mine
+        )
+
+
+def test_nothing_is_compiled_after_the_first_call_nor_again_for_another_rank():
+    made = [{"a": jnp.full((7, 3), float(seed)), "b": [jnp.zeros(11)]} for seed in range(8)]
+    since = len(EVENTS)
+
+    def work(group):
+        sync = TreeSync(group, made[0])
+        for step in range(4):
+            begin = len(EVENTS)
+            sync(made[2 * step + group.rank])
+            if step:
+                assert compiled(begin) == []
+
+    FakeWorld(2).run(work)
+    ours = [name for name in compiled(since) if name in ("jit(joined)", "jit(apart)")]
+    assert sorted(ours) == ["jit(apart)", "jit(joined)"]
+
+
+def test_gradients_of_another_structure_are_an_error():
+    sync = TreeSync(SingleProcess("cpu"), gradients(0))
+    with pytest.raises(ValueError, match="the sync was made over"):
+        sync({"params": jnp.ones(3)})
+
+
+def test_one_rank_gets_its_own_gradients_back():
+    mine = gradients(0)
+    assert TreeSync(SingleProcess("cpu"), mine)(mine) is mine
+
+
+def test_nan_and_inf_reach_every_rank():
+    def work(group):
+        bad = [jnp.nan, jnp.inf, 1.0] if group.rank == 0 else [1.0, 1.0, 1.0]
+        return TreeSync(group, [jnp.zeros(3)])([jnp.array(bad)])[0]
+
+    for averaged in FakeWorld(2).run(work):
+        assert jnp.isnan(averaged).tolist() == [True, False, False]
+        assert jnp.isinf(averaged).tolist() == [False, True, False]
+
+
+def test_ranks_that_step_by_averages_stay_equal_and_learn_as_one():
+    def loss(parameters, inputs):
+        return jnp.square(inputs @ parameters["w"] + parameters["b"]).mean()
+
+    data = jnp.asarray(np.random.default_rng(0).standard_normal((8, 3)), "float32")
+
+    def train(group, inputs):
+        parameters = {"w": jnp.ones(3), "b": jnp.ones(())}
+        sync = TreeSync(group, parameters)
+        for _ in range(5):
+            averaged = sync(jax.grad(loss)(parameters, inputs))
+            parameters = jax.tree.map(lambda p, g: p - 0.1 * g, parameters, averaged)
+        return parameters
+
+    halves = jnp.split(data, 2)
+    first, second = FakeWorld(2).run(lambda group: train(group, halves[group.rank]))
+    alone = train(SingleProcess("cpu"), data)
+    assert all((first[name] == second[name]).all() for name in alone)
+    for name in alone:
+        np.testing.assert_allclose(first[name], alone[name], rtol=1e-5)
+
+
+def test_the_plugin_makes_a_sync_over_the_sessions_group():
+    session = SimpleNamespace(group=SingleProcess("cpu"))
+    mine = gradients(0)
+    assert TreeGradientSync().rltrain_gradient_sync(session, mine)(mine) is mine

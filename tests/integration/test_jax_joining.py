@@ -1,0 +1,144 @@
+"""However jax's ranks are started, they are one run, and nothing on that path needs torch."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+JAX = ["--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--device", "cpu"]
+RUN = [*JAX, "--distributed", "--max-iterations", "3"]
+SCRIPT = str(Path(sys.executable).with_name("rltrain"))
+LOOPBACK = {"127.0.0.1": socket.AF_INET, "[::1]": socket.AF_INET6}
+
+
+def free_port(host: str = "127.0.0.1") -> str:
+    with socket.socket(LOOPBACK[host]) as found:
+        try:
+            found.bind((host.strip("[]"), 0))
+        except OSError:
+            pytest.skip(f"this machine has no {host}")
+        return str(found.getsockname()[1])
+
+
+def seen(probe, rank: int) -> dict:
+    return json.loads((probe.folder / f"seen_{rank}.json").read_text())
+
+
+def test_one_command_starts_ranks_of_jax_alone(probe):
+    run = probe(*RUN, "--nproc-per-node", "2")
+    assert run.returncode == 0, run.stderr
+    assert "2 ranks on cpu" in run.stdout
+    for rank in (0, 1):
+        one = seen(probe, rank)
+        assert (one["world"]["rank"], one["world"]["world_size"]) == (rank, 2)
+        assert one["kind"] == "JaxProcessGroup"
+        assert one["frameworks"] == ["jax"]
+
+
+def test_one_rank_alone_needs_no_launcher(probe):
+    run = probe(*[word for word in RUN if word != "--distributed"])
+    assert run.returncode == 0, run.stderr
+    assert seen(probe, 0)["frameworks"] == ["jax"]
+
+
+def test_it_starts_ranks_of_torch_too(probe):
+    words = [*RUN, "--framework", "torch", "--launcher", "processes", "--nproc-per-node", "2"]
+    run = probe(*words)
+    assert run.returncode == 0, run.stderr
+    assert seen(probe, 1)["frameworks"] == ["torch"]
+    assert seen(probe, 1)["kind"] == "TorchProcessGroup"
+
+
+@pytest.mark.parametrize("host", LOOPBACK)
+def test_two_nodes_are_one_run(probe, host):
+    address = f"{host}:{free_port(host)}"
+    nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--coordinator-address", address]
+    second = probe.start(*RUN, *nodes, "--node-rank", "1")
+    first = probe(*RUN, *nodes, "--node-rank", "0")
+    assert first.returncode == 0, first.stderr
+    assert probe.finish(second).returncode == 0
+    places = [seen(probe, rank)["world"] for rank in (0, 1)]
+    assert [place["node_rank"] for place in places] == [0, 1]
+    assert {place["num_nodes"] for place in places} == {2}
+
+
+def test_torchruns_ranks_are_joined(probe):
+    torchrun = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
+    run = probe(*RUN, launcher=torchrun)
+    assert run.returncode == 0, run.stderr
+    assert [seen(probe, rank)["world"]["rank"] for rank in (0, 1)] == [0, 1]
+
+
+def skrls_launcher(*more: str) -> tuple[str, ...]:
+    pytest.importorskip("skrl")
+    address = f"127.0.0.1:{free_port()}"
+    launcher = ("skrl.utils.distributed.jax", "--nproc-per-node=2")
+    return (*launcher, f"--coordinator-address={address}", SCRIPT, *more)
+
+
+def test_ranks_of_skrls_launcher_are_joined(probe):
+    run = probe(*RUN, launcher=skrls_launcher())
+    assert "2 ranks on cpu" in run.stdout, run.stderr
+    for rank in (0, 1):
+        one = seen(probe, rank)
+        assert (one["world"]["rank"], one["world"]["world_size"]) == (rank, 2)
+        assert one["environ"]["RANK"] == str(rank)
+        assert "JAX_RANK" not in one["environ"]
+    assert len(list(run.log_root.rglob("manifest.json"))) == 1
+
+
+def test_ranks_of_skrls_launcher_without_distributed_are_refused(probe):
+    run = probe(*JAX, launcher=skrls_launcher())
+    assert run.stderr.count("Add --distributed") == 2
+    assert not list(run.log_root.rglob("manifest.json"))
+
+
+def test_a_failed_rank_of_skrls_launcher_keeps_nobody(probe):
+    words = [*RUN[:-1], "100000"]
+    process = probe.start(*words, launcher=skrls_launcher(), PLANTED="1:20:raise")
+    run = probe.finish(process, timeout=60)
+    assert "ValueError: planted in one rank" in run.stderr
+    assert probe.all_gone(process)
+
+
+def test_tasks_of_srun_are_joined(probe):
+    """As srun tells them; jax makes the coordinator's address of the job and the first node."""
+    place = {
+        "SLURM_JOB_ID": free_port(),  # It becomes the coordinator's port.
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_NTASKS": "2",
+        "SLURM_STEP_NUM_NODES": "1",
+        "SLURM_STEP_TASKS_PER_NODE": "2",
+        "SLURM_NODEID": "0",
+    }
+    tasks = [
+        probe.start(*RUN, **place, SLURM_PROCID=str(rank), SLURM_LOCALID=str(rank))
+        for rank in (0, 1)
+    ]
+    for task in tasks:
+        run = probe.finish(task)
+        assert run.returncode == 0, run.stderr
+    assert [seen(probe, rank)["world"]["world_size"] for rank in (0, 1)] == [2, 2]
+
+
+def test_nothing_is_imported_that_a_machine_without_torch_lacks(probe):
+    """A stand-in for such a machine: torch is there, and cannot be imported."""
+    (probe.plugins / "torch.py").write_text("raise ImportError('there is no torch here')\n")
+    run = probe(*RUN, "--nproc-per-node", "2")
+    assert run.returncode == 0, run.stderr
+
+
+def test_nodes_that_do_not_fit_together_are_told(probe):
+    nodes = ["--nnodes", "2", "--coordinator-address", f"127.0.0.1:{free_port()}"]
+    second = probe.start(*RUN, *nodes, "--node-rank", "1", "--nproc-per-node", "2")
+    first = probe(*RUN, *nodes, "--node-rank", "0", "--nproc-per-node", "1")
+    for run in (first, probe.finish(second)):
+        assert run.returncode == 2
+        assert "every node must start the same number" in run.stderr
+        assert "Traceback" not in run.stderr
