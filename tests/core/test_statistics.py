@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 
+from rltrain import host_state
 from rltrain.statistics import EpisodeCounter, EpisodeWindow
 
 
-@pytest.fixture(params=["numpy", "torch"])
+@pytest.fixture(params=["numpy", "torch", "jax"])
 def array(request):
     """Make an array of each framework."""
-    return np.asarray if request.param == "numpy" else torch.as_tensor
+    return {"numpy": np.asarray, "torch": torch.as_tensor, "jax": jnp.asarray}[request.param]
 
 
 def test_episodes_are_counted_exactly(array):
@@ -71,6 +74,39 @@ def test_what_is_given_is_not_changed(array):
     for _ in range(2):
         counter.step(rewards, array([True, False]), array([False, False]))
     assert list(rewards) == [1.0, 2.0]
+
+
+def test_for_jax_counting_is_one_program(caplog):
+    """Not compiled again after it was read or restarted, and nothing is sent to or fro."""
+    counter, none = EpisodeCounter(), jnp.zeros(3, bool)
+    given = jnp.ones(3), none, none
+    counter.step(*given)
+    with jax.log_compiles(), jax.transfer_guard("disallow"):
+        for _ in range(3):
+            counter.step(*given)
+            with jax.transfer_guard("allow"):
+                counter.take()
+            counter.step(*given)
+            counter.restart()
+            counter.step(*given)
+    assert not [r.message for r in caplog.records if "XLA compilation" in r.message]
+
+
+def test_for_jax_counting_begins_at_zero_whatever_the_reward():
+    counter, none = EpisodeCounter(), jnp.zeros(2, bool)
+    counter.step(jnp.array([jnp.nan, 1.0]), none, none)
+    counter.restart()
+    counter.step(jnp.ones(2), ~none, none)
+    assert counter.take()[:3] == (2, 2, 2)
+
+
+def test_a_counter_of_jax_goes_on_from_a_file():
+    counter, other, done = EpisodeCounter(), EpisodeCounter(), jnp.ones(1, bool)
+    counter.step(jnp.array([5.0]), ~done, ~done)
+    other.set_state(host_state.loads(host_state.dumps(counter.get_state()), "cpu"))
+    for one in (counter, other):
+        one.step(jnp.array([1.0]), done, ~done)
+    assert counter.take() == other.take() == (6, 2, 1, 0, 0)
 
 
 def test_no_episode_has_no_mean():

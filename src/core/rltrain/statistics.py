@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import sys
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 __all__ = ["EPISODE_SUMS", "EpisodeCounter", "EpisodeWindow"]
@@ -17,12 +20,15 @@ class EpisodeCounter:
     """Counts returns, lengths and successes of one rank's episodes, on the arrays' own device.
 
     It uses nothing but operators that numpy, torch and jax arrays share, and copies nothing to the
-    host until `take` is called, once an iteration.
+    host until `take` is called, once an iteration. For jax it is one program, compiled in the first
+    step: operator by operator it would cost more than a step of a fast environment.
     """
 
     def __init__(self) -> None:
         self.steps = 0
         """Environment steps, over this rank's environments."""
+        self._zeros: tuple[Any, Any] = (0.0, 0.0)
+        """From which counting begins: for each environment, and for a sum."""
         self._return: Any = 0.0
         self._length: Any = 0.0
         self._sums: Any = (0.0,) * EPISODE_SUMS
@@ -36,32 +42,24 @@ class EpisodeCounter:
             truncations: which were cut off.
             success: which of those that ended were successes, or None if the task does not say.
         """
-        done = (terminations | truncations) * 1.0
         self.steps += len(rewards)
-        self._return = self._return + rewards
-        self._length = self._length + 1.0
-        returns, lengths, count, successes, judged = self._sums
-        if success is not None:
-            successes = successes + (success * done).sum()
-            judged = judged + done.sum()
-        self._sums = (
-            returns + (self._return * done).sum(),
-            lengths + (self._length * done).sum(),
-            count + done.sum(),
-            successes,
-            judged,
+        jax = sys.modules.get("jax")
+        on_jax = jax is not None and isinstance(rewards, jax.Array)
+        if on_jax and isinstance(self._zeros[0], float):
+            self._begin_on_device(rewards)
+        count = _compiled() if on_jax else _count
+        self._return, self._length, self._sums = count(
+            (self._return, self._length, self._sums), rewards, terminations, truncations, success
         )
-        self._return = self._return * (1.0 - done)
-        self._length = self._length * (1.0 - done)
 
     def restart(self) -> None:
         """Begin every environment's episode anew, as a reset does; unfinished ones do not count."""
-        self._return = self._length = 0.0
+        self._return = self._length = self._zeros[0]
 
     def take(self) -> tuple[float, ...]:
         """Return the sums (see `EPISODE_SUMS`) over the episodes that ended since the last call."""
         sums = tuple(float(value) for value in self._sums)
-        self._sums = (0.0,) * EPISODE_SUMS
+        self._sums = (self._zeros[1],) * EPISODE_SUMS
         return sums
 
     def get_state(self) -> dict[str, Any]:
@@ -71,6 +69,40 @@ class EpisodeCounter:
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on where the counter that returned this was."""
         vars(self).update(state)
+
+    def _begin_on_device(self, rewards: Any) -> None:
+        """Keep zeros where the rewards are: numbers of the host's would be sent there each time."""
+        zeros = importlib.import_module("jax.numpy").zeros_like(rewards)
+        self._zeros = zeros, zeros.sum()
+        self._return = self._length = zeros
+        self._sums = (self._zeros[1],) * EPISODE_SUMS
+
+
+def _count(
+    state: tuple[Any, Any, Any], rewards: Any, terminations: Any, truncations: Any, success: Any
+) -> tuple[Any, Any, Any]:
+    """Return what an `EpisodeCounter` keeps: running returns, running lengths, sums."""
+    done = (terminations | truncations) * 1.0
+    running, length = state[0] + rewards, state[1] + 1.0
+    returns, lengths, count, successes, judged = state[2]
+    if success is not None:
+        successes = successes + (success * done).sum()
+        judged = judged + done.sum()
+    sums = (
+        returns + (running * done).sum(),
+        lengths + (length * done).sum(),
+        count + done.sum(),
+        successes,
+        judged,
+    )
+    return running * (1.0 - done), length * (1.0 - done), sums
+
+
+@functools.cache
+def _compiled() -> Callable[..., Any]:
+    """Return the one program of all counters of this process."""
+    program: Callable[..., Any] = importlib.import_module("jax").jit(_count)
+    return program
 
 
 class EpisodeWindow:

@@ -7,15 +7,20 @@ environment touches the global generators. Another framework is one more class.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Hashable
+from functools import cache, partial
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Arrays", "Kind", "NumpyArrays", "TorchArrays", "make_arrays"]
+__all__ = ["Arrays", "JaxArrays", "Kind", "NumpyArrays", "TorchArrays", "Uniform", "make_arrays"]
 
 Kind = Literal["float", "int", "bool"]
-"""float32, int64 or bool."""
+"""float32, int64 or bool; jax, which is left in its 32-bit mode, has int32."""
+
+Uniform = Callable[..., Any]
+"""Given a shape, draws float32 numbers from [0, 1)."""
 
 
 class Arrays(Protocol):
@@ -41,8 +46,14 @@ class Arrays(Protocol):
         """Begin the generator's sequence anew; with None, at a place that nobody can foretell."""
         ...
 
-    def uniform(self, *shape: int) -> Any:
-        """Draw float32 numbers from [0, 1)."""
+    def compiled(self, function: Callable[..., Any], *fixed: Hashable) -> Callable[..., Any]:
+        """Return a function of arrays alone, as one program where the framework compiles.
+
+        Args:
+            function: `function(uniform, *fixed, *arrays)`. It draws its random numbers by `uniform`
+                and has no other effect, for jax runs its Python text once for all calls.
+            fixed: what else it is given. Who gives the same shares the program.
+        """
         ...
 
     def get_generator_state(self) -> Any:
@@ -82,8 +93,11 @@ class NumpyArrays:
         """Begin the generator's sequence anew."""
         self._generator = np.random.default_rng(seed)
 
-    def uniform(self, *shape: int) -> Any:
-        """Draw float32 numbers from [0, 1)."""
+    def compiled(self, function: Callable[..., Any], *fixed: Hashable) -> Callable[..., Any]:
+        """Return the function, to be called with the arrays."""
+        return partial(function, self._uniform, *fixed)
+
+    def _uniform(self, *shape: int) -> Any:
         return self._generator.random(shape, dtype=np.float32)
 
     def get_generator_state(self) -> Any:
@@ -125,8 +139,11 @@ class TorchArrays:
         """Begin the generator's sequence anew."""
         self._generator.manual_seed(secrets.randbits(31) if seed is None else seed)
 
-    def uniform(self, *shape: int) -> Any:
-        """Draw float32 numbers from [0, 1), on the device."""
+    def compiled(self, function: Callable[..., Any], *fixed: Hashable) -> Callable[..., Any]:
+        """Return the function, to be called with the arrays."""
+        return partial(function, self._uniform, *fixed)
+
+    def _uniform(self, *shape: int) -> Any:
         return self.xp.rand(
             shape, generator=self._generator, dtype=self.xp.float32, device=self.device
         )
@@ -140,9 +157,89 @@ class TorchArrays:
         self._generator.set_state(state.cpu())
 
 
-_FRAMEWORKS: dict[str, type[NumpyArrays] | type[TorchArrays]] = {
+class JaxArrays:
+    """Jax arrays on one of this process's devices."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        import jax
+
+        from rltrain_jax.devices import local_device
+
+        self.device = device
+        self.xp: Any = jax.numpy
+        self._jax = jax
+        self._device = local_device(device)
+        self._kinds = {"float": np.float32, "int": np.int32, "bool": np.bool_}
+        self._key: Any = None
+        self.seed(None)
+
+    def asarray(self, values: Any, kind: Kind) -> Any:
+        """Return values as an array of the kind on the device; inside a program, of the kind."""
+        dtype = self._kinds[kind]
+        if not isinstance(values, self._jax.Array):
+            # Jax may keep the memory of what it is given, which the caller may write to later.
+            return self._jax.device_put(np.array(values, dtype), self._device)
+        if isinstance(values, self._jax.core.Tracer) or values.device == self._device:
+            return values if values.dtype == dtype else values.astype(dtype)
+        return self.asarray(self._jax.device_put(values, self._device), kind)
+
+    def to_numpy(self, values: Any) -> npt.NDArray[Any]:
+        """Return an array as numpy's, read-only; on the CPU it is the same memory."""
+        return np.asarray(values)
+
+    def copy(self, array: Any) -> Any:
+        """Return the array itself: nobody can write to it."""
+        return array
+
+    def seed(self, seed: int | None) -> None:
+        """Begin the generator's sequence anew."""
+        seed = secrets.randbits(31) if seed is None else seed
+        self.set_generator_state(self._jax.random.PRNGKey(seed))
+
+    def compiled(self, function: Callable[..., Any], *fixed: Hashable) -> Callable[..., Any]:
+        """Return the program, which is given the generator's key with its arrays."""
+        program = _program(function, *fixed)
+
+        def call(*arrays: Any) -> Any:
+            self._key, result = program(self._key, *arrays)
+            return result
+
+        return call
+
+    def get_generator_state(self) -> Any:
+        """Return the key, an array."""
+        return self._key
+
+    def set_generator_state(self, state: Any) -> None:
+        """Set the key."""
+        self._key = self._jax.device_put(state, self._device)
+
+
+@cache
+def _program(function: Callable[..., Any], *fixed: Hashable) -> Callable[..., tuple[Any, Any]]:
+    """Return the program of a key and arrays that gives the next key and the function's result.
+
+    Compiling takes longer than many thousand steps: environments that are alike share it.
+    """
+    import jax
+
+    def pure(key: Any, *arrays: Any) -> tuple[Any, Any]:
+        keys = [key]
+
+        def uniform(*shape: int) -> Any:
+            keys[0], drawn = jax.random.split(keys[0])
+            return jax.random.uniform(drawn, shape, np.float32)
+
+        result = function(uniform, *fixed, *arrays)
+        return keys[0], result
+
+    return jax.jit(pure)
+
+
+_FRAMEWORKS: dict[str, type[NumpyArrays] | type[TorchArrays] | type[JaxArrays]] = {
     "numpy": NumpyArrays,
     "torch": TorchArrays,
+    "jax": JaxArrays,
 }
 
 

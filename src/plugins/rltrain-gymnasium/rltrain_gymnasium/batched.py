@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rltrain_gymnasium.arrays import make_arrays
+from rltrain_gymnasium.arrays import Kind, Uniform, make_arrays
 from rltrain_gymnasium.tasks import BatchedTask, make_task
 
 __all__ = ["BatchedEnv", "make_batched"]
@@ -20,9 +20,10 @@ __all__ = ["BatchedEnv", "make_batched"]
 class BatchedEnv(VectorEnv[Any, Any, Any]):
     """A vector environment without a loop over its environments.
 
-    A step is a fixed, short list of array operations and never waits for the device. Arrays that
-    are kept from one step to the next are replaced, not written to, so that steps may be taken
-    under `torch.inference_mode()` and outside it in turn.
+    A step is a fixed, short list of array operations and never waits for the device; for jax it is
+    one program, compiled at the first step. Arrays that are kept from one step to the next are
+    replaced, not written to, so that steps may be taken under `torch.inference_mode()` and outside
+    it in turn.
 
     Autoreset is SAME_STEP: an environment that has finished is reset at once, its last observation
     is in `info["final_obs"]`, a dense batch, with the mask `info["_final_obs"]`; the rows of
@@ -50,7 +51,7 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         Args:
             task: what is to be learned.
             num_envs: how many environments.
-            framework: "numpy" or "torch".
+            framework: "numpy", "torch" or "jax".
             device: where the arrays are, such as "cuda:1".
 
         Raises:
@@ -62,7 +63,11 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         self.max_episode_length = task.max_episode_length
         self.step_dt = task.time_step
         self._arrays = make_arrays(framework, device)
+        self._action_kind: Kind = "int" if task.action == "discrete" else "float"
         self._bound = self._arrays.asarray(task.initial_bound, "float")
+        fixed = self._arrays.xp, task, num_envs
+        self._first = self._arrays.compiled(_first, *fixed)
+        self._next = self._arrays.compiled(_next, *fixed)
         self._state: Any = None
         self._lengths: Any = None
         self.single_observation_space = _box(task.observation_bound)
@@ -89,9 +94,9 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         super().reset(seed=seed)
         if seed is not None:
             self._arrays.seed(seed)
-        self._state = self._initial_state()
+        self._state, observations = self._first(self._bound)
         self._lengths = self._arrays.asarray(np.zeros(self.num_envs), "int")
-        return self.task.observe(self._arrays.xp, self._state), {}
+        return observations, {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step every environment, and reset those that have finished.
@@ -108,15 +113,12 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
             ResetNeeded: the environment was never reset.
         """
         self._check_reset()
-        xp, observe = self._arrays.xp, self.task.observe
-        state, rewards, terminations = self.task.step(xp, self._state, self._actions(actions))
-        lengths = self._lengths + 1
-        truncations = (lengths >= self.max_episode_length) & ~terminations
-        done = terminations | truncations
-        info = {"final_obs": observe(xp, state), "_final_obs": done}
-        self._state = xp.where(done[:, None], self._initial_state(), state)
-        self._lengths = lengths * ~done
-        return observe(xp, self._state), rewards, terminations, truncations, info
+        actions = self._arrays.asarray(actions, self._action_kind)
+        (self._state, self._lengths), result = self._next(
+            self._bound, self._state, self._lengths, actions
+        )
+        observations, rewards, terminations, truncations, info = result
+        return observations, rewards, terminations, truncations, info
 
     @property
     def episode_length_buf(self) -> Any:
@@ -161,19 +163,42 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         self._lengths = self._arrays.copy(self._arrays.asarray(state["episode_length"], "int"))
         self._arrays.set_generator_state(state["generator"])
 
-    def _initial_state(self) -> Any:
-        """Draw a state for every environment: cheaper than to find out which ones need one."""
-        drawn = self._arrays.uniform(self.num_envs, len(self.task.initial_bound))
-        return (2.0 * drawn - 1.0) * self._bound
-
-    def _actions(self, actions: Any) -> Any:
-        if self.task.action == "discrete":
-            return self._arrays.asarray(actions, "int").reshape(self.num_envs)
-        return self._arrays.asarray(actions, "float").reshape(self.num_envs, self.task.num_actions)
-
     def _check_reset(self) -> None:
         if self._state is None:
             raise ResetNeeded("Call reset() before anything else.")
+
+
+def _first(uniform: Uniform, xp: Any, task: BatchedTask, num_envs: int, bound: Any) -> Any:
+    """Return states in which episodes begin, and their observations."""
+    state = _initial_state(uniform, task, num_envs, bound)
+    return state, task.observe(xp, state)
+
+
+def _next(
+    uniform: Uniform,
+    xp: Any,
+    task: BatchedTask,
+    num_envs: int,
+    bound: Any,
+    state: Any,
+    lengths: Any,
+    actions: Any,
+) -> tuple[tuple[Any, Any], tuple[Any, Any, Any, Any, dict[str, Any]]]:
+    """Return what `BatchedEnv.step` keeps, states and lengths, and what it returns."""
+    shape = (num_envs,) if task.action == "discrete" else (num_envs, task.num_actions)
+    state, rewards, terminations = task.step(xp, state, actions.reshape(shape))
+    lengths = lengths + 1
+    truncations = (lengths >= task.max_episode_length) & ~terminations
+    done = terminations | truncations
+    info = {"final_obs": task.observe(xp, state), "_final_obs": done}
+    state = xp.where(done[:, None], _initial_state(uniform, task, num_envs, bound), state)
+    result = (task.observe(xp, state), rewards, terminations, truncations, info)
+    return (state, lengths * ~done), result
+
+
+def _initial_state(uniform: Uniform, task: BatchedTask, num_envs: int, bound: Any) -> Any:
+    """Draw a state for every environment: cheaper than to find out which ones need one."""
+    return (2.0 * uniform(num_envs, len(task.initial_bound)) - 1.0) * bound
 
 
 def make_batched(
@@ -184,7 +209,7 @@ def make_batched(
     Args:
         num_envs: how many environments.
         task: the task's name, such as "rltrain/CartPole-v1".
-        framework: "numpy" or "torch".
+        framework: "numpy", "torch" or "jax".
         device: where the arrays are.
         options: parameters of the task, such as `pole_length=2.0`.
     """

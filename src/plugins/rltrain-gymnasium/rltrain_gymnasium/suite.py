@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GymnasiumSuite"]
 
-FRAMEWORKS = ("torch",)
+FRAMEWORKS = ("torch", "jax")
 
 
 class GymnasiumSuite:

@@ -1,10 +1,12 @@
-"""The embedded tasks: physics, episodes, state, seeds, in numpy and in torch."""
+"""The embedded tasks: physics, episodes, state, seeds, in numpy, torch and jax."""
 
 from __future__ import annotations
 
 import math
 
 import gymnasium
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -16,11 +18,15 @@ from rltrain_gymnasium.batched import make_batched
 from rltrain_gymnasium.tasks import EMBEDDED, CartPole, CartPoleContinuous, Pendulum
 
 NAMES = sorted(EMBEDDED)
-FRAMEWORKS = ("numpy", "torch")
+FRAMEWORKS = ("numpy", "torch", "jax")
 
 
 def as_numpy(array):
-    return array.cpu().numpy() if torch.is_tensor(array) else array
+    return array.cpu().numpy() if torch.is_tensor(array) else np.asarray(array)
+
+
+def array(framework, values):
+    return {"numpy": np.asarray, "torch": torch.as_tensor, "jax": jnp.asarray}[framework](values)
 
 
 def random_actions(env, rng):
@@ -35,10 +41,32 @@ def same(left, right):
     assert np.array_equal(as_numpy(left), as_numpy(right))
 
 
+@pytest.fixture
+def float64():
+    """Jax computes in float64 only where it is told to."""
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", False)
+
+
+@pytest.fixture
+def compilations(caplog):
+    """Return how many programs jax has compiled since it was last asked."""
+
+    def count():
+        found = [record for record in caplog.records if "XLA compilation" in record.message]
+        caplog.clear()
+        return len(found)
+
+    with jax.log_compiles():
+        yield count
+
+
 # Physics against Gymnasium's own, in float64, from the same state, step by step
 
 
-@pytest.mark.parametrize("xp", [np, torch], ids=FRAMEWORKS)
+@pytest.mark.parametrize("xp", [np, torch, jnp], ids=FRAMEWORKS)
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("task", [CartPole(), CartPoleContinuous()], ids=["choice", "graded"])
 def test_cartpole_equals_gymnasium(xp, task):
     reference = gymnasium.make("CartPole-v1").unwrapped
@@ -64,7 +92,8 @@ def test_cartpole_force_is_graded_and_clipped():
     assert push.tolist() == [-4.0, -2.0, 1.0, 4.0]
 
 
-@pytest.mark.parametrize("xp", [np, torch], ids=FRAMEWORKS)
+@pytest.mark.parametrize("xp", [np, torch, jnp], ids=FRAMEWORKS)
+@pytest.mark.usefixtures("float64")
 def test_pendulum_equals_gymnasium(xp):
     reference = gymnasium.make("Pendulum-v1").unwrapped
     reference.reset(seed=5)
@@ -131,9 +160,10 @@ def test_shapes_dtypes_spaces(name, framework):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_frameworks_agree(name):
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_frameworks_agree(name, framework):
     """From the same state under the same actions, also across resets."""
-    ours, other = make_batched(64, name, "numpy"), make_batched(64, name, "torch")
+    ours, other = make_batched(64, name, "numpy"), make_batched(64, name, framework)
     ours.reset(seed=0), other.reset(seed=0)
     rng, finished = np.random.default_rng(1), 0
     for _ in range(60):
@@ -141,11 +171,11 @@ def test_frameworks_agree(name):
         state = ours.get_state()
         other.set_state({**other.get_state(), **{key: state[key] for key in list(state)[:2]}})
         actions = random_actions(ours, rng)
-        left, right = ours.step(actions), other.step(torch.as_tensor(actions))
+        left, right = ours.step(actions), other.step(array(framework, actions))
         np.testing.assert_allclose(
-            left[4]["final_obs"], right[4]["final_obs"].numpy(), rtol=1e-5, atol=1e-5
+            left[4]["final_obs"], as_numpy(right[4]["final_obs"]), rtol=1e-5, atol=1e-5
         )
-        np.testing.assert_allclose(left[1], right[1].numpy(), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(left[1], as_numpy(right[1]), rtol=1e-5, atol=1e-5)
         same(left[2], right[2])
         same(left[3], right[3])
         finished += int((left[2] | left[3]).sum())
@@ -258,7 +288,7 @@ def test_global_generators_are_not_touched(framework):
     assert torch.equal(torch.get_rng_state(), before[1])
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_returned_belongs_to_the_caller(name, framework):
     """Whoever writes to what is returned must not change the physics."""
@@ -274,6 +304,45 @@ def test_what_is_returned_belongs_to_the_caller(name, framework):
         returned = (*result[:4], *result[4].values(), state["state"], state["episode_length"])
         for array in returned:
             array[:] = 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_step_of_jax_is_one_program(name, compilations):
+    env = make_batched(8, name, "jax", max_episode_length=3)
+    rng = np.random.default_rng(0)
+    actions = [array("jax", random_actions(env, rng)) for _ in range(9)]
+    env.reset(seed=0), env.step(actions[0])
+    assert compilations() >= 2
+    with jax.transfer_guard("disallow"):
+        for action in actions:
+            env.step(action)
+    env.set_state(env.get_state())
+    env.episode_length_buf = [2] * 8
+    env.reset(), env.step(actions[0])
+    assert compilations() == 0
+
+
+def test_jax_actions_may_come_in_any_form():
+    """Of shape (num_envs, 1) for a choice, of other dtypes, of numpy; which is not kept."""
+    results = []
+    for make in (
+        lambda: jnp.ones(4, jnp.int32),
+        lambda: jnp.ones((4, 1), jnp.float32),
+        lambda: [1] * 4,
+        lambda: np.ones((4, 1), np.int64),
+    ):
+        env = make_batched(4, CartPole.name, "jax")
+        env.reset(seed=0)
+        results.append(as_numpy(env.step(make())[0]))
+    assert all(np.array_equal(result, results[0]) for result in results)
+
+
+def test_jax_keeps_no_memory_of_the_callers():
+    env, lengths = make_batched(64, CartPole.name, "jax"), np.zeros(64, np.int32)
+    env.reset(seed=0)
+    env.episode_length_buf = lengths
+    lengths += 7
+    assert not env.episode_length_buf.any()
 
 
 def test_inference_mode_and_back():
@@ -311,7 +380,7 @@ def test_make_vec(name):
 def test_wrong_use():
     with pytest.raises(ResetNeeded):
         make_batched(2, CartPole.name).step([0, 1])
-    with pytest.raises(ValueError, match="framework='tinygrad' is none of numpy, torch"):
+    with pytest.raises(ValueError, match="framework='tinygrad' is none of numpy, torch, jax"):
         make_batched(2, CartPole.name, "tinygrad")
     with pytest.raises(ValueError, match="numpy arrays live on the cpu"):
         make_batched(2, CartPole.name, "numpy", "cuda:0")

@@ -28,3 +28,24 @@ class TestConvertedContinuous(SuiteConformance):
     task = "Pendulum-v1"
     env = {"max_episode_steps": 15}
     ends = False
+
+
+class TestContinuousOfJax(SuiteConformance):
+    suite = "gymnasium"
+    task = "rltrain/CartPoleContinuous-v1"
+    framework = "jax"
+    env = {"max_episode_length": 15}
+
+
+class TestDiscreteOfJax(SuiteConformance):
+    suite = "gymnasium"
+    task = "rltrain/CartPole-v1"
+    framework = "jax"
+    env = {"max_episode_length": 15}
+
+
+class TestConvertedToJax(SuiteConformance):
+    suite = "gymnasium"
+    task = "CartPole-v1"
+    framework = "jax"
+    env = {"max_episode_steps": 15}

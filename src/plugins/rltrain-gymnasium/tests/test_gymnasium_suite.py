@@ -8,6 +8,8 @@ import types
 import warnings
 
 import gymnasium
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -347,8 +349,65 @@ def test_wrong_options():
 
 
 def test_other_frameworks_are_refused():
-    with pytest.raises(UsageError, match=r"--framework jax: .* Use --framework torch"):
-        make(DEFAULT_TASK, framework="jax")
+    with pytest.raises(UsageError, match=r"--framework mlx: .* torch, jax only\. Use --framework"):
+        make(DEFAULT_TASK, framework="mlx")
+
+
+def test_converter_gives_jax_what_it_gives_torch(probe):
+    task = probe(action=Box(-1.0, 1.0, (1,)))
+    ours, other = make(task, framework="jax"), make(task, framework="torch")
+    device = jax.local_devices()[0]
+    results = []
+    for env, actions in ((ours, jnp.full((3, 1), 2.0)), (other, torch.full((3, 1), 2.0))):
+        results.append([env.reset(seed=0)[0]])
+        for _ in range(3):
+            *step, info = env.step(actions)
+            results[-1] += [*step, info["final_obs"], info["_final_obs"]]
+    for left, right in zip(*results, strict=True):
+        assert isinstance(left, jax.Array)
+        assert left.device == device
+        assert str(left.dtype) == str(right.dtype).removeprefix("torch.")
+        np.testing.assert_array_equal(left, right.numpy())
+
+
+def test_converter_gives_environments_actions_of_their_own(probe):
+    """Arrays of jax cannot be written to; an environment may write to its action."""
+
+    class Writing(Probe):
+        def step(self, action):
+            action *= 0.5
+            return super().step(action)
+
+    task = probe(entry_point=Writing, action=Box(-1.0, 1.0, (1,)))
+    env, actions = make(task, framework="jax"), jnp.ones((3, 1))
+    env.reset(seed=0)
+    env.step(actions)
+    assert actions.tolist() == [[1.0]] * 3
+
+
+def test_jax_needs_no_torch():
+    code = (
+        "import sys, types\n"
+        "sys.modules['torch'] = None\n"
+        "import gymnasium, numpy as np\n"
+        "import rltrain_gymnasium.registration\n"
+        "from rltrain.environment import CountedEnv\n"
+        "from rltrain.types import World\n"
+        "from rltrain_gymnasium.suite import GymnasiumSuite\n"
+        "for task in 'rltrain/CartPoleContinuous-v1', 'CartPole-v1':\n"
+        "    config = types.SimpleNamespace(task=task, num_envs=2, env={})\n"
+        "    session = types.SimpleNamespace(config=config, world=World(), framework='jax')\n"
+        "    env = CountedEnv(GymnasiumSuite().rltrain_make_env(session), seed=0)\n"
+        "    env.reset()\n"
+        "    env.step(np.zeros((2, 1)))\n"
+        "env = gymnasium.make_vec('rltrain/Pendulum-v1', num_envs=2, framework='jax')\n"
+        "env.reset(seed=0)\n"
+        "print(type(env.step(np.zeros((2, 1)))[0]).__module__)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=200
+    )
+    assert result.stdout.startswith("jax"), result.stderr
 
 
 def test_mujoco():
