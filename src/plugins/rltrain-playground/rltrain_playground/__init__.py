@@ -1,0 +1,1 @@
+"""MuJoCo Playground's tasks for rltrain."""

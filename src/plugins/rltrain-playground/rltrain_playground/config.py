@@ -1,0 +1,71 @@
+"""Playground's own configuration of a task, with the user's `env.` options in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mujoco_playground import registry
+
+from rltrain.errors import UsageError, suggest
+
+__all__ = ["episode_steps", "find", "with_options"]
+
+
+def find(name: str) -> Any | None:
+    """Return the default configuration of a task of Playground's, or None if there is none."""
+    try:
+        return registry.get_default_config(name)
+    except ValueError:
+        return None
+
+
+def with_options(task: str, options: Mapping[str, Any], device: str) -> Any:
+    """Return the configuration of a task with some of its values replaced.
+
+    Where the user does not choose who computes the physics (`env.impl`), it is Playground's choice
+    on a GPU, and "jax" on the CPU, where "warp" is slower by far.
+
+    Args:
+        task: its name, perhaps behind that of a module, "module:Name".
+        options: nested as the configuration is.
+        device: this rank's, such as "cuda:1".
+
+    Raises:
+        UsageError: the configuration has no such key, or not of this kind.
+    """
+    config = find(task.rpartition(":")[2])
+    assert config is not None, task
+    if device == "cpu" and "impl" in config:
+        config.impl = "jax"
+    known = sorted(key for key, _ in _flat(config.to_dict()))
+    for key, value in _flat(options):
+        if key not in known:
+            raise UsageError(
+                f"env.{key}: the task {task} has no such option.{suggest(key, known)} "
+                f"Its options: {', '.join(known)}."
+            )
+        try:
+            config.update_from_flattened_dict({key: value})
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"env.{key}={value!r} (task {task}): {error}") from error
+    if config.get("vision"):
+        raise UsageError(
+            f"env.vision=True (task {task}): image observations are not supported yet."
+        )
+    if episode_steps(config) < 1:
+        raise UsageError(f"env.episode_length={config.episode_length}: must be 1 or more.")
+    return config
+
+
+def episode_steps(config: Any) -> int:
+    """Return the length of an episode in steps, each of which repeats its action."""
+    return -(-int(config.episode_length) // int(config.get("action_repeat", 1)))
+
+
+def _flat(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

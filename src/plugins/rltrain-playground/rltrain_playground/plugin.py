@@ -1,0 +1,77 @@
+"""What the plugin provides. Light: Playground is imported only when environments are made."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable
+
+from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import Spec, SuiteSpec
+from rltrain.types import TaskInfo
+from rltrain_playground.tasks import BUNDLED, MENAGERIE, has_menagerie
+
+__all__ = ["describe", "rltrain_provides", "tasks"]
+
+_FETCH = 'python -c "from mujoco_playground._src import mjx_env; mjx_env.ensure_menagerie_exists()"'
+
+
+def describe(task: str) -> TaskInfo | None:
+    """Return what is known of a task, or None if Playground does not have it.
+
+    Args:
+        task: a name that Playground has, or "module:Name" to import the module that registers it.
+
+    Raises:
+        UsageError: the task needs what was not downloaded.
+    """
+    if ":" in task:
+        return _describe_registered(task)
+    if task in MENAGERIE and not has_menagerie():
+        raise UsageError(
+            f"The task {task!r} needs the robots of MuJoCo Menagerie, which Playground downloads. "
+            f"Ranks cannot all do so at once; do it before: {_FETCH}"
+        )
+    length = BUNDLED.get(task) or MENAGERIE.get(task)
+    return None if length is None else _info(task, length)
+
+
+def tasks() -> list[str]:
+    """Return the names of all tasks: those that need no download come first."""
+    return [*BUNDLED, *MENAGERIE]
+
+
+def _describe_registered(task: str) -> TaskInfo | None:
+    """Import the module of a "module:Name", and ask Playground for the name."""
+    module, _, name = task.partition(":")
+    if not all(part.isidentifier() for part in module.split(".")):
+        return None
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        return None
+    if "mujoco_playground" not in sys.modules:
+        return None  # It can have registered nothing there: it may be another suite's.
+    from rltrain_playground.config import episode_steps, find
+
+    config = find(name)
+    return None if config is None else _info(task, episode_steps(config))
+
+
+def _info(task: str, length: int) -> TaskInfo:
+    return TaskInfo(task, "continuous", num_envs=256, max_episode_length=length)
+
+
+@hookimpl
+def rltrain_provides() -> Iterable[Spec]:
+    """Declare the suite."""
+    return [
+        SuiteSpec(
+            name="playground",
+            factory="rltrain_playground.suite:PlaygroundSuite",
+            summary="MuJoCo Playground's tasks, which are programs of jax",
+            describe=describe,
+            tasks=tasks,
+        )
+    ]

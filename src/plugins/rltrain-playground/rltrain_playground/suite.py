@@ -1,0 +1,37 @@
+"""The suite: Playground's environments in batches, on the rank's device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from rltrain.session import Session
+    from rltrain_playground.env import PlaygroundEnv
+
+__all__ = ["PlaygroundSuite"]
+
+
+class PlaygroundSuite:
+    """Makes environments of the tasks that Playground has."""
+
+    @hookimpl
+    def rltrain_make_env(self, session: Session) -> PlaygroundEnv:
+        """Make this rank's environments.
+
+        Raises:
+            UsageError: the framework is not jax, or an `env.` option is wrong.
+        """
+        config, device = session.config, session.world.device
+        if session.framework != "jax":
+            raise UsageError(
+                f"--framework {session.framework}: the environments of the suite 'playground' are "
+                "programs of jax, and give its arrays only. Use --framework jax."
+            )
+        from rltrain_playground.config import with_options
+        from rltrain_playground.env import PlaygroundEnv
+
+        settings = with_options(config.task, config.env, device)
+        return PlaygroundEnv(config.task, config.num_envs or 1, settings, device)

@@ -1,0 +1,16 @@
+"""The suite is what every suite must be."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.testing import SuiteConformance
+
+
+@pytest.mark.slow  # MuJoCo's physics takes minutes to compile on a busy machine.
+class TestPlayground(SuiteConformance):
+    suite = "playground"
+    task = "CartpoleBalance"
+    framework = "jax"
+    env = {"episode_length": 15}
+    ends = False

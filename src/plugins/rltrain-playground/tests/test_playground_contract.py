@@ -1,0 +1,36 @@
+"""What `rltrain_playground.model` takes for granted of MJX and of Playground's environments."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+CODE = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+os.environ["JAX_PLATFORMS"] = "cpu"
+import jax
+from rltrain_playground.config import with_options
+from rltrain_playground.model import load
+from rltrain_playground.programs import Programs
+
+first, other = jax.devices()
+key = jax.device_put(jax.random.PRNGKey(0), other)
+for task in "CartpoleBalance", "WalkerWalk":
+    config = with_options(task, {}, "cpu")
+    there = {d for x in jax.tree.leaves(load(task, config, first).mjx_model) for d in x.devices()}
+    env = load(task, config, other)
+    here = {d for x in jax.tree.leaves(env.mjx_model) for d in x.devices()}
+    program = jax.jit(Programs(env, 2, 9, 1).begin).lower(key)
+    print(task, there == {first}, here == {other}, env.unwrapped is env)
+"""
+
+
+def test_a_model_is_put_on_the_device_that_is_asked_for():
+    result = subprocess.run(
+        [sys.executable, "-c", CODE], capture_output=True, text=True, timeout=280
+    )
+    assert result.stdout.splitlines()[-2:] == [
+        "CartpoleBalance True True True",
+        "WalkerWalk True True True",
+    ], result.stderr

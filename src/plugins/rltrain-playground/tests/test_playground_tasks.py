@@ -1,0 +1,78 @@
+"""What the suite says of tasks before Playground is imported, against what Playground has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain.specs import SuiteSpec
+from rltrain_playground import plugin
+from rltrain_playground.config import episode_steps, find, with_options
+from rltrain_playground.plugin import describe, rltrain_provides, tasks
+from rltrain_playground.tasks import BUNDLED, MENAGERIE
+
+
+def test_declaration():
+    (spec,) = rltrain_provides()
+    assert isinstance(spec, SuiteSpec)
+    assert spec.name == "playground"
+
+
+def test_describing_imports_nothing_heavy():
+    code = (
+        "import sys\n"
+        "import rltrain_playground.plugin as plugin\n"
+        "assert plugin.describe('CartpoleBalance').max_episode_length == 1000\n"
+        "heavy = 'torch', 'numpy', 'jax', 'gymnasium', 'mujoco', 'mujoco_playground'\n"
+        "print([m for m in heavy if m in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_the_names_are_those_that_playground_has():
+    from mujoco_playground import dm_control_suite, locomotion, manipulation
+
+    assert set(BUNDLED) == {name for name in dm_control_suite.ALL_ENVS if name != "Point"}
+    assert set(MENAGERIE) == {*locomotion.ALL_ENVS, *manipulation.ALL_ENVS}
+    for name, length in {**BUNDLED, **MENAGERIE}.items():
+        assert episode_steps(find(name)) == length, name
+
+
+def test_tasks():
+    assert tasks()[0] == "CartpoleBalance"
+    info = describe("WalkerWalk")
+    assert (info.name, info.action, info.options) == ("WalkerWalk", "continuous", None)
+    for unknown in ("CartPole-v1", "walkerwalk", "no_such_module:X", "a b:X"):
+        assert describe(unknown) is None
+
+
+def test_a_task_of_a_module():
+    assert describe("playground_point:Point").max_episode_length == 9
+    assert describe("playground_point:Line") is None
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_tasks_whose_robots_have_to_be_downloaded(monkeypatch, there):
+    monkeypatch.setattr(plugin, "has_menagerie", lambda: there)
+    if there:
+        assert describe("PandaPickCube").max_episode_length == 150
+    else:
+        with pytest.raises(UsageError, match="ensure_menagerie_exists"):
+            describe("PandaPickCube")
+
+
+def test_the_physics_is_computed_by_what_suits_the_device():
+    assert with_options("CartpoleBalance", {}, "cpu").impl == "jax"
+    assert with_options("CartpoleBalance", {}, "cuda:0").impl == find("CartpoleBalance").impl
+    assert with_options("CartpoleBalance", {"impl": "warp"}, "cpu").impl == "warp"
+
+
+def test_images_are_refused():
+    with pytest.raises(UsageError, match=r"env\.vision=True .* not supported"):
+        with_options("CartpoleBalance", {"vision": True}, "cpu")
