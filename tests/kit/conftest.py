@@ -10,9 +10,11 @@ from pathlib import Path
 
 # Those without a use here: an inner test run forgets the modules that it is the first to import,
 # and a second copy of these would not know the first.
+import jax  # noqa: F401
 import omegaconf  # noqa: F401
 import pytest
 
+import rltrain.testing.fake.torch_face  # noqa: F401
 import rltrain_torch.backends
 import rltrain_torch.gradients  # noqa: F401
 

@@ -197,6 +197,148 @@ WRONG = {
 }
 
 
+RIGHT_JAX = """
+import os
+
+from rltrain import hookimpl
+from rltrain.specs import BackendSpec
+
+
+@hookimpl
+def rltrain_provides():
+    factory = f"{__name__}:Backend"
+    return [BackendSpec(name="judged", factory=factory, framework="jax", device="cpu")]
+
+
+class Group:
+    def __init__(self, world):
+        import jax
+
+        jax.config.update("jax_platforms", "cpu")
+        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        jax.distributed.initialize(address, world.world_size, world.rank)
+        self.rank = world.rank
+        self.world_size = world.world_size
+        self.device = world.device
+
+    def all_reduce(self, x, op="sum"):
+        import numpy as np
+
+        rows = self.rows(x)
+        if op in ("min", "max"):
+            return self.like(getattr(np, op)(rows, 0), x)
+        total = rows.sum(0, dtype=x.dtype)
+        if op == "mean":
+            total = (total / self.world_size).astype(x.dtype)
+        return self.like(total, x)
+
+    def broadcast(self, x, src=0):
+        return self.like(self.rows(x)[src], x)
+
+    def broadcast_object(self, obj, src=0):
+        return self.gather_objects(obj)[src]
+
+    def gather_objects(self, obj):
+        import pickle
+
+        import numpy as np
+
+        data = np.frombuffer(pickle.dumps(obj).ljust(1000, b"."), np.uint8)
+        return [pickle.loads(row.tobytes()) for row in self.rows(data)]
+
+    def barrier(self):
+        self.gather_objects(None)
+
+    def close(self):
+        import jax
+
+        jax.distributed.shutdown()
+
+    def rows(self, x):
+        import numpy as np
+        from jax.experimental import multihost_utils
+
+        x = np.asarray(x)
+        data = np.frombuffer(x.tobytes(), np.uint8)
+        rows = multihost_utils.process_allgather(data)
+        return rows.reshape(self.world_size, -1).view(x.dtype).reshape(-1, *x.shape)
+
+    def like(self, result, x):
+        import jax
+        import numpy as np
+
+        return jax.numpy.asarray(result) if isinstance(x, jax.Array) else np.asarray(result)
+
+
+class Backend:
+    @hookimpl
+    def rltrain_init_distributed(self, world):
+        return Group(world)
+
+    @hookimpl
+    def rltrain_seed(self, seed):
+        pass
+
+    @hookimpl
+    def rltrain_wrap_model(self, session, model, role):
+        import jax
+
+        return jax.tree.map(session.group.broadcast, model)
+"""
+
+TESTS_JAX = f"{TESTS}    seeds_generator = False\n"
+
+BROADCAST = "return jax.tree.map(session.group.broadcast, model)"
+
+WRONG_JAX = {
+    "imports jax at the top": (
+        "import os",
+        "import os, jax",
+        "test_declaring_is_light",
+    ),
+    "forgets to divide a mean": (
+        "total = (total / self.world_size).astype(x.dtype)",
+        "pass",
+        "test_all_reduce_combines_arrays",
+    ),
+    "returns numpy's arrays for jax's": (
+        "return self.like(total, x)",
+        "return np.asarray(total)",
+        "test_collectives_keep_kind_dtype_and_shape",
+    ),
+    "reduces numpy's float64 as jax's float32": (
+        "return self.like(total, x)",
+        "import jax; return self.like(np.asarray(jax.numpy.asarray(total)), x)",
+        "test_collectives_keep_kind_dtype_and_shape",
+    ),
+    "broadcasts from rank 0 only": (
+        "return self.like(self.rows(x)[src], x)",
+        "return self.like(self.rows(x)[0], x)",
+        "test_broadcast_gives_the_sources_array",
+    ),
+    "lets ranks through a barrier": (
+        "self.gather_objects(None)",
+        "pass",
+        "test_no_rank_leaves_a_barrier_early",
+    ),
+    "makes one dtype of a model": (
+        BROADCAST,
+        BROADCAST.replace("model)", "jax.tree.map(lambda x: x.astype('float32'), model))"),
+        "test_a_wrapped_model_keeps_its_interface",
+    ),
+    "forgets a model's parameters": (
+        BROADCAST,
+        BROADCAST.replace("model)", "model) | {'parameters': model['parameters']}"),
+        "test_a_wrapped_model_has_rank_0s_parameters",
+    ),
+    "forgets a model's buffers": (
+        BROADCAST,
+        BROADCAST.replace("model)", "model) | {'buffers': model['buffers']}"),
+        "test_a_wrapped_model_has_rank_0s_buffers",
+    ),
+}
+
+
 pytestmark = pytest.mark.slow
 
 
@@ -225,6 +367,18 @@ def test_ranks_without_a_device_each_are_skipped(judge, devices):
     few = RIGHT.replace('device="cpu"', 'device="cuda", count_devices=f"{__name__}:count"')
     broken = few.replace("return Group(world)", "raise OSError")
     assert judge(broken + f"\n\ndef count():\n    return {devices}\n", TESTS) == {}
+
+
+def test_a_right_one_of_jax_passes(judge):
+    assert judge(RIGHT_JAX, TESTS_JAX) == {}
+
+
+@pytest.mark.parametrize("fault", WRONG_JAX)
+def test_a_wrong_one_of_jax_fails_the_test_that_names_its_fault(judge, fault):
+    old, new, expected = WRONG_JAX[fault]
+    assert RIGHT_JAX.count(old) == 1
+    failed = judge(RIGHT_JAX.replace(old, new), TESTS_JAX)
+    assert list(failed) == [expected]
 
 
 @pytest.mark.parametrize("fault", WRONG)

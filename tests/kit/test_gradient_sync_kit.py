@@ -156,6 +156,100 @@ WRONG = {
     ),
 }
 
+RIGHT_JAX = """
+from rltrain import hookimpl
+from rltrain.specs import GradientSyncSpec
+
+
+@hookimpl
+def rltrain_provides():
+    factory = f"{__name__}:Plugin"
+    return [GradientSyncSpec(name="judged", factory=factory, frameworks=("jax",))]
+
+
+class Plugin:
+    @hookimpl
+    def rltrain_gradient_sync(self, session, parameters):
+        return Sync(session)
+
+
+class Sync:
+    def __init__(self, session):
+        self.group = session.group
+
+    def __call__(self, gradients):
+        import jax
+
+        if self.group.world_size == 1:
+            return gradients
+        return jax.tree.map(self.average, gradients)
+
+    def average(self, gradient):
+        return self.group.all_reduce(gradient, "mean")
+"""
+
+MEAN = 'return self.group.all_reduce(gradient, "mean")'
+
+WRONG_JAX = {
+    "imports jax at the top": (
+        "from rltrain.specs import GradientSyncSpec",
+        "from rltrain.specs import GradientSyncSpec; import jax",
+        "test_declaring_is_light",
+    ),
+    "adds up gradients": (
+        MEAN,
+        MEAN.replace("mean", "sum"),
+        "test_gradients_are_averaged",
+    ),
+    "forgets the last parameter": (
+        "return jax.tree.map(self.average, gradients)",
+        "return [*map(self.average, gradients[:-1]), gradients[-1]]",
+        "test_every_parameter_is_averaged",
+    ),
+    "returns float32 only": (
+        MEAN,
+        f"{MEAN}.astype('float32')",
+        "test_the_structure_comes_back",
+    ),
+    "loses the shape": (
+        MEAN,
+        f"{MEAN}.ravel()",
+        "test_the_structure_comes_back",
+    ),
+    "rounds differently on each rank": (
+        MEAN,
+        f"{MEAN} * (1 + 1e-6 * self.group.rank)",
+        "test_ranks_get_the_same_bytes",
+    ),
+    "halves gradients when alone": (
+        "return gradients",
+        "return jax.tree.map(lambda gradient: gradient / 2, gradients)",
+        "test_alone_gradients_are_unchanged",
+    ),
+    "averages the first gradients for ever": (
+        MEAN,
+        MEAN.replace("gradient,", "vars(self).setdefault(str(gradient.shape), gradient),"),
+        "test_a_second_call_averages_its_own_gradients",
+    ),
+    "forgets what rounding loses": (
+        MEAN,
+        MEAN.replace("gradient,", "gradient.astype('float16').astype(gradient.dtype),"),
+        "test_what_a_step_loses_does_not_add_up",
+    ),
+}
+
+
+def test_a_right_one_of_jax_passes(judge):
+    assert judge(RIGHT_JAX, TESTS) == {}
+
+
+@pytest.mark.parametrize("fault", WRONG_JAX)
+def test_a_wrong_one_of_jax_fails_the_test_that_names_its_fault(judge, fault):
+    old, new, expected = WRONG_JAX[fault]
+    assert RIGHT_JAX.count(old) == 1
+    failed = judge(RIGHT_JAX.replace(old, new), TESTS)
+    assert list(failed) == [expected]
+
 
 def test_a_right_one_passes(judge):
     assert judge(RIGHT, TESTS) == {}
@@ -178,7 +272,7 @@ def test_one_that_promises_less_is_not_held_to_it(judge):
 
 def test_another_framework_is_skipped(judge):
     wrong = RIGHT.replace(RETURN, "return buffer")
-    assert judge(wrong.replace('"torch"', '"jax"'), TESTS) == {}
+    assert judge(wrong.replace('"torch"', '"mlx"'), TESTS) == {}
 
 
 @pytest.mark.parametrize("fault", WRONG)

@@ -105,6 +105,114 @@ def point_env(num_envs, speed, max_episode_length):
     return PointEnv()
 '''
 
+JAX_POINTS = '''
+import functools
+
+from rltrain import hookimpl
+from rltrain.errors import UsageError
+from rltrain.specs import SuiteSpec
+from rltrain.types import TaskInfo
+
+def describe(task):
+    if task == "Point-v0":
+        return TaskInfo(task, "continuous", max_episode_length=9, options={})
+
+@hookimpl
+def rltrain_provides():
+    return [
+        SuiteSpec(
+            name="points",
+            factory=f"{__name__}:Points",
+            describe=describe,
+            tasks=lambda: ["Point-v0"],
+        )
+    ]
+
+class Points:
+    @hookimpl
+    def rltrain_make_env(self, session):
+        for option in session.config.env:
+            raise UsageError(f"env.{option}: the task Point-v0 has no such option.")
+        return point_env(session.config.num_envs)
+
+@functools.cache
+def programs(num_envs):
+    import jax
+    import jax.numpy as jnp
+
+    def begin(key):
+        key, drawn = jax.random.split(key)
+        return key, jax.random.uniform(drawn, (num_envs,)) - 0.5
+
+    def advance(state, actions):
+        key, x, lengths = state
+        x = x + 0.2 * jnp.clip(actions[:, 0], -1, 1)
+        rewards = 1.0 - abs(x)
+        terminations = abs(x) > 0.8
+        lengths = lengths + 1
+        truncations = (lengths >= 9) & ~terminations
+        done = terminations | truncations
+        final = jnp.clip(x, -1, 1)[:, None]
+        key, begun = begin(key)
+        x = jnp.where(done, begun, x)
+        info = {"final_obs": final, "_final_obs": done}
+        result = x[:, None], rewards, terminations, truncations, info
+        return (key, x, lengths * ~done), result
+
+    return jax.jit(begin), jax.jit(advance)
+
+def point_env(num_envs):
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from gymnasium.spaces import Box
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+
+    first, step = programs(num_envs)
+
+    class PointEnv(VectorEnv):
+        """A point on a line, to be kept from its ends."""
+
+        metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+
+        def __init__(self):
+            self.num_envs = num_envs
+            self.max_episode_length = 9
+            self.single_observation_space = self.single_action_space = Box(-1, 1, (1,))
+            self.observation_space = batch_space(self.single_observation_space, num_envs)
+            self.action_space = batch_space(self.single_action_space, num_envs)
+            self.key, self.steps = jax.random.PRNGKey(0), 0
+
+        def reset(self, *, seed=None, options=None):
+            if seed is not None:
+                self.key = jax.random.PRNGKey(seed)
+            self.key, x = first(self.key)
+            self.state = self.key, x, jnp.zeros(num_envs, jnp.int32)
+            return x[:, None], {}
+
+        def step(self, actions):
+            self.state, result = step(self.state, actions)
+            observations, rewards, terminations, truncations, info = result
+            return observations, rewards, terminations, truncations, info
+
+        @property
+        def episode_length_buf(self):
+            return self.state[2]
+
+        @episode_length_buf.setter
+        def episode_length_buf(self, lengths):
+            self.state = *self.state[:2], lengths
+
+        def get_state(self):
+            return self.state
+
+        def set_state(self, state):
+            self.state = state
+
+    return PointEnv()
+'''
+
 TESTS = """
 from rltrain.testing import SuiteConformance
 
@@ -320,10 +428,76 @@ WRONG = {
     ),
 }
 
+RETURNED = "return observations, rewards, terminations, truncations, info"
+
+JAX_WRONG = {
+    "imports jax at the top": (
+        "from rltrain import hookimpl",
+        "import jax; from rltrain import hookimpl",
+        "test_declaring_is_light",
+        "imports jax, numpy when plugins are listed",
+    ),
+    "gives rewards of numpy": (
+        RETURNED,
+        "return observations, np.array(rewards), terminations, truncations, info",
+        "test_rewards",
+        "rewards: is a ndarray of numpy; must be an array of jax.",
+    ),
+    "gives rewards in a column": (
+        RETURNED,
+        "return observations, rewards[:, None], terminations, truncations, info",
+        "test_rewards",
+        "rewards: has shape (8, 1); must be (8,).",
+    ),
+    "gives whole numbers for bools": (
+        RETURNED,
+        "return observations, rewards, terminations.astype(int), truncations, info",
+        "test_terminations_and_truncations",
+        "terminations: is of int32; must be of bool.",
+    ),
+    "gives final observations of numpy": (
+        "observations, rewards, terminations, truncations, info = result",
+        "*_, info = observations, rewards, terminations, truncations, info = result; "
+        'info["final_obs"] = np.array(info["final_obs"])',
+        "test_final_observations_are_dense",
+        "info['final_obs']: is a ndarray of numpy; must be an array of jax.",
+    ),
+    "ignores the seed": (
+        "self.key = jax.random.PRNGKey(seed)",
+        "pass",
+        "test_a_seed_repeats_episodes",
+        "after reset(seed=1), a second time: step 0, environment 0",
+    ),
+    "draws once for all environments": (
+        "jax.random.uniform(drawn, (num_envs,)) - 0.5",
+        "jnp.repeat(jax.random.uniform(drawn, (1,)), num_envs) - 0.5",
+        "test_environments_differ",
+        "environments 0 and 1 are the same",
+    ),
+    "keeps the key out of its state": (
+        "self.state = state",
+        "self.state = jax.random.PRNGKey(5), *state[1:]",
+        "test_state_can_be_set",
+        "after set_state, counted from 0: step",
+    ),
+    "compiles again and again": (
+        "self.state, result = step(self.state, actions)",
+        "self.state, result = step(self.state, actions); self.steps = self.steps + 1; "
+        "self.steps % 16 or jax.jit(lambda x: x + 1.0)(actions)",
+        "test_stepping_compiles_nothing",
+        "jax compiled 2 programs: jit(<lambda>)",
+    ),
+}
+
 
 def judged(judge, old="", new=""):
     assert not old or POINTS.count(old) == 1, old
     return judge(POINTS.replace(old, new) if old else POINTS, TESTS)
+
+
+def judged_of_jax(judge, old="", new=""):
+    assert not old or JAX_POINTS.count(old) == 1, old
+    return judge(JAX_POINTS.replace(old, new) if old else JAX_POINTS, f"{TESTS}    framework='jax'")
 
 
 def test_a_right_suite_passes(judge):
@@ -334,5 +508,17 @@ def test_a_right_suite_passes(judge):
 def test_a_fault_fails_the_test_that_names_it(judge, fault):
     old, new, test, message = WRONG[fault]
     failed = judged(judge, old, new)
+    assert list(failed) == [test], failed
+    assert message in failed[test]
+
+
+def test_a_right_suite_of_jax_passes(judge):
+    assert judged_of_jax(judge) == {}
+
+
+@pytest.mark.parametrize("fault", JAX_WRONG)
+def test_a_fault_of_jax_fails_the_test_that_names_it(judge, fault):
+    old, new, test, message = JAX_WRONG[fault]
+    failed = judged_of_jax(judge, old, new)
     assert list(failed) == [test], failed
     assert message in failed[test]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rltrain.hookspecs import hookimpl
 from rltrain.plan import Plan, make_plan
 from rltrain.testing.fake.group import FakeGroup
 from rltrain.types import TrainResult, World
 
-__all__ = ["RankRun", "differing", "plan_for", "train_rank"]
+if TYPE_CHECKING:
+    from rltrain.session import Session
+
+__all__ = ["RankRun", "current", "differing", "plan_for", "train_rank"]
 
 
 @dataclass(frozen=True)
@@ -21,16 +24,21 @@ class RankRun:
     result: TrainResult
     """What the library returned on this rank."""
     models: Mapping[str, Any]
-    """The models that were wrapped, by role, as they are after training."""
+    """The models that were wrapped, by role, as they are after training: torch's modules, jax's
+    trees."""
     observers: Sequence[Any]
     """This rank's observers, in the order in which their factories were given."""
 
     def state(self) -> dict[str, Any]:
         """Return every tensor of the models' state, buffers included, by "role.name"."""
+        from rltrain.testing.kits.library_probe import leaves
+
         return {
             f"{role}.{name}": tensor
             for role, model in self.models.items()
-            for name, tensor in model.state_dict().items()
+            for name, tensor in (
+                model.state_dict() if hasattr(model, "state_dict") else leaves(model)
+            ).items()
         }
 
 
@@ -77,8 +85,20 @@ def train_rank(
 
     stand_in, watching = _StandIn(group), [make() for make in observers]
     more = [("fake group", stand_in), *((f"observer {i}", x) for i, x in enumerate(watching))]
-    result = make_session(plan.config, group.world, plan.registry, more).run()
-    return RankRun(result, stand_in.models, watching)
+    session = make_session(plan.config, group.world, plan.registry, more)
+    result = session.run()
+    models = {role: current(session, role, model) for role, model in stand_in.models.items()}
+    return RankRun(result, models, watching)
+
+
+def current(session: Session, role: str, model: Any) -> Any:
+    """Return a wrapped model as it is now.
+
+    A module changes in place. A tree of arrays does not: its adapter registers it with the
+    divergence check, under the same role, by a callable with a method `get_tree`.
+    """
+    get_tree = getattr(session._watched.get(role), "get_tree", None)
+    return model if get_tree is None else get_tree()
 
 
 class _StandIn:

@@ -1,21 +1,30 @@
 """Arrays and models of a framework by its name, for kits that import no framework themselves.
 
-Arrays are numpy's and torch's, models are torch's; jax's pytrees are not made here yet.
+Arrays are numpy's, torch's and jax's. Models are torch's modules and jax's pytrees.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Mapping
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+
+from rltrain.host_state import jax_device
 
 __all__ = [
     "array",
     "buffers",
+    "compilations",
     "draw",
+    "dtype_of",
     "fill",
     "form",
     "framework_of",
+    "interface",
     "missing",
     "nudge",
     "parameter",
@@ -27,41 +36,75 @@ __all__ = [
 
 def missing(framework: str) -> str | None:
     """Return what keeps the kits from making a framework's arrays and models, or None."""
-    if framework == "torch":
+    if framework in ("jax", "torch"):
         return None
-    return f"rltrain.testing.kits.arrays makes arrays and models of torch, not yet of {framework}"
+    return f"rltrain.testing.kits.arrays makes arrays and models of torch and jax, not {framework}"
 
 
 def array(framework: str, values: Any, dtype: str = "float32", device: str = "cpu") -> Any:
-    """Return an array of "numpy" or "torch".
+    """Return an array of "numpy", "torch" or "jax".
 
     Args:
         framework: whose array.
         values: a number, nested lists of numbers, or a numpy array.
-        dtype: name of the data type, such as "int64".
+        dtype: name of the data type, such as "int64". jax makes 32 bits of 64, as it does by
+            itself.
         device: where it lies; numpy's lie on the host.
 
     Raises:
         NotImplementedError: the framework is another one.
     """
     if framework == "numpy":
-        return importlib.import_module("numpy").array(values, dtype)
+        return _import("numpy").array(values, dtype)
+    if framework == "jax":
+        return _import("jax").device_put(_import("numpy").array(values, dtype), jax_device(device))
     torch = _torch(framework)
     return torch.tensor(values, dtype=getattr(torch, dtype), device=device)
 
 
+def dtype_of(framework: str, dtype: str) -> str:
+    """Return the dtype that stands for another in a framework: jax has no 64 bits by itself."""
+    return (
+        {"float64": "float16", "int64": "int8"}.get(dtype, dtype) if framework == "jax" else dtype
+    )
+
+
+def _import(module: str) -> Any:
+    return importlib.import_module(module)
+
+
+@contextmanager
+def compilations() -> Iterator[list[str]]:
+    """Give a list, to which is added the name of every program that jax compiles meanwhile."""
+    jax = _import("jax")
+    logger, found = logging.getLogger("jax"), list[str]()
+    handler = logging.Handler()
+
+    def note(record: logging.LogRecord) -> bool:
+        compiled = re.match(r"Finished XLA compilation of (\S+)", record.getMessage())
+        found.extend(compiled.groups() if compiled else ())
+        return False  # It is not for this handler to show.
+
+    handler.addFilter(note)
+    logger.addHandler(handler)
+    try:
+        with jax.log_compiles():
+            yield found
+    finally:
+        logger.removeHandler(handler)
+
+
 def _torch(framework: str) -> Any:
-    reason = missing(framework)
-    if reason is not None:
-        raise NotImplementedError(f"{reason}.")
-    return importlib.import_module("torch")
+    if framework != "torch":
+        raise NotImplementedError(missing(framework) or f"This is not made for {framework}.")
+    return _import("torch")
 
 
 def to_numpy(x: Any) -> Any:
     """Return a copy of any framework's array as one of numpy's."""
     if framework_of(x) == "torch":
         x = x.detach().cpu().numpy()
-    return importlib.import_module("numpy").array(x)
+    return _import("numpy").array(x)
 
 
 def framework_of(x: Any) -> str:
@@ -78,9 +121,17 @@ def form(x: Any) -> str:
 
 
 def draw(framework: str, device: str = "cpu") -> list[float]:
-    """Return numbers drawn from the framework's global generator of a device."""
+    """Return numbers drawn from the framework's global generator of a device; jax has none."""
     drawn: list[float] = _torch(framework).rand(4, device=device).tolist()
     return drawn
+
+
+_PARAMETERS: Mapping[str, tuple[list[int], str]] = {
+    "weight": ([2, 3], "float32"),
+    "scale": ([], "float64"),
+    "bias": ([3], "float32"),
+}
+_BUFFERS: Mapping[str, tuple[list[int], str]] = {"mean": ([3], "float32"), "count": ([], "int64")}
 
 
 def small_model(framework: str, value: float, device: str = "cpu") -> Any:
@@ -92,26 +143,28 @@ def small_model(framework: str, value: float, device: str = "cpu") -> Any:
         device: where it lies.
 
     Returns:
-        For torch a module with a method of its own, `act`, as the models of RL libraries have.
+        For torch a module with a method of its own, `act`, as the models of RL libraries have; for
+        jax a pytree.
 
     Raises:
         NotImplementedError: the framework is another one.
     """
+    full = functools.partial(_full, framework, value, device)
+    if framework == "jax":
+        return {
+            part: {name: full(*form) for name, form in arrays.items()}
+            for part, arrays in (("parameters", _PARAMETERS), ("buffers", _BUFFERS))
+        }
     torch = _torch(framework)
     module: Any = torch.nn.Module
 
     class SmallModel(module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            for name, shape, dtype in (
-                ("weight", [2, 3], "float32"),
-                ("scale", [], "float64"),
-                ("bias", [3], "float32"),
-            ):
-                made = torch.full(shape, value, dtype=getattr(torch, dtype), device=device)
-                self.register_parameter(name, torch.nn.Parameter(made))
-            self.register_buffer("mean", torch.full([3], value, device=device))
-            self.register_buffer("count", torch.tensor(int(value), device=device))
+            for name, form in _PARAMETERS.items():
+                self.register_parameter(name, torch.nn.Parameter(full(*form)))
+            for name, form in _BUFFERS.items():
+                self.register_buffer(name, full(*form))
 
         def act(self, x: Any) -> Any:
             return (x @ self.weight) * self.scale + self.bias
@@ -119,26 +172,40 @@ def small_model(framework: str, value: float, device: str = "cpu") -> Any:
     return SmallModel()
 
 
+def _full(framework: str, value: float, device: str, shape: list[int], dtype: str) -> Any:
+    full = _import("numpy").full(shape, value)
+    return array(framework, full, dtype_of(framework, dtype), device)
+
+
 def parameter(framework: str, values: Any, dtype: str = "float32") -> Any:
     """Return what an optimiser steps, made as `array` makes arrays."""
-    return _torch(framework).nn.Parameter(array(framework, values, dtype))
+    made = array(framework, values, dtype)
+    return made if framework == "jax" else _torch(framework).nn.Parameter(made)
+
+
+def interface(model: Any) -> set[str]:
+    """Return what code that uses a model relies on: names, and of a pytree forms of arrays too."""
+    if not isinstance(model, dict):
+        return {name for name in dir(model) if not name.startswith("_")}
+    named = ((f"{part}.{name}", x) for part, arrays in model.items() for name, x in arrays.items())
+    return {f"{name}: {form(x)}" for name, x in named}
 
 
 def parameters(model: Any) -> Mapping[str, Any]:
     """Return a model's parameters by name."""
-    return dict(model.named_parameters())
+    return model["parameters"] if isinstance(model, dict) else dict(model.named_parameters())
 
 
 def buffers(model: Any) -> Mapping[str, Any]:
     """Return what else belongs to a model's state, by name: statistics and counts."""
-    return dict(model.named_buffers())
+    return model["buffers"] if isinstance(model, dict) else dict(model.named_buffers())
 
 
 def fill(x: Any, value: float) -> None:
-    """Write a value into all of an array, in place."""
+    """Write a value into all of a torch tensor, in place."""
     x.detach().fill_(value)
 
 
 def nudge(x: Any) -> None:
-    """Add one to the last element of an array, in place."""
+    """Add one to the last element of a torch tensor, in place."""
     x.detach().view(-1)[-1:].add_(1)

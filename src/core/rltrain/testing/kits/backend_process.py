@@ -165,9 +165,9 @@ def seed(rank: Rank) -> list[list[float]]:
 def wrap_model(rank: Rank) -> Mapping[str, Any]:
     """Wrap a model whose numbers are the rank's own."""
     model = kit_arrays.small_model(rank.framework, 3.0 + rank.world.rank, rank.world.device)
-    public, before = [name for name in dir(model) if not name.startswith("_")], _state(model)
+    interface, before = kit_arrays.interface(model), _state(model)
     rank.model = rank.session.wrap_model(model, "policy")
-    lacks = [name for name in public if not hasattr(rank.model, name)]
+    lacks = sorted(interface - kit_arrays.interface(rank.model))
     return {"before": before, "after": _state(rank.model), "lacks": lacks}
 
 

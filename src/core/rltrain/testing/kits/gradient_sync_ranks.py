@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from rltrain.session import Session
 from rltrain.specs import GradientSyncSpec
 from rltrain.testing.fake.group import FakeGroup
 from rltrain.testing.fake.world import FakeWorld
-from rltrain.testing.kits.arrays import array, missing, parameter, to_numpy
+from rltrain.testing.kits.arrays import array, dtype_of, missing, parameter, to_numpy
 from rltrain.testing.kits.rules import skip
 from rltrain.types import GradientSync
 
@@ -32,11 +33,17 @@ class GradientSyncRanks:
     unbiased: bool = True
     """Whether what one step loses is made good in later ones, so that it does not add up."""
 
+    @functools.cached_property
+    def framework(self) -> str:
+        """The framework of which the gradients are; where it is not known, the test is skipped."""
+        framework = discover().get(GradientSyncSpec, self.grad_sync).frameworks[0]
+        if lacking := missing(framework):
+            skip(f"{self.grad_sync}: {lacking}")
+        return framework
+
     def on_ranks(self, world_size: int, work: Callable[[MakeSync, int], Any]) -> list[Any]:
         """Call `work(make, rank)` on each rank, where `make` makes a sync over parameters."""
-        spec = discover().get(GradientSyncSpec, self.grad_sync)
-        if "torch" not in spec.frameworks:
-            skip(f"{spec.name}: {missing(spec.frameworks[0])}")
+        spec, on_torch = discover().get(GradientSyncSpec, self.grad_sync), self.framework == "torch"
         config = RunConfig(grad_sync=spec.name, distributed=True, nproc_per_node=world_size)
 
         def on_rank(group: FakeGroup) -> Any:
@@ -46,17 +53,25 @@ class GradientSyncRanks:
             session.group = group
             return work(session.gradient_sync, group.rank)
 
-        return FakeWorld(world_size, torch=True).run(on_rank)
+        return FakeWorld(world_size, torch=on_torch).run(on_rank)
+
+    def skip_without_none(self) -> None:
+        """Skip the running test where gradients are never None."""
+        if self.framework == "jax":
+            skip(f"{self.grad_sync}: jax's gradients are of the parameters' structure, never None")
 
     def make(self, make: MakeSync, gradients: Sequence[Any]) -> GradientSync:
         """Make a sync over parameters such as have these gradients, one of which is not None."""
         [like, *_] = [gradient for gradient in gradients if gradient is not None]
         shown = [like if gradient is None else gradient for gradient in gradients]
-        return make([parameter("torch", x, str(x.dtype)) for x in shown])
+        return make([parameter(self.framework, x, self._dtype(x)) for x in shown])
 
     def arrays(self, gradients: Sequence[Any]) -> list[Any]:
         """Return the framework's arrays for numpy's; None stays None."""
-        return [None if x is None else array("torch", x, str(x.dtype)) for x in gradients]
+        return [None if x is None else array(self.framework, x, self._dtype(x)) for x in gradients]
+
+    def _dtype(self, x: Any) -> str:
+        return dtype_of(self.framework, str(x.dtype))
 
     def synced(self, make: MakeSync, gradients: Sequence[Any]) -> list[Any]:
         """Return what a new sync makes of gradients, numpy's or None."""

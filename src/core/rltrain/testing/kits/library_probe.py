@@ -11,6 +11,7 @@ from typing import Any
 from rltrain.hookspecs import hookimpl
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.session import Session
+from rltrain.testing.fake.training import current
 from rltrain.testing.kits.arrays import to_numpy
 from rltrain.testing.kits.probed_env import ProbedEnv
 from rltrain.types import GradientSync, Stream, TrainResult
@@ -50,13 +51,13 @@ def _copies(tensors: Mapping[str, Any]) -> Arrays:
     return {name: to_numpy(x) for name, x in tensors.items()}
 
 
-def _generators() -> dict[str, str]:
-    """Return the states of the global random generators that are loaded."""
+def _generators(framework: str) -> dict[str, str]:
+    """Return the states of the global random generators that are loaded; jax has none."""
     states = {"random": repr(random.getstate())}
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None:
         states["numpy"] = repr(numpy.random.get_state()[1].tolist())
-    if torch is not None:
+    if torch is not None and framework == "torch":
         states["torch"] = repr(torch.get_rng_state().tolist())
     return states
 
@@ -118,15 +119,36 @@ class Probe:
     @property
     def parameters(self) -> Arrays:
         """Copies of the parameters of every wrapped model, "role.name"."""
-        return _copies(leaves(self.models))
+        return _copies(leaves({role: self._now(role) for role in self._trained()}))
 
     @property
     def buffers(self) -> Arrays:
-        """Copies of the buffers of every wrapped torch module, "role.name"."""
+        """Copies of the buffers of every wrapped model, "role.name".
+
+        Of torch's modules it is their own; of jax's trees those that are in no gradient sync: the
+        statistics of normalisers, and copies of trained models.
+        """
+        trained = self._trained()
         modules = {role: x for role, x in self.models.items() if hasattr(x, "named_buffers")}
+        buffers = {
+            name: x for role, m in modules.items() for name, x in m.named_buffers(prefix=role)
+        }
         return _copies(
-            {name: x for role, m in modules.items() for name, x in m.named_buffers(prefix=role)}
+            buffers | leaves({role: self._now(role) for role in self.models if role not in trained})
         )
+
+    def _trained(self) -> list[str]:
+        """Return the roles of modules, and of trees that a gradient sync has a part of."""
+        synchronised = {id(x) for sync in self.syncs for x in sync.parameters}
+        return [
+            role
+            for role, model in self.models.items()
+            if hasattr(model, "named_buffers")
+            or any(id(x) in synchronised for x in leaves(model).values())
+        ]
+
+    def _now(self, role: str) -> Any:
+        return current(self.session, role, self.models[role])
 
     @hookimpl
     def rltrain_seed(self, stream: Stream) -> None:
@@ -178,6 +200,6 @@ class Probe:
         if not self.steps:
             self.events.append("step")
             self.first_parameters = self.parameters
-            self.first_generators = _generators()
+            self.first_generators = _generators(self.session.framework)
         self.steps += 1
         self._on_step(self)

@@ -24,6 +24,8 @@ class LibrarySettings:
 
     library: str
     """Name of the library, as the user types it."""
+    framework: str = "torch"
+    """One of the library's frameworks."""
     task: str = "rltrain/CartPoleContinuous-v1"
     """A task that the library can learn. Its first observations are random."""
     algorithm: str | None = None
@@ -61,6 +63,7 @@ class LibrarySettings:
         scratch = Path(self._scratch.name)
         options = {
             "library": self.library,
+            "framework": self.framework,
             "task": self.task,
             "algorithm": self.algorithm,
             "num_envs": self.num_envs,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.testing.kits import arrays as kit_arrays
-from rltrain.testing.kits.rules import may, skip
+from rltrain.testing.kits.rules import may, must, skip
 from rltrain.testing.kits.suite_rollout import STEPS, first_difference, table
 from rltrain.testing.kits.suite_settings import SuiteSettings
 
@@ -68,6 +68,21 @@ class ExtraRules(SuiteSettings):
                 if step.ended.any():
                     break
         skip("it gives no info['log']")
+
+    @must("For jax: once episodes have ended and begun, stepping compiles nothing more.")
+    def test_stepping_compiles_nothing(self) -> None:
+        """A program compiled takes as long as many thousand steps. Skipped for other frameworks."""
+        if self.framework != "jax":
+            skip(f"framework = {self.framework!r} compiles nothing")
+        with self.player() as player:
+            player.play(STEPS, seed=0)
+            with kit_arrays.compilations() as compiled:
+                for _ in player.steps(STEPS):
+                    pass
+        assert not compiled, (
+            f"in {STEPS} steps after {STEPS} others, jax compiled {len(compiled)} programs: "
+            f"{', '.join(sorted(set(compiled)))}."
+        )
 
     def _check_lengths(self, env: Any, count: int) -> None:
         lengths = env.unwrapped.episode_length_buf
