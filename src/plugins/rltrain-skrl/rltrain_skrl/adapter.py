@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from rltrain.hookspecs import hookimpl
@@ -20,8 +21,8 @@ class SkrlLibrary:
     @hookimpl
     def rltrain_train(self, session: Session) -> TrainResult:
         """Train until the iterations are done or the session says stop."""
-        with bootstrap.configured(session.world):
-            from rltrain_skrl.torch.runner import SessionRunner
-
-            SessionRunner(session).train()
+        framework = session.config.framework
+        with bootstrap.configured(session.world, framework):
+            runner = importlib.import_module(f"rltrain_skrl.{framework}.runner")
+            runner.SessionRunner(session).train()
         return session.result()

@@ -5,9 +5,13 @@ the JAX_ variables it does the like for jax. This file is the only place that wo
 leans on four things, which `tests/test_skrl_contract.py` checks against the installed version:
 
 - skrl reads those variables in `skrl/__init__.py` alone, while its `config` is built;
-- `skrl.config.torch` is a plain attribute, read anew at each use;
-- its class can be built again, without arguments, and subclassed;
-- skrl learns its place only from `rank`, `local_rank`, `world_size`, `is_distributed` and `device`.
+- `skrl.config.torch` and `skrl.config.jax` are plain attributes, read anew at each use;
+- their classes can be built again, without arguments, and subclassed;
+- skrl learns its place only from `rank`, `local_rank`, `world_size`, `is_distributed` and `device`,
+  and with jax its device only from `parse_device`.
+
+With jax an agent of skrl believes that it is alone: what it would do with others, it would compile
+anew in every call.
 """
 
 from __future__ import annotations
@@ -44,22 +48,24 @@ def import_skrl() -> ModuleType:
 
 
 @contextlib.contextmanager
-def configured(world: World) -> Iterator[ModuleType]:
+def configured(world: World, framework: str = "torch") -> Iterator[ModuleType]:
     """Give skrl this rank's place and device while the context is open.
 
     Args:
         world: this rank's place. With one rank skrl is not distributed, and needs no process group.
+        framework: "torch" or "jax".
 
     Yields:
         The module `skrl`.
     """
     skrl = import_skrl()
-    before = skrl.config.torch
-    skrl.config.torch = _rank_config_class()(world)
+    make = {"torch": _rank_config_class, "jax": _lone_config_class}[framework]
+    before = getattr(skrl.config, framework)
+    setattr(skrl.config, framework, make()(world))
     try:
         yield skrl
     finally:
-        skrl.config.torch = before
+        setattr(skrl.config, framework, before)
 
 
 @contextlib.contextmanager
@@ -112,3 +118,25 @@ def _rank_config_class() -> type[Any]:
             return self._world.world_size > 1
 
     return RankConfig
+
+
+@functools.cache
+def _lone_config_class() -> type[Any]:
+    """Return skrl's jax configuration of a process without others, on the device of a `World`."""
+    from rltrain_jax.devices import local_device
+
+    base: Any = type(import_skrl().config.jax)
+
+    class LoneConfig(base):  # type: ignore[misc]
+        """skrl's jax configuration of one rank, which knows of no others."""
+
+        def __init__(self, world: World) -> None:
+            with _hidden_rank_variables():
+                super().__init__()
+            self._device = local_device(world.device)
+
+        def parse_device(self, device: Any) -> Any:
+            """Return this rank's device: skrl would take the first of all ranks' for "cpu"."""
+            return self._device
+
+    return LoneConfig

@@ -70,6 +70,20 @@ _REPLAY_OPTIONS = (
 _TRAINER_OPTIONS = ("timesteps", "render_interval", "environment_info")
 _MEMORY_OPTIONS = ("memory_size", "replacement", "save_replay_buffer")
 
+_IN_JAX = {
+    "tanh(ACTIONS) * torch.as_tensor(self.action_space.high, device=self.device) "
+    ".nan_to_num(posinf=1.0)": (
+        "tanh(ACTIONS) * jnp.nan_to_num(jnp.asarray(self.action_space.high), posinf=1.0)"
+    ),
+    "ACTIONS + inputs.get('alpha', 0.0) * (2.0 * torch.rand_like(ACTIONS) - 1.0)": (
+        "ACTIONS + inputs.get('alpha', 0.0) * jax.random.uniform("
+        "jax.random.fold_in(inputs.get('key', jax.random.PRNGKey(0)), 1), "
+        "ACTIONS.shape, minval=-1.0, maxval=1.0)"
+    ),
+}
+"""Outputs of models in the default options, which skrl evaluates as Python: in torch's words, and
+in jax's."""
+
 OPTION_KEYS = frozenset(
     [
         *(f"agent.{key}" for key in (*_AGENT_OPTIONS, *_REPLAY_OPTIONS, "rewards_shaper_scale")),
@@ -95,6 +109,20 @@ def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
     return load_yaml(str(next(file for file in files if file.is_file())), "the default options")
 
 
+def default_jax_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
+    """Return the same options, with the expressions of skrl's format in the words of jax.
+
+    Args:
+        task: what is known of the task.
+        algorithm: one of `ALGORITHMS`.
+    """
+    agent = default_agent(task, algorithm)
+    for model in agent["models"].values():
+        if isinstance(model, dict):
+            model["output"] = _IN_JAX.get(model["output"], model["output"])
+    return agent
+
+
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
     """Declare the library skrl."""
@@ -103,9 +131,10 @@ def rltrain_provides() -> Iterable[Spec]:
             name="skrl",
             factory="rltrain_skrl.adapter:SkrlLibrary",
             summary="skrl's agents, with the options of its Runner",
-            frameworks=("torch",),
+            frameworks=("torch", "jax"),
             algorithms=ALGORITHMS,
             default_agent=default_agent,
+            default_agents={"jax": default_jax_agent},
             required_keys=("models", "agent.class", "trainer"),
             option_keys=OPTION_KEYS,
             run_keys={"seed": "seed"},

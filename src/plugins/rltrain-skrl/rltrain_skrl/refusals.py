@@ -34,6 +34,8 @@ _POLICIES = {
 }
 """The policies that can act in a kind of action space."""
 
+_CORRELATED = "multivariategaussianmixin"
+
 _RECURRENT = ("a2c_rnn", "ddpg_rnn", "ppo_rnn", "rpo_rnn", "sac_rnn", "td3_rnn", "trpo_rnn")
 """skrl's agents with memory of their own, by the names of their modules."""
 
@@ -140,6 +142,15 @@ REFUSES = (
         reason="skrl would start it on every rank.",
         instead="Set agent.agent.experiment.wandb=false and name a writer (--writer): it records "
         "on rank 0.",
+    ),
+    Refusal(
+        name="MultivariateGaussianMixin with jax",
+        applies=lambda config, task: (
+            config.framework == "jax"
+            and str(get_dotted(config.agent, "models.policy.class", "")).lower() == _CORRELATED
+        ),
+        reason="skrl has this policy for torch only.",
+        instead="Use GaussianMixin, or --framework torch.",
     ),
     Refusal(
         name="a policy for another kind of action",

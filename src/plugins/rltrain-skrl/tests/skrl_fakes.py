@@ -19,7 +19,7 @@ from rltrain.seeding import SeedPlan
 from rltrain.types import TaskInfo, TrainResult, World
 from rltrain_skrl.plugin import default_agent
 
-PLACE = ["skrl:config.torch"]
+PLACE = ["skrl:config.torch", "skrl:config.jax"]
 """Where skrl keeps a rank's place in the world: each rank of a fake world has its own."""
 
 ACTIONS = {

@@ -52,6 +52,18 @@ print(started, skrl.config.torch.is_distributed, os.environ["WORLD_SIZE"])
     assert in_child(code, **variables) == "False False 2"
 
 
+def test_importing_the_jax_side_starts_nothing_and_asks_for_no_torch():
+    code = """
+import sys
+sys.modules["torch"] = None
+import rltrain_skrl.jax.runner
+import jax
+print(jax.distributed.is_initialized(), "rltrain_torch" in sys.modules)
+"""
+    rank = {"JAX_RANK": "1", "JAX_LOCAL_RANK": "1", "JAX_WORLD_SIZE": "2", "WORLD_SIZE": "2"}
+    assert in_child(code, **rank) == "False False"
+
+
 def test_skrl_is_told_its_place_for_one_run_at_a_time(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "9")
     skrl = bootstrap.import_skrl()

@@ -17,10 +17,11 @@ from rltrain_skrl import bootstrap
 from rltrain_skrl.adapter import SkrlLibrary
 from rltrain_skrl.plugin import default_agent
 from rltrain_skrl.refusals import REFUSES
+from rltrain_skrl.runner import runner_options
 from rltrain_skrl.torch.agents import AGENTS
 from rltrain_skrl.torch.env import SkrlEnv
 from rltrain_skrl.torch.off_policy_parts import random_actions
-from rltrain_skrl.torch.runner import SessionRunner, runner_options
+from rltrain_skrl.torch.runner import SessionRunner
 
 bootstrap.import_skrl()
 

@@ -134,8 +134,8 @@ def test_a_stop_is_heeded_and_saved():
 def test_a_checkpoint_loads_in_stock_skrl():
     from skrl.utils.runner.torch import Runner
 
+    from rltrain_skrl.runner import runner_options
     from rltrain_skrl.torch.env import SkrlEnv
-    from rltrain_skrl.torch.runner import runner_options
 
     session = train(FakeSession(Corridor(8), small_agent(), max_iterations=2))
     stock = Runner(SkrlEnv(Corridor(8), "cpu", "episode"), runner_options(session))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltrain_skrl.torch.agent import SessionAgent
+from rltrain_skrl.torch.agent import TorchAgent
 from rltrain_skrl.torch.off_policy import (
     SessionDDPG,
     SessionDDQN,
@@ -14,7 +14,7 @@ from rltrain_skrl.torch.on_policy import SessionA2C, SessionPPO, SessionRPO
 
 __all__ = ["AGENTS"]
 
-AGENTS: dict[str, type[SessionAgent]] = {
+AGENTS: dict[str, type[TorchAgent]] = {
     "ppo": SessionPPO,
     "rpo": SessionRPO,
     "a2c": SessionA2C,

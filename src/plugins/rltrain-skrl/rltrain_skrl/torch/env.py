@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from skrl.envs.wrappers.torch import Wrapper
 from skrl.utils.spaces.torch import flatten_tensorized_space, tensorize_space
 
-from rltrain.errors import UsageError
+from rltrain_skrl.spaces import as_floats, observation_groups
 
 __all__ = ["FINAL", "SkrlEnv", "with_final_observations"]
 
@@ -41,15 +40,8 @@ class SkrlEnv(Wrapper):
         super().__init__(env)
         self._device = torch.device(device)
         self._log_key = log_key
-        space = env.single_observation_space
-        self._grouped = isinstance(space, spaces.Dict)
-        if isinstance(space, spaces.Dict) and "policy" not in space.spaces:
-            raise UsageError(
-                f"The task's observation groups are {', '.join(space.spaces)}; skrl needs one that "
-                "is named `policy` (and takes `critic`, if there is one, as the states)."
-            )
-        groups = dict(space.spaces) if isinstance(space, spaces.Dict) else {"policy": space}
-        self._spaces = {name: _as_floats(group) for name, group in groups.items()}
+        groups, self._grouped = observation_groups(env.single_observation_space)
+        self._spaces = {name: as_floats(group) for name, group in groups.items()}
         action = env.single_action_space
         self._bounds: tuple[torch.Tensor, torch.Tensor] | None = None
         if isinstance(action, spaces.Box):
@@ -154,13 +146,6 @@ class SkrlEnv(Wrapper):
                 name: value.reshape(()) for name, value in figures.items() if value.numel() == 1
             }
         return result
-
-
-def _as_floats(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Return the space of what skrl is given: models are made for a sample of it."""
-    if not isinstance(space, spaces.Box) or np.issubdtype(space.dtype, np.floating):
-        return space
-    return spaces.Box(space.low, space.high, dtype=np.float32)
 
 
 def with_final_observations(transition: Mapping[str, Any]) -> dict[str, Any]:

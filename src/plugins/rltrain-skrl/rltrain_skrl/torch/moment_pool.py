@@ -1,51 +1,14 @@
-"""Moments of several batches, pooled over ranks in one collective before they are asked for."""
+"""The pool of moments of torch tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
-
-from rltrain.types import ProcessGroup
-from rltrain_torch.moments import Moments, pool_moments
+from rltrain_skrl import moment_pool
+from rltrain_torch.moments import pool_moments
 
 __all__ = ["MomentPool"]
 
-Batch = tuple[torch.Tensor, torch.Tensor]
-"""Data of shape (B, D), and a reference near it of shape (D,), equal on all ranks."""
 
+class MomentPool(moment_pool.MomentPool):
+    """Pools batches of torch tensors; see `rltrain_skrl.moment_pool`."""
 
-class MomentPool:
-    """Knows which batches an update is going to meet, and pools the moments of all at once.
-
-    skrl meets them one by one, and would wait for the other ranks each time. A batch is known by
-    its identity: one that was not expected is pooled by itself, so that nothing depends on what was
-    expected but the number of collectives.
-    """
-
-    def __init__(self, group: ProcessGroup) -> None:
-        self.group = group
-        self._expected: list[Batch] = []
-        self._pooled: list[Moments] = []
-
-    def expect(self, batches: Sequence[Batch]) -> None:
-        """Forget the batches that were expected, and expect these."""
-        self._expected, self._pooled = list(batches), []
-
-    def pool(self, batches: Sequence[Batch]) -> list[Moments]:
-        """Pool these batches now, and with them those that are expected. Collective."""
-        moments = pool_moments(self.group, [*batches, *self._expected])
-        self._pooled = moments[len(batches) :]
-        return moments[: len(batches)]
-
-    def moments(self, data: torch.Tensor, about: torch.Tensor) -> Moments:
-        """Return the moments of a batch over all ranks.
-
-        Collective, unless the batch was expected and is pooled already.
-        """
-        for index, (expected, _) in enumerate(self._expected):
-            if expected is data:
-                if not self._pooled:
-                    self.pool([])
-                return self._pooled[index]
-        return pool_moments(self.group, [(data, about)])[0]
+    pool_moments = staticmethod(pool_moments)

@@ -14,8 +14,8 @@ from skrl.agents.torch.sac import SAC
 from skrl.agents.torch.td3 import TD3
 from skrl.models.torch import Model
 
-from rltrain.errors import UsageError
-from rltrain_skrl.torch.agent import SessionAgent
+from rltrain_skrl.off_policy import OffPolicy, check_bounds
+from rltrain_skrl.torch.agent import TorchAgent
 from rltrain_skrl.torch.off_policy_memory import ReplayMemory
 from rltrain_skrl.torch.off_policy_parts import (
     EntropyCoefficient,
@@ -30,13 +30,8 @@ from rltrain_torch.gradients import synchronise
 __all__ = ["SessionDDPG", "SessionDDQN", "SessionDQN", "SessionSAC", "SessionTD3"]
 
 
-class _OffPolicy(SessionAgent):
-    """Goes before an agent of skrl that has a replay buffer.
-
-    Each rank has a buffer of its own, with what its environments went through, and draws a batch of
-    `batch_size` from it: a gradient is the mean over the batches of all ranks. `random_timesteps`
-    and `learning_starts` are steps of every environment, the same on all ranks.
-    """
+class _OffPolicy(OffPolicy, TorchAgent):
+    """Goes before an agent of skrl for torch that has a replay buffer."""
 
     memory_class = ReplayMemory
     actor = "policy"
@@ -44,7 +39,6 @@ class _OffPolicy(SessionAgent):
 
     memory: ReplayMemory
     models: dict[str, Model]
-    _learns_from = 0
 
     def __init__(self, **components: Any) -> None:
         """Build skrl's agent; see `SessionAgent`."""
@@ -58,52 +52,13 @@ class _OffPolicy(SessionAgent):
         observations = inputs["observations"]
         return random_actions(self.action_space, len(observations), observations.device), {}
 
-    def update(self, *, timestep: int, timesteps: int) -> None:
-        """Learn, if the buffer holds enough for it; see skrl."""
-        if timestep >= self._learns_from:
-            super().update(timestep=timestep, timesteps=timesteps)
+    def get_noise(self) -> dict[str, Any]:
+        """Return what the noises remember, on the host."""
+        return get_noise(self)
 
-    def rank_state(self) -> dict[str, Any]:
-        """Return the noises' states, and the replay buffer's if that is asked for."""
-        memory = self.memory.get_state() if self.memory.save_replay_buffer else None
-        return {"noise": get_noise(self), "memory": memory}
-
-    def load_rank_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `rank_state` returned on this rank.
-
-        Raises:
-            UsageError: the replay buffer is of another size now.
-        """
-        set_noise(self, state["noise"])
-        if state["memory"] is None:
-            return
-        try:
-            self.memory.set_state(state["memory"])
-        except ValueError as error:
-            raise UsageError(
-                f"--checkpoint: its replay buffer does not fit: {error}. Give agent.memory.memory_"
-                "size as it was."
-            ) from error
-
-    def resume(self, path: Path) -> None:
-        """Load a checkpoint of skrl. Every rank does.
-
-        A replay buffer that was not saved begins empty: it is filled for `learning_starts` steps
-        again, with the policy's actions, before learning goes on.
-
-        Raises:
-            UsageError: it does not fit these options and this task.
-        """
-        super().resume(path)
-        if len(self.memory):
-            return
-        self._learns_from = self.timesteps_done + self.cfg.learning_starts
-        if self._session.world.is_root:
-            print(
-                f"The replay buffer begins empty: learning goes on after {self.cfg.learning_starts}"
-                " steps (agent.memory.save_replay_buffer=true saves the buffer in checkpoints).",
-                flush=True,
-            )
+    def set_noise(self, states: dict[str, Any]) -> None:
+        """Let the noises go on from what `get_noise` returned."""
+        set_noise(self, states)
 
 
 class SessionSAC(_OffPolicy, SAC):
@@ -169,12 +124,7 @@ class _Noisy(_OffPolicy):
             UsageError: the task's actions have no bounds for skrl to keep the noise within.
         """
         super().__init__(**components)
-        if noises(self) and not self.action_space.is_bounded():  # type: ignore[attr-defined]
-            name = type(self).__name__.removeprefix("Session")
-            raise UsageError(
-                f"agent.agent.class={name}: it keeps actions with noise within the bounds of the "
-                "action space, but the task's has none. Use --algorithm sac or ppo."
-            )
+        check_bounds(self, noises(self))
 
 
 class SessionTD3(_Noisy, _Counting, TD3):

@@ -11,14 +11,14 @@ from skrl.agents.torch.rpo import RPO
 from skrl.models.torch import Model
 
 from rltrain.session import Session
-from rltrain_skrl.torch.agent import SessionAgent
+from rltrain_skrl.torch.agent import TorchAgent
 from rltrain_skrl.torch.memory import RolloutMemory
 from rltrain_skrl.torch.threshold import SharedThreshold
 
 __all__ = ["SessionA2C", "SessionPPO", "SessionRPO"]
 
 
-class _OnPolicy(SessionAgent):
+class _OnPolicy(TorchAgent):
     """Goes before an agent of skrl that has one optimiser for its policy and its value."""
 
     memory_class = RolloutMemory

@@ -1,0 +1,239 @@
+"""What makes an agent of skrl one of the session: figures, checkpoints, gradients go there."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+
+from rltrain.errors import StopTraining, UsageError
+from rltrain.records import Scalars
+from rltrain.session import Session
+from rltrain_skrl.iterations import steps_per_iteration, total_iterations
+
+__all__ = ["PROGRESS", "SessionAgent"]
+
+PROGRESS = "rltrain"
+"""Name of our part of a checkpoint. Stock skrl skips it, with a warning, as it does any name."""
+
+_MISFITS = (LookupError, RuntimeError, TypeError, ValueError, EOFError, pickle.UnpicklingError)
+
+_COUNTED_BY_SESSION = ("Reward / ", "Episode / ")
+
+
+class SessionAgent:
+    """Goes before an agent of skrl among the bases of a class, for any agent and any framework.
+
+    It records each iteration, and saves, through the session; it writes nothing itself. An
+    iteration is `rltrain_skrl.iterations.steps_per_iteration` steps, counted from the run's first,
+    those before a checkpoint included: so are the timesteps that skrl's agent is told.
+    """
+
+    memory_class: type[Any]
+    """Made in place of skrl's `RandomMemory`; it takes `pool` too."""
+    scaler_class: ClassVar[type[Any]]
+    """Of the preprocessors whose statistics are pooled."""
+    suffix: ClassVar[str]
+    """Of skrl's checkpoints."""
+
+    # skrl's, read by this class.
+    memory: Any
+    checkpoint_modules: dict[str, Any]
+    tracking_data: dict[str, list[Any]]
+    action_space: spaces.Space[Any]
+    cfg: Any
+
+    def __init__(self, *, session: Session, **components: Any) -> None:
+        """Build skrl's agent, and ask the session for its gradient syncs.
+
+        Args:
+            session: this rank's side of the run.
+            components: what skrl's own agent takes; the models are wrapped already.
+        """
+        super().__init__(**components)
+        self._session = session
+        self._steps = steps_per_iteration(session.config.agent["agent"])
+        self._total = total_iterations(session.config)
+        self._resumed_at = 0
+        self._update_seconds = 0.0
+        self._lap = time.perf_counter()
+        self._progress = self.checkpoint_modules[PROGRESS] = self.make_progress()
+        for group in ("observation", "state"):
+            scaler = getattr(self, f"_{group}_preprocessor")
+            if isinstance(scaler, self.scaler_class):
+                self.memory.scalers |= {f"{group}s": scaler, f"next_{group}s": scaler}
+        self.synchronise_gradients()
+        self.watch_optimizers()
+
+    # What depends on the framework
+
+    def make_progress(self) -> Any:
+        """Return what else goes into a checkpoint; it has a number `iteration`."""
+        raise NotImplementedError
+
+    def synchronise_gradients(self) -> None:
+        """Call `average_together` for each optimiser. A class for an agent has to define it."""
+        raise NotImplementedError
+
+    def watch_optimizers(self) -> None:
+        """Register the optimisers with the divergence check."""
+        raise NotImplementedError
+
+    def learning_rates(self) -> Mapping[str, float]:
+        """Return the learning rates by the names of what they are for, such as "policy"."""
+        raise NotImplementedError
+
+    def with_final_observations(self, transition: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a transition as skrl means it, where episodes were cut off."""
+        raise NotImplementedError
+
+    def saved_parts(self, path: Path) -> Iterable[str]:
+        """Return the names of a checkpoint's parts."""
+        raise NotImplementedError
+
+    def write(self, path: Path) -> None:
+        """Save as skrl does."""
+        raise NotImplementedError
+
+    def numbers(self, values: Any) -> Any:
+        """Return what was tracked, lists by name, as numbers on the host."""
+        return values
+
+    @property
+    def timesteps_done(self) -> int:
+        """Steps of every environment, those before a checkpoint included."""
+        return int(self._progress.iteration) * self._steps
+
+    # What skrl's trainer calls
+
+    def init(self, *, trainer_cfg: Any = None) -> None:
+        """Prepare for training, as the trainer asks; skrl's own files stay off."""
+        # With an interval of zero skrl makes neither a writer nor a folder, and tracks no episodes:
+        # the session counts those for every library alike.
+        self.write_interval = self.checkpoint_interval = 0
+        super().init(trainer_cfg=trainer_cfg)  # type: ignore[misc]
+        every = self.cfg.experiment.checkpoint_interval
+        self._save_every = self._total * self._steps // 10 if every == "auto" else int(every)
+
+    def pre_interaction(self, *, timestep: int, timesteps: int) -> None:
+        """Begin a step; see skrl."""
+        super().pre_interaction(**self._counted(timestep, timesteps))  # type: ignore[misc]
+
+    def act(self, observations: Any, states: Any, *, timestep: int, timesteps: int) -> Any:
+        """Choose actions; see skrl."""
+        counted = self._counted(timestep, timesteps)
+        return super().act(observations, states, **counted)  # type: ignore[misc]
+
+    def record_transition(self, *, timestep: int, timesteps: int, **transition: Any) -> None:
+        """Store one step of every environment; see skrl."""
+        counted = self._counted(timestep, timesteps)
+        super().record_transition(  # type: ignore[misc]
+            **self.with_final_observations(transition), **counted
+        )
+
+    def update(self, *, timestep: int, timesteps: int) -> None:
+        """Learn; see skrl. It is told the timesteps of the whole run already."""
+        started = time.perf_counter()
+        super().update(timestep=timestep, timesteps=timesteps)  # type: ignore[misc]
+        self._update_seconds += time.perf_counter() - started
+
+    def post_interaction(self, *, timestep: int, timesteps: int) -> None:
+        """Update when that is due, and end the iteration.
+
+        Raises:
+            StopTraining: the session says so, and all is saved.
+        """
+        counted = self._counted(timestep, timesteps)
+        super().post_interaction(**counted)  # type: ignore[misc]
+        if (counted["timestep"] + 1) % self._steps:
+            return
+        self._progress.iteration += 1
+        iteration = self._progress.iteration
+        self._session.record(Scalars(iteration, self._take_figures(), iterations=self._total))
+        stop = self._session.should_stop
+        if stop or iteration == self._total or self._interval_passed():
+            self._save()
+        self._lap = time.perf_counter()
+        if stop:
+            raise StopTraining
+
+    def _counted(self, timestep: int, timesteps: int) -> dict[str, int]:
+        """Return the trainer's counts, which begin anew with it, as those of the whole run."""
+        before = self._resumed_at
+        return {"timestep": before + timestep, "timesteps": before + timesteps}
+
+    def _take_figures(self) -> dict[str, float]:
+        """Return what skrl tracked in this iteration, and forget it on every rank.
+
+        skrl forgets only when it writes, which ranks other than 0 never do.
+        """
+        merge = {"(min)": np.min, "(max)": np.max}
+        figures = {
+            name: float(merge.get(name[-5:], np.mean)(values))
+            for name, values in self.numbers(self.tracking_data).items()
+            if not name.startswith(_COUNTED_BY_SESSION)
+        }
+        self.tracking_data.clear()
+        for name, rate in self.learning_rates().items():
+            figures[f"Learning / {f'{name} learning rate'.strip().capitalize()}"] = rate
+        if not isinstance(self.action_space, spaces.Box):
+            figures.pop("Policy / Standard deviation", None)  # NaN: choices have none.
+        seconds = time.perf_counter() - self._lap
+        figures["time/rollout"] = seconds - self._update_seconds
+        figures["time/update"] = self._update_seconds
+        self._update_seconds = 0.0
+        return figures
+
+    # Checkpoints
+
+    def rank_state(self) -> Any:
+        """Return what this rank needs to go on exactly, picklable and on the host."""
+        return None
+
+    def load_rank_state(self, state: Any) -> None:
+        """Go on from what `rank_state` returned on this rank; called only if it was not None."""
+
+    def _interval_passed(self) -> bool:
+        every, done = self._save_every, self.timesteps_done
+        return every > 0 and done // every > (done - self._steps) // every
+
+    def _save(self) -> None:
+        self._session.save_checkpoint(
+            f"agent_{self.timesteps_done}.{self.suffix}",
+            self.write,
+            self._progress.iteration,
+            rank_state=self.rank_state(),
+        )
+
+    def resume(self, path: Path) -> None:
+        """Load a checkpoint of skrl. Every rank does.
+
+        Raises:
+            UsageError: it does not fit these options and this task.
+        """
+        try:
+            odd = (set(self.saved_parts(path)) ^ set(self.checkpoint_modules)) - {PROGRESS}
+            if odd:
+                raise ValueError(f"only one of the two has {', '.join(sorted(odd))}")
+            self.load(str(path))  # type: ignore[attr-defined]
+        except (*_MISFITS, OSError) as error:
+            raise UsageError(
+                f"--checkpoint {path}: does not fit these options and this task: {error}. Give the "
+                "task and the agent options that it was trained with."
+            ) from error
+        self._resumed_at = self.timesteps_done
+        if self._session.rank_state is not None:
+            self.load_rank_state(self._session.rank_state)
+
+    def timesteps_left(self) -> int:
+        """Return how many steps of every environment the trainer is to do.
+
+        Raises:
+            UsageError: the checkpoint was written at or after the run's end.
+        """
+        return self._session.iterations_left(self._total, self._progress.iteration) * self._steps

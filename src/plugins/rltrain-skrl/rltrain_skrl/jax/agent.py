@@ -1,0 +1,142 @@
+"""What an agent of skrl on jax has besides: optimisers that average, keys, checkpoints of flax."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from skrl import config
+from skrl.models.jax import Model
+from skrl.resources.noises.jax import Noise
+
+from rltrain_jax.trees import watch_tree
+from rltrain_skrl.agent import SessionAgent
+from rltrain_skrl.jax.env import with_final_observations
+from rltrain_skrl.jax.keys import get_keys, load_keys, set_keys
+from rltrain_skrl.jax.memory import PooledMemory
+from rltrain_skrl.jax.optimizers import AveragedOptimizer, step_together
+from rltrain_skrl.jax.progress import Progress
+from rltrain_skrl.jax.scaler import PooledScaler
+
+__all__ = ["JaxAgent"]
+
+_RATE = "learning_rate"
+
+
+class JaxAgent(SessionAgent):
+    """Goes before an agent of skrl for jax."""
+
+    memory_class: type[PooledMemory]
+    scaler_class = PooledScaler
+    suffix = "pickle"
+
+    # skrl's, read by this class.
+    models: dict[str, Model]
+    device: jax.Device
+
+    def average_together(self, **models: Any) -> None:
+        """Average the gradients of several optimisers in one go.
+
+        Args:
+            models: by the names of their optimisers' attributes, in the order in which skrl steps
+                them, with no use of a model in between that an earlier one steps.
+        """
+        optimizers = {}
+        for name, model in models.items():
+            own = optimizers[name] = AveragedOptimizer(getattr(self, name), model)
+            setattr(self, name, own)
+            self.checkpoint_modules[name] = own
+        step_together(self._session, optimizers)
+
+    def watch_optimizers(self) -> None:
+        """Register learning rates and moments with the divergence check."""
+        for name, part in self.checkpoint_modules.items():
+            if isinstance(part, AveragedOptimizer):
+                watch_tree(self._session, name, functools.partial(_moments, part))
+        self._session.watch("learning rates", self.learning_rates)
+
+    def learning_rates(self) -> Mapping[str, float]:
+        """Return the learning rates by the names of what they are for."""
+        return {
+            name.removesuffix(_RATE).replace("_", " ").strip(): float(value)
+            for name, value in vars(self).items()
+            if name.endswith(_RATE)
+        }
+
+    def with_final_observations(self, transition: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a transition as skrl means it, where episodes were cut off."""
+        return with_final_observations(transition)
+
+    def record_transition(self, *, timestep: int, timesteps: int, **transition: Any) -> None:
+        """Store one step of every environment, and track what it logs, which skrl does not."""
+        key = self._session.config.agent["trainer"].get("environment_info", "episode")
+        for name, value in transition["infos"].get(key, {}).items():
+            self.tracking_data[f"Info / {name}"].append(value)
+        super().record_transition(timestep=timestep, timesteps=timesteps, **transition)
+
+    def numbers(self, values: Mapping[str, list[Any]]) -> Any:
+        """Return what was tracked as numbers on the host, fetched all at once."""
+        return {
+            name: [np.asarray(x).reshape(()) for x in fetched]
+            for name, fetched in jax.device_get(dict(values)).items()
+        }
+
+    # Keys
+
+    def drawing(self) -> dict[str, Any]:
+        """Return what draws, by name: of skrl's, models and noises."""
+        return {**self.models, **{n: x for n, x in vars(self).items() if isinstance(x, Noise)}}
+
+    def _drawing(self) -> list[Any]:
+        parts = self.drawing()
+        return [parts[name] for name in sorted(parts)]
+
+    def begin_learning(self) -> None:
+        """Draw from this rank's key from now on, or go on where the checkpoint left off."""
+        set_keys(self._drawing(), config.jax.key)
+        state = self._session.rank_state
+        if self._session.resuming_exactly and state is not None:
+            load_keys(self._drawing(), state["keys"], self.device)
+
+    def rank_state(self) -> Any:
+        """Return the keys of what draws, on the host."""
+        return {"keys": get_keys(self._drawing())}
+
+    # Checkpoints
+
+    def make_progress(self) -> Progress:
+        """Return what skrl leaves out of its checkpoints."""
+        return Progress(self, self.unsaved)
+
+    def unsaved(self) -> list[str]:
+        """Return the names of numbers that skrl leaves out of its checkpoints."""
+        return [name for name in vars(self) if name.endswith(_RATE)]
+
+    def saved_parts(self, path: Path) -> Iterable[str]:
+        """Return the names of a checkpoint's parts."""
+        with path.open("rb") as file:
+            saved: Iterable[str] = pickle.load(file)
+        return saved
+
+    def write(self, path: Path) -> None:
+        """Save as skrl does."""
+        self.save(str(path))  # type: ignore[attr-defined]
+
+    def load(self, path: str) -> None:
+        """Load as skrl does, and put what was loaded on this rank's device."""
+        super().load(path)  # type: ignore[misc]
+        for part in self.checkpoint_modules.values():
+            if isinstance(part, Model):
+                params = jax.device_put(part.state_dict.params, self.device)
+                part.state_dict = part.state_dict.replace(params=params)
+            elif isinstance(part, AveragedOptimizer):
+                part.optimizer = jax.device_put(part.optimizer, self.device)
+
+
+def _moments(optimizer: AveragedOptimizer) -> Any:
+    return optimizer.optimizer.state

@@ -1,0 +1,42 @@
+"""What goes into skrl's checkpoints besides its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """What skrl's checkpoints do not hold: how far training has come, rates and counters."""
+
+    def __init__(self, agent: Any, names: Callable[[], list[str]]) -> None:
+        """Keep what is to be saved.
+
+        Args:
+            agent: of skrl.
+            names: returns the names of its attributes, numbers, that are saved too.
+        """
+        self.iteration = 0
+        self._agent = agent
+        self._names = names
+
+    @property
+    def state_dict(self) -> Any:
+        """The numbers as skrl's checkpoints take what has parameters."""
+        own = {name: _number(getattr(self._agent, name)) for name in self._names()}
+        return SimpleNamespace(
+            params={"iteration": self.iteration, "agent": own}, replace=lambda params: params
+        )
+
+    @state_dict.setter
+    def state_dict(self, state: Any) -> None:
+        self.iteration = int(state["iteration"])
+        for name, value in state["agent"].items():
+            setattr(self._agent, name, value)
+
+
+def _number(value: Any) -> int | float:
+    return value if isinstance(value, int) else float(value)

@@ -1,0 +1,183 @@
+"""skrl's Runner on the session: the models are wrapped, the seeds and the length are the run's."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+from collections.abc import Mapping, Set
+from typing import Any, ClassVar
+
+from rltrain.errors import StopTraining, UsageError, suggest
+from rltrain.session import Session
+from rltrain_skrl import bootstrap
+from rltrain_skrl.iterations import steps_per_iteration, total_iterations
+
+__all__ = ["OnSession", "runner_options"]
+
+_PREPROCESSORS = ("observation_preprocessor", "state_preprocessor", "value_preprocessor")
+
+_ENVIRONMENT_INFO = "episode"
+"""skrl's own default of `trainer.environment_info`."""
+
+
+class OnSession:
+    """Goes before skrl's Runner of a framework: builds what the options name, and trains.
+
+    skrl's place in the world must be configured (`rltrain_skrl.bootstrap.configured`).
+    """
+
+    agents: ClassVar[Mapping[str, Any]]
+    """By lower-case name, what is made in place of skrl's own."""
+    scaler: ClassVar[type[Any]]
+    """skrl's preprocessor whose statistics are pooled."""
+    experiment_options: ClassVar[type[Any]]
+    trainer_options: ClassVar[type[Any]]
+    dropped_options: ClassVar[frozenset[str]] = frozenset()
+    """Of the agent, such as skrl's Runner itself leaves out."""
+
+    # skrl's, read by this class.
+    _env: Any
+    _cfg: dict[str, Any]
+    agent: Any
+    trainer: Any
+
+    def __init__(self, session: Session) -> None:
+        """Build models, agent and trainer; load the checkpoint; begin the stream `learner`.
+
+        Raises:
+            UsageError: the options or the checkpoint do not fit skrl or the task.
+        """
+        self._session = session
+        self._pool = self.make_pool()
+        options = runner_options(session)
+        log_key = options["trainer"].get("environment_info", _ENVIRONMENT_INFO)
+        with bootstrap.kept_hash_seed():
+            super().__init__(self.make_env(log_key), options)  # type: ignore[call-arg]
+        if session.checkpoint is not None:
+            self.agent.resume(session.checkpoint)
+        self.trainer.cfg.timesteps = self.agent.timesteps_left()
+        session.seed("learner")
+        self.begin_learning()
+
+    # What depends on the framework
+
+    def make_pool(self) -> Any:
+        """Return what pools the moments of all ranks' data."""
+        raise NotImplementedError
+
+    def make_env(self, log_key: str) -> Any:
+        """Return the session's environments in skrl's wrapper."""
+        raise NotImplementedError
+
+    def make_scaler(self, role: str, size: Any, options: Mapping[str, Any]) -> Any:
+        """Return a preprocessor, with rank 0's statistics, that pools."""
+        raise NotImplementedError
+
+    def wrap(self, model: Any, role: str) -> Any:
+        """Return a model with rank 0's parameters."""
+        raise NotImplementedError
+
+    def begin_learning(self) -> None:
+        """Give skrl its key; the stream `learner` has begun."""
+        raise NotImplementedError
+
+    def train(self) -> None:
+        """Train until the iterations are done or the session says stop."""
+        with contextlib.suppress(StopTraining):
+            self.run("train")  # type: ignore[attr-defined]
+
+    # skrl's, of which every part is made ours
+
+    def _component(self, name: str) -> Any:
+        agent = self.agents.get(name.lower())
+        if agent is not None:
+            return functools.partial(agent, session=self._session)
+        if name.lower() == "randommemory" and self._agent_class in self.agents:
+            return functools.partial(self.agents[self._agent_class].memory_class, pool=self._pool)
+        try:
+            return super()._component(name)  # type: ignore[misc]
+        except ValueError as error:
+            raise UsageError(f"skrl: {error}.") from error
+
+    @property
+    def _agent_class(self) -> str:
+        return str(self._cfg["agent"]["class"]).lower()
+
+    def _process_cfg(self, cfg: dict[str, Any]) -> dict[str, Any]:
+        cfg = super()._process_cfg(cfg)  # type: ignore[misc]
+        for role in _PREPROCESSORS:
+            # Without states their scaler is empty: there is nothing to pool or to broadcast.
+            empty = role == "state_preprocessor" and self._env.state_space is None
+            if cfg.get(role) is self.scaler and not empty:
+                cfg[role] = self._pooled_scaler(role)
+        return cfg
+
+    def _pooled_scaler(self, role: str) -> Any:
+        """Return what skrl calls in place of its scaler's class."""
+
+        # A function, because skrl copies the options deeply: it would copy a partial's arguments.
+        def make(size: Any, **options: Any) -> Any:
+            return self.make_scaler(role, size, options)
+
+        return make
+
+    def _generate_models(self, env: Any, cfg: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        if env.state_space is None:
+            _check_no_states(cfg.get("models") or {})
+        models: dict[str, dict[str, Any]] = super()._generate_models(env, cfg)  # type: ignore[misc]
+        wrapped: dict[int, Any] = {}
+        for roles in models.values():
+            for role, model in roles.items():
+                if id(model) not in wrapped:
+                    wrapped[id(model)] = self.wrap(model, role)
+                roles[role] = wrapped[id(model)]
+        return models
+
+    def _generate_agent(
+        self, env: Any, cfg: dict[str, Any], models: dict[str, dict[str, Any]]
+    ) -> Any:
+        agent_cfg = self._component(f"{cfg['agent']['class']}_CFG")
+        also = {"class", "rewards_shaper_scale"} | self.dropped_options
+        _check_keys("agent.agent", cfg["agent"], agent_cfg, also=also)
+        experiment = cfg["agent"].get("experiment") or {}
+        _check_keys("agent.agent.experiment", experiment, self.experiment_options)
+        _check_keys("agent.trainer", cfg["trainer"], self.trainer_options, also={"class"})
+        cfg["memory"] = {"class": "RandomMemory", "memory_size": -1, **(cfg.get("memory") or {})}
+        return super()._generate_agent(env, cfg, models)  # type: ignore[misc]
+
+
+def runner_options(session: Session) -> dict[str, Any]:
+    """Return the Runner's options with what the run decides put in: seed, length, files, window."""
+    options: dict[str, Any] = copy.deepcopy(dict(session.config.agent))
+    options["seed"] = session.seeds.model
+    if session.config.framework == "torch":
+        # skrl adds the rank to the seed of a distributed run, but models must be built equal.
+        options["seed"] -= session.world.rank
+    trainer = options["trainer"] = dict(options["trainer"])
+    steps = steps_per_iteration(options["agent"])
+    trainer["timesteps"] = total_iterations(session.config) * steps
+    trainer["headless"] = session.config.headless
+    trainer["disable_progressbar"] = True
+    trainer["close_environment_at_exit"] = False
+    return options
+
+
+def _check_keys(
+    where: str, options: Mapping[str, Any], known: Any, also: Set[str] = frozenset()
+) -> None:
+    fields = {field.name for field in dataclasses.fields(known)} | also
+    for key in options:
+        if key not in fields:
+            raise UsageError(f"{where}.{key}: skrl has no such option.{suggest(key, fields)}")
+
+
+def _check_no_states(models: Mapping[str, Any]) -> None:
+    for role, model in models.items():
+        networks = model.get("network") or [] if isinstance(model, Mapping) else []
+        if any("STATES" in str(network.get("input")) for network in networks):
+            raise UsageError(
+                f"agent.models.{role}: its network takes STATES, but this task has no observation "
+                "group `critic`. Write OBSERVATIONS, which is what skrl 1 called STATES."
+            )

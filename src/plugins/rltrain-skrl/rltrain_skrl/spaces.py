@@ -1,0 +1,39 @@
+"""Observation spaces as skrl knows them, for every framework."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from rltrain.errors import UsageError
+
+__all__ = ["as_floats", "observation_groups"]
+
+
+def observation_groups(
+    space: spaces.Space[Any],
+) -> tuple[dict[str, spaces.Space[Any]], bool]:
+    """Return the observation groups by name, and whether the task itself has groups.
+
+    The group `policy` of a `Dict` space are skrl's observations, the group `critic` its states.
+
+    Raises:
+        UsageError: the observations are groups, and none is `policy`.
+    """
+    if not isinstance(space, spaces.Dict):
+        return {"policy": space}, False
+    if "policy" not in space.spaces:
+        raise UsageError(
+            f"The task's observation groups are {', '.join(space.spaces)}; skrl needs one that "
+            "is named `policy` (and takes `critic`, if there is one, as the states)."
+        )
+    return dict(space.spaces), True
+
+
+def as_floats(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return the space of what skrl is given: models are made for a sample of it."""
+    if not isinstance(space, spaces.Box) or np.issubdtype(space.dtype, np.floating):
+        return space
+    return spaces.Box(space.low, space.high, dtype=np.float32)

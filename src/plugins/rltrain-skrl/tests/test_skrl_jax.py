@@ -1,0 +1,217 @@
+"""skrl's jax agents on the ranks of a fake world: equal ends, few collectives, exact resumption."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from skrl_fakes import PLACE
+
+pytest.importorskip("jax")
+
+import jax
+import numpy as np
+
+from rltrain import hookimpl
+from rltrain.checkpoints import read_state
+from rltrain.errors import UsageError
+from rltrain.testing import FakeWorld, differing
+from rltrain.types import TaskInfo
+from rltrain_skrl import checkpoints
+from rltrain_skrl.plugin import ALGORITHMS, default_jax_agent
+from rltrain_skrl.refusals import ACTS_IN
+
+PENDULUM = "rltrain/Pendulum-v1"
+SHORT = {"agent.rollouts": 4, "agent.mini_batches": 2}
+REPLAY = {
+    "agent.batch_size": 16,
+    "agent.gradient_steps": 2,
+    "agent.random_timesteps": 4,
+    "agent.learning_starts": 6,
+    "agent.experiment.write_interval": 8,
+    "memory.memory_size": 12,
+}
+
+
+def train(train_ranks, iterations=2, ranks=2, algorithm="ppo", agent=None, **options):
+    discrete = ACTS_IN.get(algorithm) == "discrete"
+    return train_ranks(
+        FakeWorld(ranks, rank_local=PLACE),
+        framework="jax",
+        algorithm=algorithm,
+        task="rltrain/CartPole-v1" if discrete else PENDULUM,
+        agent={**(SHORT if algorithm in ("ppo", "rpo", "a2c") else REPLAY), **(agent or {})},
+        max_iterations=iterations,
+        env={"max_episode_length": 5},
+        check_interval=1,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("num_envs", [8, 512])
+def test_default_options_are_in_the_words_of_jax(algorithm, num_envs):
+    task = TaskInfo("any", ACTS_IN.get(algorithm, "continuous"), num_envs=num_envs)
+    assert "torch" not in str(default_jax_agent(task, algorithm))
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [pytest.param(x, marks=() if x == "ppo" else pytest.mark.long) for x in ALGORITHMS],
+)
+def test_ranks_end_equal(train_ranks, algorithm):
+    runs = train(train_ranks, algorithm=algorithm)
+    assert {run.result.iterations for run in runs} == {2}
+    assert len(runs[0].state()) >= 5
+    assert not differing(runs)
+
+
+COMPILED = []
+"""What is compiled in this process, on any rank, from the first time that it is asked for."""
+
+
+def note(event, duration_secs, **_):
+    if event.endswith("backend_compile_duration"):
+        COMPILED.append(event)
+
+
+class Compilations:
+    """Counts the programs that are compiled, by iteration."""
+
+    def __init__(self):
+        self.by_iteration = []
+
+    @hookimpl
+    def rltrain_write(self, record):
+        if type(record).__name__ == "Scalars":
+            self.by_iteration.append(len(COMPILED))
+            COMPILED.clear()
+
+
+@pytest.fixture
+def compilations():
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield Compilations
+    jax.monitoring.clear_event_listeners()
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["ppo", *(pytest.param(x, marks=pytest.mark.long) for x in ("sac", "dqn"))]
+)
+def test_nothing_is_compiled_after_the_second_iteration(train_ranks, algorithm, compilations):
+    # The ranks of a fake world share what is compiled: of the first to come, and of the others.
+    run, _ = train(train_ranks, 4, algorithm=algorithm, observers=[compilations])
+    first, _, *later = run.observers[0].by_iteration
+    assert first
+    assert later == [0, 0]
+
+
+def test_a_mini_batch_costs_one_collective(train_ranks):
+    world = FakeWorld(2, rank_local=PLACE)
+    iterations, epochs, batches = 3, 2, 2
+    agent = {"agent.learning_epochs": epochs, "agent.learning_rate_scheduler": "KLAdaptiveLR"}
+    train_ranks(
+        world,
+        framework="jax",
+        task=PENDULUM,
+        max_iterations=iterations,
+        agent={**SHORT, **agent},
+        check_interval=0,
+    )
+    callers = Counter(item.callers[0].rpartition("/")[2].partition(":")[0] for item in world.trace)
+    assert callers["gradients.py"] == iterations * epochs * batches
+    assert callers["moments.py"] == iterations
+    assert callers["threshold.py"] == iterations * epochs
+
+
+def trees(path):
+    """Return the parts of a checkpoint as skrl wrote them."""
+    return pickle.loads(Path(path).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "agent"),
+    [
+        ("ppo", {"agent.learning_rate_scheduler": "KLAdaptiveLR"}),
+        *(
+            pytest.param(name, {"+memory.save_replay_buffer": True, **more}, marks=pytest.mark.long)
+            for name, more in (
+                ("sac", {}),
+                ("td3", {}),
+                # By default exploring depends on the length of the whole run.
+                ("ddqn", {"agent.exploration_scheduler": 0.5}),
+            )
+        ),
+    ],
+)
+def test_a_resumed_run_ends_with_the_same_bytes(train_ranks, algorithm, agent):
+    agent = {**agent, "agent.experiment.checkpoint_interval": 0}
+    whole = train(train_ranks, 4, algorithm=algorithm, agent=agent)
+    first = train(train_ranks, 2, algorithm=algorithm, agent=agent)
+    path = first[0].result.checkpoint
+    assert checkpoints.AGENT in checkpoints.parts(path)
+    rest = train(train_ranks, 4, algorithm=algorithm, agent=agent, checkpoint=path)
+    assert [run.result.iterations for run in rest] == [2, 2]
+    one, other = (run[0].result.checkpoint for run in (whole, rest))
+    assert trees(one) == trees(other)
+    states = [read_state(Path(path)) for path in (one, other)]
+    assert states[0]["ranks"] == states[1]["ranks"], "keys, generators, environments"
+
+
+def test_stock_skrl_reads_the_checkpoint_with_its_optimisers(train_ranks):
+    (run,) = train(train_ranks, ranks=1)
+    saved = trees(run.result.checkpoint)
+    import flax
+
+    adam = flax.serialization.msgpack_restore(saved["policy_optimizer"])
+    assert "state" in adam
+    moments = [x for x in jax.tree.leaves(adam) if np.size(x) > 1]
+    assert any(np.any(x) for x in moments), "as it is after its steps"
+    policy = flax.serialization.msgpack_restore(saved["policy"])
+    assert set(policy) == {"params"}
+
+
+@pytest.mark.parametrize("name", ["agent.pt", "agent.pickle"])
+def test_a_checkpoint_of_another_framework_is_told(train_ranks, tmp_path, name):
+    import torch
+
+    path = tmp_path / name
+    if name.endswith("pt"):
+        torch.save({"policy": {}, "value": {}, "optimizer": {}}, path)
+    else:
+        path.write_bytes(pickle.dumps({"policy": b"", "optimizer": b""}, protocol=4))
+    with pytest.raises(UsageError, match="does not fit"):
+        train(train_ranks, ranks=1, checkpoint=str(path))
+
+
+def test_what_is_for_torch_only_is_refused(train_ranks):
+    agent = {"models.policy.class": "MultivariateGaussianMixin"}
+    with pytest.raises(UsageError, match="for torch only"):
+        train(train_ranks, agent=agent)
+
+
+@pytest.mark.slow
+def test_it_trains_where_torch_cannot_be_imported(tmp_path):
+    code = """
+import sys
+sys.modules["torch"] = None
+import rltrain
+result = rltrain.train(
+    library="skrl", framework="jax", num_envs=8, max_iterations=2, log_root=sys.argv[1],
+    agent={"agent.rollouts": 4, "agent.mini_batches": 2}, writers=(),
+)
+print(result.iterations, sorted(name for name in sys.modules if name.startswith("torch.")))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.stdout.strip().endswith("2 []"), result.stderr

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import pytest
+
+from rltrain.testing import LibraryConformance
+
+pytest.importorskip("jax")
+
+
+class TestSkrlJax(LibraryConformance):
+    library = "skrl"
+    framework = "jax"
+    agent = {"agent.rollouts": 8, "agent.learning_epochs": 2}
+    rank_local = ("skrl:config.torch", "skrl:config.jax")

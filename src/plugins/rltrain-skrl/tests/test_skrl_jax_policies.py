@@ -1,0 +1,96 @@
+"""Policies of skrl for jax: choices have an entropy, and compiled updates draw anew."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("jax")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from skrl_fakes import PLACE
+
+from rltrain.testing import FakeWorld
+from rltrain_skrl import bootstrap
+
+bootstrap.import_skrl()
+
+from skrl.utils.model_instantiators.jax import (  # noqa: E402
+    categorical_model,
+    gaussian_model,
+    multicategorical_model,
+)
+
+from rltrain_skrl.jax.keys import get_keys, load_keys, set_keys  # noqa: E402
+from rltrain_skrl.jax.policies import mended  # noqa: E402
+
+NETWORK = [{"name": "net", "input": "OBSERVATIONS", "layers": [8], "activations": "tanh"}]
+SPACE = spaces.Box(-1.0, 1.0, (3,))
+DATA = jnp.linspace(-1.0, 1.0, 12).reshape(4, 3)
+
+
+def made(make, action, mend=True, **options):
+    model = make(
+        observation_space=SPACE, action_space=action, network=NETWORK, output="ACTIONS", **options
+    )
+    model.init_state_dict(role="policy")
+    return mended(model) if mend else model
+
+
+def entropy(model, params):
+    taken = jnp.zeros((4, len(getattr(model.action_space, "nvec", [0]))))
+    inputs = {"observations": DATA, "taken_actions": taken}
+    _, outputs = model.act(inputs, role="policy", params=params)
+    return model.get_entropy(outputs["stddev"], role="policy").mean()
+
+
+@pytest.mark.parametrize(
+    ("make", "action", "most"),
+    [
+        (categorical_model, spaces.Discrete(4), np.log(4)),
+        (multicategorical_model, spaces.MultiDiscrete([2, 3]), np.log(2) + np.log(3)),
+    ],
+    ids=["categorical", "multi-categorical"],
+)
+def test_an_entropy_bonus_has_an_effect(make, action, most):
+    stock, ours = made(make, action, mend=False), made(make, action)
+    params = ours.state_dict.params
+    assert np.isnan(entropy(stock, params))
+    value, gradient = jax.value_and_grad(lambda params: entropy(ours, params))(params)
+    assert 0.5 * most < value < most + 1e-6
+    assert max(float(jnp.abs(x).max()) for x in jax.tree.leaves(gradient)) > 1e-4
+    level = jax.tree.map(jnp.zeros_like, params)
+    assert np.isclose(entropy(ours, level), most)
+
+
+@pytest.mark.parametrize("mend", [False, True], ids=["stock", "ours"])
+def test_a_compiled_update_draws_anew(mend):
+    model = made(gaussian_model, spaces.Box(-9.0, 9.0, (2,)), mend)
+
+    @jax.jit
+    def noise(params, observations):
+        actions, outputs = model.act({"observations": observations}, role="policy", params=params)
+        return actions - outputs["mean_actions"]
+
+    params = model.state_dict.params
+    first, again, other = (noise(params, data) for data in (DATA, DATA, DATA + 0.5))
+    assert np.allclose(first, again)
+    assert np.allclose(first, other, atol=1e-6) is not mend
+
+
+def test_each_rank_draws_from_a_key_of_its_own_and_goes_on_with_it():
+    action = spaces.Box(-9.0, 9.0, (2,))
+
+    def drawn(group):
+        model = made(gaussian_model, action)
+        set_keys([model], jax.random.PRNGKey(group.rank))
+        kept = get_keys([model])
+        first = np.asarray(model.act({"observations": DATA}, role="policy")[0])
+        load_keys([model], kept, jax.devices()[0])
+        return first, np.asarray(model.act({"observations": DATA}, role="policy")[0])
+
+    (first, again), (other, _) = FakeWorld(2, rank_local=PLACE).run(drawn)
+    assert np.array_equal(first, again)
+    assert not np.allclose(first, other)
