@@ -24,6 +24,7 @@ class Refused:
     base: str | None = None
     """The algorithm whose options these override; None: that of this line."""
     task: str = "rltrain/CartPoleContinuous-v1"
+    framework: str = "torch"
 
     def __str__(self) -> str:
         return f"{self.library} {self.algorithm}: {self.features}"
@@ -146,6 +147,14 @@ REFUSED = (
             reason="RPO, SAC, TD3 and DDPG act in continuous action spaces",
         )
         for algorithm in ("rpo", "sac", "td3", "ddpg")
+    ),
+    Refused(
+        library="skrl",
+        algorithm="ppo",
+        features="multivariate Gaussian policy with jax",
+        framework="jax",
+        agent={"models.policy.class": "MultivariateGaussianMixin"},
+        reason="skrl has this policy for torch only",
     ),
     *(
         Refused(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from claims import CLAIMS
+from claims_jax import JAX
 from refused import REFUSED
 
 __all__ = ["page"]
@@ -18,7 +19,8 @@ PAGE = """\
 Each line of the first table is a test: two and four ranks, with 8 environments each, end every
 iteration with the parameters, normalisers, moments and learning rate of one rank with all their
 environments and the same noise, and record the same figures, to 1e-5. The ranks are equal to the
-last bit. Mini-batches of the one rank are the unions of the ranks'.
+last bit. Mini-batches of the one rank are the unions of the ranks'. In lines of `skrl (jax)` the
+ranks learn from their slices of the one rank's rollouts, in two updates one after the other.
 
 {synchronised}
 
@@ -32,7 +34,7 @@ Printed by `python tests/shards/support_table.py`.
 
 def page() -> str:
     """Return the page."""
-    synchronised = [(claim.library, claim.algorithm, claim.features) for claim in CLAIMS]
+    synchronised = [(claim.library, claim.algorithm, claim.features) for claim in (*CLAIMS, *JAX)]
     refused = [(each.library, each.algorithm, each.features, each.reason) for each in REFUSED]
     return PAGE.format(
         synchronised=table(("library", "algorithm", "with"), synchronised),

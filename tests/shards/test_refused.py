@@ -17,6 +17,7 @@ def test_a_run_is_refused_before_it_starts(refused, tmp_path):
     with pytest.raises(UsageError) as told:
         world.train(
             library=refused.library,
+            framework=refused.framework,
             algorithm=refused.base or refused.algorithm,
             task=refused.task,
             agent=refused.agent,

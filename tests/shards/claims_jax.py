@@ -1,0 +1,91 @@
+"""The claims of skrl's jax agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["JAX", "JaxClaim"]
+
+ROLLOUT = {
+    "agent.rollouts": 16,
+    "agent.learning_epochs": 3,
+    "agent.mini_batches": 1,
+    "agent.learning_rate": 3e-4,
+}
+FOUR = {**ROLLOUT, "agent.mini_batches": 4}
+REPLAY = {"agent.batch_size": 16, "agent.gradient_steps": 2, "memory.memory_size": 16}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JaxClaim:
+    """One update that is claimed to come out on N ranks as on one rank with all their data."""
+
+    algorithm: str
+    features: str
+    """What is in play, for the table."""
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    """Overrides of the library's options, by dotted key."""
+    action: str = "continuous"
+    """Kind of the actions."""
+    critic: bool = False
+    """Whether there is an observation group `critic`."""
+    num_envs: int = 8
+    """Environments a rank."""
+    on_gloo: bool = False
+    """Whether it is tested on two real processes too."""
+    library: str = "skrl (jax)"
+    """For the table."""
+
+    def __str__(self) -> str:
+        return f"{self.library} {self.algorithm}: {self.features}"
+
+
+def with_replay(algorithm: str, features: str, **more: Any) -> JaxClaim:
+    """Return the claim of an algorithm with a replay buffer."""
+    return JaxClaim(algorithm=algorithm, features=features, agent=REPLAY, **more)
+
+
+WITHOUT_EPOCHS = {name: value for name, value in FOUR.items() if "epochs" not in name}
+
+JAX = (
+    JaxClaim(
+        algorithm="ppo", features="observation and value normalisers, KLAdaptiveLR", agent=ROLLOUT
+    ),
+    JaxClaim(algorithm="ppo", features="4 mini-batches", agent=FOUR, on_gloo=True),
+    JaxClaim(
+        algorithm="ppo",
+        features="discrete actions, entropy bonus",
+        action="discrete",
+        agent={**FOUR, "agent.entropy_loss_scale": 0.01},
+    ),
+    JaxClaim(
+        algorithm="ppo",
+        features="multi-discrete actions, entropy bonus",
+        action="multi_discrete",
+        agent={**FOUR, "agent.entropy_loss_scale": 0.01},
+    ),
+    JaxClaim(
+        algorithm="ppo",
+        features="asymmetric critic (observation group `critic`)",
+        critic=True,
+        agent={**FOUR, "models.value.network.0.input": "STATES"},
+    ),
+    JaxClaim(
+        algorithm="ppo",
+        features="early stopping by the KL divergence (kl_threshold)",
+        agent={**FOUR, "agent.kl_threshold": 0.05, "agent.learning_rate": 1e-3},
+    ),
+    JaxClaim(algorithm="a2c", features="normalisers", agent=WITHOUT_EPOCHS),
+    JaxClaim(
+        algorithm="rpo",
+        features="4 mini-batches, normalisers, no noise (alpha 0)",
+        agent={**FOUR, "agent.alpha": 0.0},
+    ),
+    with_replay("sac", "observation normaliser, learned entropy coefficient", on_gloo=True),
+    with_replay("td3", "observation normaliser, smoothing noise, delayed policy"),
+    with_replay("ddpg", "observation normaliser"),
+    with_replay("dqn", "discrete actions", action="discrete"),
+    with_replay("ddqn", "discrete actions", action="discrete"),
+)

@@ -1,0 +1,249 @@
+"""The two updates that a claim of jax compares: on N ranks, and on one rank with all their data.
+
+Run as a script, it is one rank of several real ones.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from claims_jax import JAX, JaxClaim
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from rltrain.agent_options import set_dotted
+from rltrain.config import RunConfig
+from rltrain.group import SingleProcess
+from rltrain.seeding import SeedPlan
+from rltrain.testing import FakeWorld
+from rltrain.types import ProcessGroup, TaskInfo, World
+from rltrain_skrl import bootstrap
+from rltrain_skrl.plugin import default_jax_agent
+
+__all__ = ["PLACE", "State", "differences", "split_update", "whole_update"]
+
+PLACE = ["skrl:config.torch", "skrl:config.jax"]
+STEPS, UPDATES = 16, 2
+State = dict[str, np.ndarray]
+
+ACTIONS: dict[str, spaces.Space[Any]] = {
+    "continuous": spaces.Box(-1.0, 1.0, (2,)),
+    "discrete": spaces.Discrete(3),
+    "multi_discrete": spaces.MultiDiscrete([2, 3]),
+}
+
+
+class Still(VectorEnv[Any, Any, Any]):
+    """Spaces alone: what a claim learns from is recorded."""
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    render_mode = None
+
+    def __init__(self, claim: JaxClaim, num_envs: int) -> None:
+        self.num_envs = num_envs
+        self.single_action_space = ACTIONS[claim.action]
+        box = spaces.Box(-9.0, 9.0, (3,))
+        groups = spaces.Dict({"policy": box, "critic": spaces.Box(-9.0, 9.0, (4,))})
+        self.single_observation_space = groups if claim.critic else box
+
+
+class Learner:
+    """The session of one rank, as far as the adapter asks it for an update."""
+
+    checkpoint = rank_state = None
+    resuming_exactly = should_stop = False
+
+    def __init__(self, claim: JaxClaim, group: ProcessGroup, num_envs: int, times: int) -> None:
+        self.world = World(rank=group.rank, world_size=group.world_size)
+        self.group = group
+        agent: Any = copy.deepcopy(
+            default_jax_agent(TaskInfo("none", claim.action, num_envs=64), claim.algorithm)  # type: ignore[arg-type]
+        )
+        for name, value in claim.agent.items():
+            set_dotted(agent, name, value)
+        if "batch_size" in agent["agent"]:
+            agent["agent"]["batch_size"] *= times
+        self.config = RunConfig(library="skrl", framework="jax", agent=agent, headless=True)
+        self.seeds = SeedPlan(7, group.rank)
+        self.env = Still(claim, num_envs)
+
+    def seed(self, stream: Any) -> None:
+        """Nothing but the adapter's keys is drawn from."""
+
+    def watch(self, role: str, fingerprints: Any) -> None:
+        """Nothing is checked but the ends."""
+
+    def wrap_model(self, model: Any, role: str) -> Any:
+        """Take rank 0's, as every rank builds the same."""
+        import jax
+
+        return jax.tree.map(self.group.broadcast, model)
+
+    def gradient_sync(self, parameters: Any) -> Any:
+        """Average as `rltrain_jax` does."""
+        from rltrain_jax.gradients import TreeSync
+
+        return TreeSync(self.group, parameters)
+
+    def iterations_left(self, total: int, done: int) -> int:
+        """All."""
+        return total - done
+
+
+class Rollout:
+    """What the environments of all ranks went through: (steps, ranks, num_envs, ...)."""
+
+    def __init__(self, claim: JaxClaim, ranks: int, number: int) -> None:
+        draw = np.random.default_rng(number)
+        shape = (STEPS, ranks, claim.num_envs)
+        # Each rank sees other data: moments of one rank's own would be far off.
+        shift = np.linspace(-1.0, 1.0, ranks)[:, None, None] + number
+        self.observations = (draw.normal(size=(*shape, 3)) + shift).astype(np.float32)
+        self.states = (draw.normal(size=(*shape, 4)) - shift).astype(np.float32)
+        self.rewards = (draw.normal(size=(*shape, 1)) + shift).astype(np.float32)
+        self.terminated = (draw.random((*shape, 1)) < 0.1).astype(np.int8)
+        self.truncated = ((draw.random((*shape, 1)) < 0.1) & (self.terminated == 0)).astype(np.int8)
+        self.next_observations = np.roll(self.observations, -1, axis=0)
+        self.next_states = np.roll(self.states, -1, axis=0)
+        space = ACTIONS[claim.action]
+        if isinstance(space, spaces.Box):
+            self.actions = draw.uniform(-1, 1, (*shape, 2)).astype(np.float32)
+        else:
+            choices = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", 0)))
+            self.actions = draw.integers(0, choices, (*shape, len(choices))).astype(np.float32)
+
+    def of(self, ranks: list[int]) -> Callable[[str, int], np.ndarray]:
+        """Return what gives a step's rows of these ranks' environments, shape (N, D)."""
+        return lambda name, step: np.concatenate([getattr(self, name)[step, r] for r in ranks])
+
+
+class Partition:
+    """The rows that each rank draws, in the place of a memory's own; those of all in one batch."""
+
+    def __init__(self, memory: Any, ranks: list[int], num_envs: int) -> None:
+        self.memory, self.ranks, self.num_envs = memory, ranks, num_envs
+        self.draws = [np.random.default_rng(100 + rank) for rank in ranks]
+
+    def sample(
+        self, names: list[str], *, batch_size: int, mini_batches: int = 1, sequence_length: int = 1
+    ) -> Any:
+        """Return mini-batches, each of them the ranks' own one after the other."""
+        total, rows = len(self.ranks) * self.num_envs, len(self.memory) // len(self.ranks)
+        own = []
+        for place, draw in enumerate(self.draws):
+            index = draw.permutation(rows)[: batch_size // len(self.ranks)]
+            whole = index // self.num_envs * total + place * self.num_envs + index % self.num_envs
+            own.append(np.array_split(whole, mini_batches))
+        joined = np.concatenate([np.concatenate(parts) for parts in zip(*own, strict=True)])
+        return self.memory.sample_by_index(names, indexes=joined, mini_batches=mini_batches)
+
+
+def learn(claim: JaxClaim, group: ProcessGroup, ranks: list[int], all_ranks: int) -> State:
+    """Update by the rollouts of some ranks; return what was learned."""
+    import jax
+
+    num_envs = claim.num_envs * len(ranks)
+    session = Learner(claim, group, num_envs, len(ranks))
+    with bootstrap.configured(session.world, "jax"):
+        # It imports skrl, which looks at the variables of a rank unless it is kept from it.
+        from jax_noise import by_rows, of_ranks
+
+        from rltrain_skrl.jax.runner import SessionRunner
+
+        agent = SessionRunner(session).agent  # type: ignore[arg-type]
+        agent.enable_training_mode(True)
+        by_rows(agent.models)
+        of_ranks(agent, [SeedPlan(7, rank).learner for rank in ranks])
+        partition = Partition(agent.memory, ranks, claim.num_envs)
+        agent.memory.sample = partition.sample
+        for update in range(UPDATES):
+            fill(agent, Rollout(claim, all_ranks, update).of(ranks), claim)
+            agent.update(timestep=update, timesteps=UPDATES)
+        learned = {
+            name: agent._get_internal_value(part) for name, part in agent.checkpoint_modules.items()
+        }
+        leaves, _ = jax.tree_util.tree_flatten_with_path(jax.device_get(learned))
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def fill(agent: Any, row: Callable[[str, int], np.ndarray], claim: JaxClaim) -> None:
+    """Store a rollout as if the agent had made it, with its own probabilities and values."""
+    import jax.numpy as jnp
+
+    def at(name: str, step: int) -> Any:
+        return jnp.asarray(row(name, step))
+
+    for step in range(STEPS):
+        states = at("states", step) if claim.critic else None
+        if "log_prob" in agent.memory.tensors:
+            observations = at("observations", step)
+            agent.act(observations, states, timestep=0, timesteps=1)
+            inputs = {
+                "observations": agent._observation_preprocessor(observations),
+                "states": agent._state_preprocessor(states),
+                "taken_actions": at("actions", step),
+            }
+            # What was done, and not what the agent would draw now.
+            agent._current_log_prob = agent.policy.act(inputs, role="policy")[1]["log_prob"]
+        names = ("observations", "actions", "rewards", "next_observations", "terminated")
+        agent.record_transition(
+            **{name: at(name, step) for name in names},
+            truncated=at("truncated", step),
+            states=states,
+            next_states=at("next_states", step) if claim.critic else None,
+            infos={},
+            timestep=0,
+            timesteps=1,
+        )
+
+
+def split_update(
+    claim: JaxClaim, ranks: int, wrap: Callable[[ProcessGroup], Any] = lambda group: group
+) -> list[State]:
+    """Learn on the ranks of a fake world; return what was learned, by rank."""
+    world = FakeWorld(ranks, rank_local=PLACE)
+    return world.run(lambda group: learn(claim, wrap(group), [group.rank], ranks))
+
+
+def whole_update(claim: JaxClaim, ranks: int) -> State:
+    """Learn on one rank from what all ranks went through."""
+    world = FakeWorld(1, rank_local=PLACE)
+    (state,) = world.run(lambda _: learn(claim, SingleProcess("cpu"), list(range(ranks)), ranks))
+    return state
+
+
+def differences(state: Mapping[str, np.ndarray], expected: State) -> dict[str, float]:
+    """Return by name how far arrays are apart: relative where they are larger than 1."""
+    assert state.keys() == expected.keys(), sorted(state.keys() ^ expected.keys())
+
+    def apart(name: str) -> float:
+        x, y = (np.asarray(s[name], dtype=np.float64) for s in (state, expected))
+        assert x.shape == y.shape, name
+        return float((np.abs(x - y) / np.maximum(np.abs(y), 1.0)).max(initial=0.0))
+
+    return {name: apart(name) for name in state}
+
+
+def main(name: str, file: str) -> None:
+    """Be the rank that the environment variables say."""
+    from rltrain.ranks import joined_world
+    from rltrain_jax.backends import JaxBackend
+
+    (claim,) = [claim for claim in JAX if str(claim) == name]
+    world = joined_world(os.environ)
+    assert world is not None
+    group = JaxBackend().rltrain_init_distributed(world=world)
+    learned = learn(claim, group, [group.rank], group.world_size)
+    Path(file).write_bytes(pickle.dumps(learned))
+    group.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,116 @@
+"""N ranks of jax learn from their slices of a rollout what one rank learns from all of it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+
+from claims_jax import JAX
+from jax_updates import differences, split_update, whole_update
+
+TOLERANCE, APART = 1e-5, 1e-4
+
+
+def first_of_each():
+    """Return the first claim of each algorithm."""
+    first = {}
+    for claim in JAX:
+        first.setdefault(claim.algorithm, claim)
+    return list(first.values())
+
+
+CASES = [
+    pytest.param(
+        claim,
+        ranks,
+        id=f"{claim}-{ranks}",
+        marks=() if ranks == 2 and claim in first_of_each()[:1] else pytest.mark.long,
+    )
+    for claim in JAX
+    for ranks in (2, 4)
+]
+
+
+def check(split, whole):
+    """Ranks are equal, and are what the one rank is."""
+    for state in split[1:]:
+        assert not any(differences(state, split[0]).values())
+    apart = differences(split[0], whole)
+    assert not {name: x for name, x in apart.items() if not x <= TOLERANCE}
+
+
+@pytest.mark.parametrize(("claim", "ranks"), CASES)
+def test_ranks_learn_as_one(claim, ranks):
+    check(split_update(claim, ranks), whole_update(claim, ranks))
+
+
+class FirstRanks:
+    """A group in which all have what the first rank has, of some arrays."""
+
+    def __init__(self, group, of_float64):
+        self._group, self._of_float64 = group, of_float64
+
+    def __getattr__(self, name):
+        return getattr(self._group, name)
+
+    def all_reduce(self, x, op="sum"):
+        if (x.dtype == np.float64 and x.size > 1) is not self._of_float64:
+            return self._group.all_reduce(x, op)
+        times = self._group.world_size if op == "sum" else 1
+        return self._group.broadcast(x) * times
+
+
+@pytest.mark.parametrize("of_float64", [False, True], ids=["gradients", "moments"])
+def test_what_only_the_first_rank_gives_is_found(of_float64):
+    """Ranks agree then, and no other check would see it."""
+    claim = JAX[0]
+    split = split_update(claim, 2, lambda group: FirstRanks(group, of_float64))
+    assert not any(differences(split[1], split[0]).values())
+    found = differences(split[0], whole_update(claim, 2))
+    where = "preprocessor" if of_float64 else "kernel"
+    assert max(x for name, x in found.items() if where in name) > APART
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", [claim for claim in JAX if claim.on_gloo], ids=str)
+def test_real_ranks_learn_as_one(claim, tmp_path):
+    check(on_processes(claim, 2, tmp_path), whole_update(claim, 2))
+
+
+def on_processes(claim, ranks, folder):
+    """Learn on real processes; return what was learned, by rank."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    files = [folder / f"{rank}.pickle" for rank in range(ranks)]
+    place = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "MASTER_PORT": port}
+    started = []
+    for rank, file in enumerate(files):
+        environ = {k: str(v) for k, v in {**place, "RANK": rank, "LOCAL_RANK": rank}.items()}
+        environ |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+        script = Path(__file__).with_name("jax_updates.py")
+        started.append(
+            subprocess.Popen(
+                [sys.executable, script, str(claim), str(file)],
+                env={**os.environ, **environ},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    try:
+        told = [process.communicate(timeout=300)[1] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    assert not any(process.returncode for process in started), "\n".join(told)
+    return [pickle.loads(file.read_bytes()) for file in files]
