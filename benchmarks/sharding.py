@@ -76,6 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", action="append")
     parser.add_argument("--task", action="append")
+    parser.add_argument("--ranks", action="append", type=int)
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
     # One thread a rank in every row: else the one rank alone has all cores.
@@ -87,7 +88,7 @@ def main() -> None:
         if arguments.task and task.name not in arguments.task:
             continue
         for library in arguments.library or LIBRARIES:
-            for ranks in RANKS:
+            for ranks in arguments.ranks or RANKS:
                 _row(task, library, ranks, arguments.seeds)
 
 
