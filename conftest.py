@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+
 import pytest
 import torch
 
 from rltrain import hookimpl
 from rltrain.records import Scalars
+
+
+def pytest_configure(config):
+    """Let all processes of one test run share what jax compiles; most of them compile the same."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # Else this is a worker, or the user's choice.
+        folder = tempfile.TemporaryDirectory(prefix="rltrain-compiled-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "0"
 
 
 @pytest.fixture(autouse=True)

@@ -38,6 +38,8 @@ class Told(NamedTuple):
     """Seconds of one reduction of the policy's gradients, the median."""
     compilations: int
     """Programs compiled in the iterations that count."""
+    rollouts: int
+    """Steps of every environment in an iteration."""
 
 
 class Clock(VectorWrapper[Any, Any, Any, Any, Any]):
@@ -60,7 +62,7 @@ class Clock(VectorWrapper[Any, Any, Any, Any, Any]):
         begins = self.times[WARM * rollouts :: rollouts]
         compiled = self.compiled[WARM * rollouts :: rollouts]
         seconds = [after - before for before, after in itertools.pairwise(begins)]
-        return Told(seconds, reduction, compiled[-1] - compiled[0])
+        return Told(seconds, reduction, compiled[-1] - compiled[0], rollouts)
 
 
 def compilations() -> list[str]:
@@ -177,9 +179,9 @@ def main() -> None:
                 if isinstance(came, str):
                     raise SystemExit(f"{which}, {num_envs} environments: {came}")
                 told[which].append(came[0])
-        steps = num_envs * given.ranks * 16
+        envs = num_envs * given.ranks
         speeds = {
-            which: sorted(steps / seconds for run in runs for seconds in run.iterations)
+            which: sorted(envs * run.rollouts / each for run in runs for each in run.iterations)
             for which, runs in told.items()
         }
         for which, runs in told.items():

@@ -20,24 +20,7 @@ from jax_updates import differences, split_update, whole_update
 TOLERANCE, APART = 1e-5, 1e-4
 
 
-def first_of_each():
-    """Return the first claim of each algorithm."""
-    first = {}
-    for claim in JAX:
-        first.setdefault(claim.algorithm, claim)
-    return list(first.values())
-
-
-CASES = [
-    pytest.param(
-        claim,
-        ranks,
-        id=f"{claim}-{ranks}",
-        marks=() if ranks == 2 and claim in first_of_each()[:1] else pytest.mark.long,
-    )
-    for claim in JAX
-    for ranks in (2, 4)
-]
+CASES = [pytest.param(claim, ranks, id=f"{claim}-{ranks}") for claim in JAX for ranks in (2, 4)]
 
 
 def check(split, whole):
@@ -48,6 +31,7 @@ def check(split, whole):
     assert not {name: x for name, x in apart.items() if not x <= TOLERANCE}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("claim", "ranks"), CASES)
 def test_ranks_learn_as_one(claim, ranks):
     check(split_update(claim, ranks), whole_update(claim, ranks))

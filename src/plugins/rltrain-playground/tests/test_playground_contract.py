@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import os
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
@@ -26,6 +28,7 @@ for task in "CartpoleBalance", "WalkerWalk":
 """
 
 
+@pytest.mark.long  # Two models are compiled.
 def test_a_model_is_put_on_the_device_that_is_asked_for():
     result = subprocess.run(
         [sys.executable, "-c", CODE], capture_output=True, text=True, timeout=280

@@ -62,7 +62,7 @@ def test_default_options_are_in_the_words_of_jax(algorithm, num_envs):
 
 @pytest.mark.parametrize(
     "algorithm",
-    [pytest.param(x, marks=() if x == "ppo" else pytest.mark.long) for x in ALGORITHMS],
+    [pytest.param(x, marks=() if x == "a2c" else pytest.mark.long) for x in ALGORITHMS],
 )
 def test_ranks_end_equal(train_ranks, algorithm):
     runs = train(train_ranks, algorithm=algorithm)
