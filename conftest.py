@@ -14,7 +14,7 @@ from rltrain.records import Scalars
 
 def pytest_configure(config):
     """Let all processes of one test run share what jax compiles; most of them compile the same."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # Else this is a worker, or the user's choice.
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # Else it is a worker.
         folder = tempfile.TemporaryDirectory(prefix="rltrain-compiled-")
         config.add_cleanup(folder.cleanup)
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name

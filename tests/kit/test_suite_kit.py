@@ -504,6 +504,7 @@ def test_a_right_suite_passes(judge):
     assert judged(judge) == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", WRONG)
 def test_a_fault_fails_the_test_that_names_it(judge, fault):
     old, new, test, message = WRONG[fault]
@@ -516,6 +517,7 @@ def test_a_right_suite_of_jax_passes(judge):
     assert judged_of_jax(judge) == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", JAX_WRONG)
 def test_a_fault_of_jax_fails_the_test_that_names_it(judge, fault):
     old, new, test, message = JAX_WRONG[fault]

@@ -17,6 +17,8 @@ pytest.importorskip("jax")
 from claims_jax import JAX
 from jax_updates import differences, split_update, whole_update
 
+pytestmark = pytest.mark.long  # Each compiles whole updates.
+
 TOLERANCE, APART = 1e-5, 1e-4
 
 
@@ -31,7 +33,6 @@ def check(split, whole):
     assert not {name: x for name, x in apart.items() if not x <= TOLERANCE}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("claim", "ranks"), CASES)
 def test_ranks_learn_as_one(claim, ranks):
     check(split_update(claim, ranks), whole_update(claim, ranks))

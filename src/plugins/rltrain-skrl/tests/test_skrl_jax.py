@@ -60,10 +60,8 @@ def test_default_options_are_in_the_words_of_jax(algorithm, num_envs):
     assert "torch" not in str(default_jax_agent(task, algorithm))
 
 
-@pytest.mark.parametrize(
-    "algorithm",
-    [pytest.param(x, marks=() if x == "a2c" else pytest.mark.long) for x in ALGORITHMS],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_ranks_end_equal(train_ranks, algorithm):
     runs = train(train_ranks, algorithm=algorithm)
     assert {run.result.iterations for run in runs} == {2}
