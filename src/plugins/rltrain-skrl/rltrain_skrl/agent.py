@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +27,7 @@ _MISFITS = (LookupError, RuntimeError, TypeError, ValueError, EOFError, pickle.U
 _COUNTED_BY_SESSION = ("Reward / ", "Episode / ")
 
 
-class SessionAgent:
+class SessionAgent(ABC):
     """Goes before an agent of skrl among the bases of a class, for any agent and any framework.
 
     It records each iteration, and saves, through the session; it writes nothing itself. An
@@ -72,33 +73,33 @@ class SessionAgent:
 
     # What depends on the framework
 
+    @abstractmethod
     def make_progress(self) -> Any:
         """Return what else goes into a checkpoint; it has a number `iteration`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def synchronise_gradients(self) -> None:
-        """Call `average_together` for each optimiser. A class for an agent has to define it."""
-        raise NotImplementedError
+        """Call `average_together` for each optimiser."""
 
+    @abstractmethod
     def watch_optimizers(self) -> None:
         """Register the optimisers with the divergence check."""
-        raise NotImplementedError
 
+    @abstractmethod
     def learning_rates(self) -> Mapping[str, float]:
         """Return the learning rates by the names of what they are for, such as "policy"."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_final_observations(self, transition: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a transition as skrl means it, where episodes were cut off."""
-        raise NotImplementedError
 
+    @abstractmethod
     def saved_parts(self, path: Path) -> Iterable[str]:
         """Return the names of a checkpoint's parts."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, path: Path) -> None:
         """Save as skrl does."""
-        raise NotImplementedError
 
     def numbers(self, values: Any) -> Any:
         """Return what was tracked, lists by name, as numbers on the host."""
@@ -195,7 +196,7 @@ class SessionAgent:
         """Return what this rank needs to go on exactly, picklable and on the host."""
         return None
 
-    def load_rank_state(self, state: Any) -> None:
+    def load_rank_state(self, state: Any) -> None:  # noqa: B027 - it is optional.
         """Go on from what `rank_state` returned on this rank; called only if it was not None."""
 
     def _interval_passed(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,13 @@ class OffPolicy(SessionAgent):
 
     _learns_from = 0
 
+    @abstractmethod
     def get_noise(self) -> dict[str, Any]:
         """Return what the noises remember, on the host."""
-        raise NotImplementedError
 
+    @abstractmethod
     def set_noise(self, states: dict[str, Any]) -> None:
         """Let the noises go on from what `get_noise` returned."""
-        raise NotImplementedError
 
     def update(self, *, timestep: int, timesteps: int) -> None:
         """Learn, if the buffer holds enough for it; see skrl."""
