@@ -130,7 +130,7 @@ def adapted(num_envs: int, iterations: int, folder: str) -> Told:
 def native(num_envs: int, iterations: int, folder: str) -> Told:
     """Be one rank of skrl's own run."""
     from rltrain.types import TaskInfo
-    from rltrain_skrl.plugin import default_jax_agent
+    from rltrain_skrl.plugin import default_agent, in_jax
 
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
         os.environ[f"JAX_{name}"] = os.environ.pop(name)
@@ -146,7 +146,8 @@ def native(num_envs: int, iterations: int, folder: str) -> Told:
 
     made = gymnasium.make_vec(TASK, num_envs=num_envs, framework="jax", device="cpu")
     clock = Clock(made)
-    options: Any = default_jax_agent(TaskInfo(TASK, "continuous", num_envs=num_envs), "ppo")
+    task = TaskInfo(TASK, "continuous", num_envs=num_envs)
+    options: Any = in_jax(default_agent(task, "ppo"))
     options["seed"] = 1
     rollouts = options["agent"]["rollouts"]
     options["agent"]["experiment"] |= {"directory": folder, "write_interval": 0}

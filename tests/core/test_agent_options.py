@@ -13,9 +13,10 @@ from rltrain.agent_options import (
     resolve_env,
     set_dotted,
 )
+from rltrain.config import RunConfig
 from rltrain.errors import UsageError
 from rltrain.plugins import PluginRecord, Registry
-from rltrain.specs import LibrarySpec
+from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.types import TaskInfo
 
 TASK = TaskInfo("Stub-v0", "continuous", options={"gravity": 9.8, "mass": 1.0})
@@ -35,11 +36,13 @@ def library(name: str, *required: str, **more) -> LibrarySpec:
 
 STUB = library("stub", "learn.iterations", "model", option_keys=frozenset({"learn.clip"}))
 OTHER = library("other", "runner.steps")
+SUITE = SuiteSpec(name="some", factory="nowhere:Nothing", describe=lambda task: None, tasks=list)
 REGISTRY = Registry([PluginRecord("p", "p", "1", "ready", specs=(STUB, OTHER))])
 
 
 def resolve(overrides, path=None):
-    return resolve_agent(STUB, TASK, "ppo", path, overrides, REGISTRY)
+    asked = RunConfig(algorithm="ppo", agent_config=path, agent=overrides)
+    return resolve_agent(asked, STUB, SUITE, TASK, REGISTRY)[0]
 
 
 def refused(overrides, path=None) -> str:

@@ -252,6 +252,18 @@ WRONG = {
         "test_actions_are_as_described",
         "describe says 'discrete'; the space Box",
     ),
+    "describes other actions": (
+        "options=OPTIONS)",
+        "options=OPTIONS, actions=(2,))",
+        "test_spaces_are_as_described",
+        "actions (2,); made are (1,)",
+    ),
+    "describes other observations": (
+        "options=OPTIONS)",
+        "options=OPTIONS, observations={})",
+        "test_spaces_are_as_described",
+        "observations are told to be {}; made are {'critic': ArrayInfo(shape=(2,)",
+    ),
     "tells another length": (
         "max_episode_length=9, options=OPTIONS",
         "max_episode_length=10, options=OPTIONS",

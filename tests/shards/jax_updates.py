@@ -5,7 +5,6 @@ Run as a script, it is one rank of several real ones.
 
 from __future__ import annotations
 
-import copy
 import os
 import pickle
 import sys
@@ -25,7 +24,7 @@ from rltrain.seeding import SeedPlan
 from rltrain.testing import FakeWorld
 from rltrain.types import ProcessGroup, TaskInfo, World
 from rltrain_skrl import bootstrap
-from rltrain_skrl.plugin import default_jax_agent
+from rltrain_skrl.plugin import default_agent, in_jax
 
 __all__ = ["PLACE", "State", "differences", "split_update", "whole_update"]
 
@@ -63,9 +62,8 @@ class Learner:
     def __init__(self, claim: JaxClaim, group: ProcessGroup, num_envs: int, times: int) -> None:
         self.world = World(rank=group.rank, world_size=group.world_size)
         self.group = group
-        agent: Any = copy.deepcopy(
-            default_jax_agent(TaskInfo("none", claim.action, num_envs=64), claim.algorithm)  # type: ignore[arg-type]
-        )
+        task = TaskInfo("none", claim.action, num_envs=64)  # type: ignore[arg-type]
+        agent: Any = in_jax(default_agent(task, claim.algorithm))
         for name, value in claim.agent.items():
             set_dotted(agent, name, value)
         if "batch_size" in agent["agent"]:

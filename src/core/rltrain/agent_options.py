@@ -7,13 +7,21 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rltrain.config import load_yaml
+from rltrain.config import RunConfig, load_yaml
 from rltrain.errors import UsageError, suggest
 from rltrain.plugins import Registry
-from rltrain.specs import LibrarySpec
+from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.types import TaskInfo
 
-__all__ = ["flatten", "get_dotted", "parse_override", "resolve_agent", "resolve_env", "set_dotted"]
+__all__ = [
+    "default_options",
+    "flatten",
+    "get_dotted",
+    "parse_override",
+    "resolve_agent",
+    "resolve_env",
+    "set_dotted",
+]
 
 _OVERRIDE = re.compile(r"(?P<add>\+?)(?P<where>agent|env)\.(?P<key>[^=]*)=(?P<value>.*)", re.DOTALL)
 
@@ -43,30 +51,43 @@ def parse_override(token: str) -> tuple[str, str, Any] | None:
     return match["where"], match["add"] + key, value
 
 
+def default_options(
+    library: LibrarySpec, suite: SuiteSpec, task: TaskInfo, algorithm: str, framework: str
+) -> tuple[dict[str, Any], str]:
+    """Return the suite's options for a task, or the library's own, and in words whose they are."""
+    tuned = suite.tuned(task, library.name, algorithm) if suite.tuned else None
+    if tuned is None:
+        options, whose = (
+            library.default_agent(task, algorithm),
+            f"{library.name}'s defaults for {task.name}",
+        )
+    else:
+        options, whose = tuned, f"those of the suite {suite.name} for {task.name}"
+    said = library.in_framework.get(framework)
+    return copy.deepcopy(dict(said(options) if said else options)), whose
+
+
 def resolve_agent(
-    library: LibrarySpec,
-    task: TaskInfo,
-    algorithm: str,
-    agent_config: str | None,
-    overrides: Mapping[str, Any],
-    registry: Registry,
-    framework: str = "torch",
-) -> dict[str, Any]:
+    config: RunConfig, library: LibrarySpec, suite: SuiteSpec, task: TaskInfo, registry: Registry
+) -> tuple[dict[str, Any], str]:
     """Return all of a library's options: the user's file, or the defaults, then the overrides.
+
+    Returns:
+        The options, and in words where they come from.
 
     Raises:
         UsageError: the file is wrong or another library's, or an override names no option.
     """
-    if agent_config is not None:
-        options = load_yaml(agent_config, "--agent-config")
-        _check_format(options, agent_config, library, registry)
-        source = agent_config
+    if config.agent_config is not None:
+        options = load_yaml(config.agent_config, "--agent-config")
+        _check_format(options, config.agent_config, library, registry)
+        source = config.agent_config
     else:
-        default_agent = library.default_agents.get(framework, library.default_agent)
-        options = copy.deepcopy(dict(default_agent(task, algorithm)))
-        source = f"{library.name}'s defaults for {task.name}"
+        options, source = default_options(
+            library, suite, task, config.algorithm or "", config.framework
+        )
     # A copy: a later override may reach into the value of an earlier one, which is the caller's.
-    for key, value in flatten(copy.deepcopy(dict(overrides)), known=options):
+    for key, value in flatten(copy.deepcopy(dict(config.agent)), known=options):
         if key.startswith("+"):
             set_dotted(options, key[1:], value)
             continue
@@ -77,7 +98,7 @@ def resolve_agent(
                 f"write +agent.{key}=..."
             )
         set_dotted(options, key, value)
-    return options
+    return options, source
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:

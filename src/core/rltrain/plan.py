@@ -47,6 +47,8 @@ class Plan:
     """The installed plugins."""
     iteration: Iteration | None = None
     """What one iteration is, where the library says."""
+    options_from: str = ""
+    """In words, where the library's options come from."""
 
 
 def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Plan:
@@ -66,14 +68,15 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     suite, task = _suite(config, registry)
     config = dataclasses.replace(config, suite=suite.name)
     config, world = place(config, registry, environ)
-    config = _agent(config, given, library, task, registry)
+    agent, source = resolve_agent(config, library, suite, task, registry)
+    config = _agent(config, agent, given, library)
     config = _environments(config, task, world)
     config = _plugins(config, registry)
     _check_refusals(config, library, task)
     config, iteration = _iterations(config, library, world)
     total = iteration.iterations if iteration else config.max_iterations
     config = settle_files(config, library, registry, world, total)
-    return Plan(config, task, world, registry, iteration)
+    return Plan(config, task, world, registry, iteration, source)
 
 
 def _library(config: RunConfig, registry: Registry) -> tuple[RunConfig, LibrarySpec]:
@@ -118,19 +121,10 @@ def _suite(config: RunConfig, registry: Registry) -> tuple[SuiteSpec, TaskInfo]:
 
 
 def _agent(
-    config: RunConfig, given: set[str], library: LibrarySpec, task: TaskInfo, registry: Registry
+    config: RunConfig, agent: dict[str, Any], given: set[str], library: LibrarySpec
 ) -> RunConfig:
-    """Resolve the library's options; options of the run in its file yield to the command line."""
+    """Take the library's options; those of the run among them yield to the command line."""
     overrides = dict(flatten(config.agent))
-    agent = resolve_agent(
-        library,
-        task,
-        config.algorithm or "",
-        config.agent_config,
-        config.agent,
-        registry,
-        config.framework,
-    )
     chosen: dict[str, Any] = {}
     for name, key in library.run_keys.items():
         in_file = get_dotted(agent, key, None)

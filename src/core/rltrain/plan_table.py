@@ -21,6 +21,7 @@ def plan_table(plan: Plan) -> str:
         ("iterations", _iterations(plan)),
         ("experience", _experience(plan)),
         ("seed", "drawn on rank 0" if config.seed == -1 else str(config.seed)),
+        ("options", plan.options_from),
         ("checkpoint", config.checkpoint or "none"),
         ("writers", ", ".join(config.writers or ()) or "none"),
         ("observers", ", ".join(config.observers) or "none"),

@@ -94,10 +94,11 @@ class LibrarySpec(Spec):
     """What is offered; the first is the default."""
     default_agent: Callable[[TaskInfo, str], Mapping[str, Any]]
     """Given the task and the algorithm, return agent options in the library's own format."""
-    default_agents: Mapping[str, Callable[[TaskInfo, str], Mapping[str, Any]]] = field(
+    in_framework: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = field(
         default_factory=dict
     )
-    """By framework, what is called in place of `default_agent`, where the format differs."""
+    """By framework, what says defaults, which are written for the first of `frameworks`, in that
+    one's words, where they differ."""
     required_keys: tuple[str, ...]
     """Dotted keys by which a file in this library's format is told from another library's."""
     option_keys: frozenset[str] = frozenset()
@@ -132,7 +133,10 @@ class SuiteSpec(Spec):
     """Return what is known of a task, or None if the suite does not have it. Raises `UsageError`
     for a task that it has but cannot make here."""
     tasks: Callable[[], list[str]]
-    """Return the names of all tasks, for suggestions."""
+    """Return the names of all tasks, for `rltrain tasks` and for suggestions."""
+    tuned: Callable[[TaskInfo, str, str], Mapping[str, Any] | None] | None = None
+    """Given a task, a library and its algorithm, return options that are known to learn the task,
+    in the library's own format, or None if there are none; see `rltrain.tuned`."""
 
 
 @dataclass(frozen=True, kw_only=True)

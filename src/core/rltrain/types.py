@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rltrain.config import RunConfig
 
 __all__ = [
+    "ArrayInfo",
     "GradientSync",
     "Iteration",
     "Launcher",
@@ -140,6 +141,20 @@ class Launcher(Protocol):
 
 
 @dataclass(frozen=True)
+class ArrayInfo:
+    """One environment's observations of one group."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    """By numpy's name."""
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it has height, width and channels."""
+        return len(self.shape) == 3
+
+
+@dataclass(frozen=True)
 class TaskInfo:
     """What a suite can say of a task without making its environment."""
 
@@ -151,6 +166,18 @@ class TaskInfo:
     """In steps; None if episodes are not cut off."""
     options: Mapping[str, Any] | None = None
     """The `env.` options with their defaults; None if only making the environment tells."""
+    observations: Mapping[str, ArrayInfo] | None = None
+    """The observation groups by name, one called `policy` where the task has no groups; None if
+    only making the environment tells."""
+    actions: tuple[int, ...] | None = None
+    """How many numbers a continuous action has, one count; or how many choices each discrete action
+    has; None if only making the environment tells."""
+
+    @property
+    def has_images(self) -> bool:
+        """Whether what the policy sees is an image, or has one in it, as far as is known."""
+        groups = self.observations or {}
+        return any(group.is_image for group in groups.values())
 
 
 @dataclass(frozen=True)

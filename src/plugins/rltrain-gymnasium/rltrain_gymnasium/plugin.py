@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import Spec, SuiteSpec
-from rltrain.types import TaskInfo
+from rltrain.tuned import tuned_in
+from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_gymnasium.tasks import EMBEDDED
 
 __all__ = ["describe", "rltrain_provides", "tasks"]
@@ -25,13 +28,15 @@ def describe(task: str) -> TaskInfo | None:
         from rltrain_gymnasium.single import describe_registered
 
         return describe_registered(task)
-    options = embedded.options()
+    options: Any = embedded.options()
     return TaskInfo(
         name=task,
         action=embedded.action,
         num_envs=embedded.num_envs,
         max_episode_length=int(options["max_episode_length"]),
         options=options,
+        observations={"policy": ArrayInfo((len(embedded(**options).observation_bound),))},
+        actions=(embedded.num_actions,),
     )
 
 
@@ -52,5 +57,6 @@ def rltrain_provides() -> Iterable[Spec]:
             summary="Gymnasium's tasks, and batched tasks of our own that run on any device",
             describe=describe,
             tasks=tasks,
+            tuned=tuned_in(Path(__file__).parent / "tuned"),
         )
     ]

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import gymnasium
 from gymnasium import error as errors
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Tuple, flatdim
 
 from rltrain.errors import UsageError
-from rltrain.types import TaskInfo
+from rltrain.types import ArrayInfo, TaskInfo
 
 __all__ = ["action_kind", "check_observations", "describe_registered", "make_single"]
 
@@ -45,6 +45,9 @@ def describe_registered(task: str) -> TaskInfo | None:
             action=action_kind(task, env.action_space),
             max_episode_length=spec.max_episode_steps,
             options=_options(spec),
+            # What has parts is flattened, see `rltrain_gymnasium.converted`.
+            observations={"policy": ArrayInfo((flatdim(env.observation_space),))},
+            actions=_action_sizes(env.action_space),
         )
     finally:
         env.close()
@@ -117,6 +120,14 @@ def check_observations(task: str, space: Space[Any]) -> None:
             f"The task {task!r} has the observation space {space}, whose elements vary in size; "
             "only those that flatten to a vector of fixed size can be learned."
         )
+
+
+def _action_sizes(space: Space[Any]) -> tuple[int, ...]:
+    if isinstance(space, Discrete):
+        return (int(space.n),)
+    if isinstance(space, MultiDiscrete):
+        return tuple(int(count) for count in space.nvec)
+    return (flatdim(space),)
 
 
 def _find(task: str) -> EnvSpec | None:

@@ -48,10 +48,10 @@ def rltrain_provides() -> Iterable[Spec]:
 
 
 def _default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
-    """Return the options tuned for the task, or those for its actions and environments."""
+    """Return the options for a task's actions and number of environments."""
     # SAC's are refused, by name, for other actions than its own.
     action = "continuous" if algorithm == "sac" else task.action
     scale = "" if task.num_envs >= _MANY_ENVS else "_few_envs"
-    kinds = (task.name.replace("/", "-"), f"{action}{scale}", action)
+    kinds = (f"{action}{scale}", action)
     files = (_DEFAULTS / f"{algorithm}_{kind}.yaml" for kind in kinds)
     return load_yaml(str(next(path for path in files if path.exists())), "the defaults")

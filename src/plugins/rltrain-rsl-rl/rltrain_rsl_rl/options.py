@@ -124,6 +124,9 @@ CNN_KEYS = (
     "global_pool",
 )
 
+MANY_ENVS = 64
+"""From so many environments a rank on, short rollouts fill a batch."""
+
 MODELS = ("actor", "critic", "student", "teacher")
 
 POLICIES = ("actor", "student", "teacher")
@@ -154,9 +157,9 @@ OPTION_KEYS = frozenset(
 
 
 def default_agent(task: TaskInfo, algorithm: str) -> dict[str, Any]:
-    """Return the options for a task: those tuned for it, or else the algorithm's."""
-    tuned = DEFAULTS / f"{algorithm}_{task.name.replace('/', '-')}.yaml"
-    path = tuned if tuned.is_file() else DEFAULTS / f"{algorithm}.yaml"
+    """Return the algorithm's options for many environments a rank, or for few."""
+    few = DEFAULTS / f"{algorithm}_few_envs.yaml"
+    path = few if task.num_envs < MANY_ENVS and few.is_file() else DEFAULTS / f"{algorithm}.yaml"
     agent = load_yaml(str(path), "the defaults of rsl_rl")
     if algorithm == "distillation":
         agent["teacher"] = default_agent(task, "ppo")["actor"]

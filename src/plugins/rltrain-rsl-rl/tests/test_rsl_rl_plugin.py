@@ -41,17 +41,12 @@ def test_what_the_spec_names_exists():
 
 
 @pytest.mark.parametrize(
-    ("task", "file"),
-    [
-        ("Pendulum-v1", "ppo_Pendulum-v1.yaml"),
-        ("rltrain/CartPoleContinuous-v1", "ppo_rltrain-CartPoleContinuous-v1.yaml"),
-        ("HalfCheetah-v5", "ppo.yaml"),
-    ],
+    ("num_envs", "file"), [(8, "ppo_few_envs.yaml"), (64, "ppo.yaml"), (4096, "ppo.yaml")]
 )
-def test_defaults_are_looked_up_by_task(task, file):
+def test_defaults_are_for_many_environments_or_few(num_envs, file):
     from rltrain.config import load_yaml
 
-    agent = SPEC.default_agent(TaskInfo(task, "continuous"), "ppo")
+    agent = SPEC.default_agent(TaskInfo("any", "continuous", num_envs=num_envs), "ppo")
     assert agent == load_yaml(str(DEFAULTS / file), "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rltrain.types import TaskInfo
 from rltrain_skrl.iterations import iteration
 from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS, REFUSES
 
-__all__ = ["default_agent", "rltrain_provides"]
+__all__ = ["default_agent", "in_jax", "rltrain_provides"]
 
 _DEFAULTS = Path(__file__).parent / "defaults"
 
@@ -96,7 +97,7 @@ progress bar and the like do not: the session owns what they stand for."""
 
 
 def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
-    """Return options in the format of skrl's Runner: the task's own, or those for its kind.
+    """Return options in the format of skrl's Runner, for tasks of this kind.
 
     Args:
         task: what is known of the task.
@@ -104,19 +105,14 @@ def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
     """
     scale = "" if task.num_envs >= _MANY_ENVS else "_few_envs"
     action = ACTS_IN.get(algorithm, task.action)
-    kinds = (task.name.replace("/", "-"), f"{action}{scale}", action)
+    kinds = (f"{action}{scale}", action)
     files = [_DEFAULTS / f"{algorithm}_{kind}.yaml" for kind in kinds]
     return load_yaml(str(next(file for file in files if file.is_file())), "the default options")
 
 
-def default_jax_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
-    """Return the same options, with the expressions of skrl's format in the words of jax.
-
-    Args:
-        task: what is known of the task.
-        algorithm: one of `ALGORITHMS`.
-    """
-    agent = default_agent(task, algorithm)
+def in_jax(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options with the expressions of skrl's format in the words of jax."""
+    agent = copy.deepcopy(dict(options))
     for model in agent["models"].values():
         if isinstance(model, dict):
             model["output"] = _IN_JAX.get(model["output"], model["output"])
@@ -134,7 +130,7 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch", "jax"),
             algorithms=ALGORITHMS,
             default_agent=default_agent,
-            default_agents={"jax": default_jax_agent},
+            in_framework={"jax": in_jax},
             required_keys=("models", "agent.class", "trainer"),
             option_keys=OPTION_KEYS,
             run_keys={"seed": "seed"},

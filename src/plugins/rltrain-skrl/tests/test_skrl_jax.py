@@ -23,7 +23,7 @@ from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld, differing
 from rltrain.types import TaskInfo
 from rltrain_skrl import checkpoints
-from rltrain_skrl.plugin import ALGORITHMS, default_jax_agent
+from rltrain_skrl.plugin import ALGORITHMS, default_agent, in_jax
 from rltrain_skrl.refusals import ACTS_IN
 
 PENDULUM = "rltrain/Pendulum-v1"
@@ -57,7 +57,7 @@ def train(train_ranks, iterations=2, ranks=2, algorithm="ppo", agent=None, **opt
 @pytest.mark.parametrize("num_envs", [8, 512])
 def test_default_options_are_in_the_words_of_jax(algorithm, num_envs):
     task = TaskInfo("any", ACTS_IN.get(algorithm, "continuous"), num_envs=num_envs)
-    assert "torch" not in str(default_jax_agent(task, algorithm))
+    assert "torch" not in str(in_jax(default_agent(task, algorithm)))
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ import numpy as np
 
 from rltrain.types import TaskInfo, World
 from rltrain_skrl import bootstrap
-from rltrain_skrl.plugin import default_jax_agent
+from rltrain_skrl.plugin import default_agent, in_jax
 
 bootstrap.import_skrl()
 
@@ -31,7 +31,7 @@ from rltrain_skrl.jax.moment_pool import MomentPool  # noqa: E402
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Return stock skrl's PPO after two iterations."""
-    agent = default_jax_agent(TaskInfo("any", "continuous", num_envs=64), "ppo")
+    agent = in_jax(default_agent(TaskInfo("any", "continuous", num_envs=64), "ppo"))
     agent["seed"] = 1
     agent["agent"] |= {"rollouts": 4, "learning_epochs": 1, "mini_batches": 2}
     agent["agent"]["experiment"] |= {"directory": str(tmp_path_factory.mktemp("skrl"))}

@@ -76,11 +76,6 @@ def test_the_defaults_are_built(algorithm, num_envs):
     assert runner.trainer.cfg.timesteps == options["trainer"]["timesteps"]
 
 
-def test_the_pendulum_has_defaults_of_its_own():
-    info = TaskInfo("rltrain/Pendulum-v1", "continuous")
-    assert default_agent(info, "sac") != default_agent(TaskInfo("none", "continuous"), "sac")
-
-
 @pytest.mark.parametrize(
     ("algorithm", "action", "changes", "name"),
     [

@@ -101,8 +101,3 @@ def test_an_iteration_without_rollouts_is_a_number_of_steps(every, steps):
     agent = default_agent(TASK, "sac")
     agent["agent"]["experiment"] = {"write_interval": every}
     assert iteration(RunConfig(library="skrl", agent=agent, num_envs=8)).steps == steps
-
-
-def test_a_task_may_have_its_own_defaults():
-    own = default_agent(TaskInfo("Pendulum-v1", "continuous"), "ppo")
-    assert own["agent"]["discount_factor"] == 0.9

@@ -53,8 +53,7 @@ class LibraryConformance(LibrarySettings):
         spec = self._spec()
         task = next(filter(None, (s.describe(self.task) for s in discover().all(SuiteSpec))))
         for algorithm in spec.algorithms:
-            make = spec.default_agents.get(self.framework, spec.default_agent)
-            agent = make(task, algorithm)
+            agent = spec.default_agent(task, algorithm)
             lacking = [key for key in spec.required_keys if get_dotted(agent, key, None) is None]
             assert not lacking, f"default_agent for {algorithm} lacks {', '.join(lacking)}."
         assert spec.required_keys, "required_keys is empty: any library's file would be this one's."

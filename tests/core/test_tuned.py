@@ -1,0 +1,74 @@
+"""Options that a suite keeps for its tasks go before a library's defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from rltrain.agent_options import default_options
+from rltrain.errors import UsageError
+from rltrain.specs import LibrarySpec, SuiteSpec
+from rltrain.tuned import tuned_in
+from rltrain.types import ArrayInfo, TaskInfo
+
+TASK = TaskInfo("Robots/Walk-v0", "continuous")
+LIBRARY = LibrarySpec(
+    name="some",
+    factory="nowhere:Nothing",
+    frameworks=("torch", "jax"),
+    algorithms=("ppo", "sac"),
+    default_agent=lambda task, algorithm: {"rate": 1, "words": "of torch"},
+    required_keys=("rate",),
+    in_framework={"jax": lambda options: {**options, "words": "of jax"}},
+)
+SUITE = SuiteSpec(name="robots", factory="nowhere:N", describe=lambda task: None, tasks=list)
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """Return a suite that keeps options of one library and algorithm for one task."""
+    file = tmp_path / "Robots-Walk-v0" / "some_ppo.yaml"
+    file.parent.mkdir()
+    file.write_text("rate: 3e-4\nwords: of torch\n")
+    return dataclasses.replace(SUITE, tuned=tuned_in(tmp_path))
+
+
+def test_the_suites_options_go_before_the_librarys(suite):
+    options, whose = default_options(LIBRARY, suite, TASK, "ppo", "torch")
+    assert options == {"rate": 3e-4, "words": "of torch"}
+    assert whose == "those of the suite robots for Robots/Walk-v0"
+
+
+@pytest.mark.parametrize(
+    ("task", "algorithm"), [(TASK, "sac"), (TaskInfo("Robots/Run-v0", "continuous"), "ppo")]
+)
+def test_without_them_they_are_the_librarys(suite, task, algorithm):
+    for where in (suite, SUITE):
+        options, whose = default_options(LIBRARY, where, task, algorithm, "torch")
+        assert options == {"rate": 1, "words": "of torch"}
+        assert whose == f"some's defaults for {task.name}"
+
+
+def test_both_are_said_in_the_words_of_the_framework(suite):
+    for where in (suite, SUITE):
+        assert default_options(LIBRARY, where, TASK, "ppo", "jax")[0]["words"] == "of jax"
+
+
+def test_a_file_that_does_not_parse_is_named(suite, tmp_path):
+    file = tmp_path / "Robots-Walk-v0" / "some_ppo.yaml"
+    file.write_text("rate: [")
+    with pytest.raises(UsageError, match=str(file)):
+        default_options(LIBRARY, suite, TASK, "ppo", "torch")
+
+
+def test_what_a_changed_copy_holds_does_not_reach_the_next_run(suite):
+    default_options(LIBRARY, SUITE, TASK, "ppo", "torch")[0]["rate"] = 7
+    assert default_options(LIBRARY, SUITE, TASK, "ppo", "torch")[0]["rate"] == 1
+
+
+def test_images_are_told_by_their_three_axes():
+    camera = {"camera": ArrayInfo((48, 64, 3), "uint8"), "policy": ArrayInfo((4,))}
+    assert dataclasses.replace(TASK, observations=camera).has_images
+    assert not dataclasses.replace(TASK, observations={"policy": ArrayInfo((4,))}).has_images
+    assert not TASK.has_images
