@@ -92,6 +92,7 @@ def rltrain_provides():
         SuiteSpec(
             name="stubs",
             factory=f"{parts}:StubSuite",
+            frameworks=("numpy",),
             describe=describe,
             tasks=lambda: ["Stub-v0", "StubOpen-v0"],
         ),

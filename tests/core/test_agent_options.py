@@ -36,7 +36,13 @@ def library(name: str, *required: str, **more) -> LibrarySpec:
 
 STUB = library("stub", "learn.iterations", "model", option_keys=frozenset({"learn.clip"}))
 OTHER = library("other", "runner.steps")
-SUITE = SuiteSpec(name="some", factory="nowhere:Nothing", describe=lambda task: None, tasks=list)
+SUITE = SuiteSpec(
+    name="some",
+    factory="nowhere:Nothing",
+    frameworks=("torch", "jax"),
+    describe=lambda task: None,
+    tasks=list,
+)
 REGISTRY = Registry([PluginRecord("p", "p", "1", "ready", specs=(STUB, OTHER))])
 
 

@@ -214,13 +214,13 @@ def test_version(cli):
     assert cli("--version") == (0, f"rltrain {__version__}\n", "")
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["plugins"]])
+@pytest.mark.parametrize("command", [[], ["train"], ["plugins"], ["tasks"]])
 def test_help_names_every_flag(capsys, command):
     with pytest.raises(SystemExit) as caught:
         main([*command, "--help"])
     assert caught.value.code == 0
     out = capsys.readouterr().out
-    assert ("--json" if command == ["plugins"] else "--gpu-ids") in out
+    assert ("--json" if command in (["plugins"], ["tasks"]) else "--gpu-ids") in out
 
 
 def test_plugins_are_listed_with_what_is_wrong(cli, site):
@@ -251,6 +251,68 @@ def test_plugins_are_listed_where_nothing_is_ready(cli, monkeypatch):
     status, out, _err = cli("plugins")
     assert status == 0
     assert "not in RLTRAIN_PLUGINS" in out
+
+
+TASKS = """
+import dataclasses
+from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import SuiteSpec
+from rltrain.types import ArrayInfo, TaskInfo
+
+GROUPS = {"policy": ArrayInfo((48,)), "camera": ArrayInfo((32, 40, 3), "uint8")}
+SEEN = TaskInfo("Seen-v0", "discrete", 64, 100, observations=GROUPS, actions=(5,))
+
+def describe(task):
+    if task == "Broken-v0":
+        raise UsageError("It needs a robot.")
+    return {"Seen-v0": SEEN, "Open-v0": TaskInfo("Open-v0", "continuous")}.get(task)
+
+def tuned(task, library, algorithm):
+    return {"learn": {"iterations": 7}, "model": {}} if task.name == "Seen-v0" else None
+
+@hookimpl
+def rltrain_provides():
+    names = ["Seen-v0", "Open-v0", "Broken-v0"]
+    facts = {"describe": describe, "tasks": lambda: names, "tuned": tuned}
+    return [SuiteSpec(name="seen", factory="x:y", frameworks=("numpy",), **facts)]
+"""
+
+
+def test_tasks_are_listed_with_spaces_libraries_and_what_is_tuned(cli, site):
+    site.install("seen-suite", TASKS)
+    assert cli("tasks", "--suite", "seen") == (
+        0,
+        "SUITE  TASK     OBSERVATIONS               ACTIONS     ENVS  LIBRARIES  TUNED\n"
+        "seen   Seen-v0  policy 48, camera 32x40x3  discrete 5  64    stub       stub\n"
+        "seen   Open-v0  ?                          continuous  8     stub       -\n"
+        "\n1 more cannot be made here; --json says why.\n",
+        "",
+    )
+
+
+def test_tasks_as_json(cli, site):
+    site.install("seen-suite", TASKS)
+    status, out, _err = cli("tasks", "--suite", "seen", "--json")
+    seen, opened, broken = json.loads(out)
+    assert status == 0
+    assert seen["observations"]["camera"] == {"shape": [32, 40, 3], "dtype": "uint8"}
+    assert (seen["action"], seen["actions"], seen["max_episode_length"]) == ("discrete", [5], 100)
+    assert (opened["observations"], opened["actions"], opened["tuned"]) == (None, None, [])
+    assert broken.keys() == seen.keys()
+    assert (broken["task"], broken["reason"]) == ("Broken-v0", "It needs a robot.")
+
+
+def test_tasks_of_all_suites_are_listed(cli, site):
+    site.install("seen-suite", TASKS)
+    _status, out, _err = cli("tasks", "--no-plugin", "rltrain-gymnasium")
+    assert {line.split()[0] for line in out.splitlines() if "v0" in line} >= {"seen", "stubs"}
+
+
+def test_tasks_of_an_unknown_suite_are_refused(cli):
+    status, _out, err = cli("tasks", "--suite", "stub")
+    assert status == 2
+    assert "Did you mean 'stubs'?" in err
 
 
 @pytest.mark.parametrize("line", ["--help", "plugins", "plugins --json", "--num-env 3"])

@@ -477,11 +477,35 @@ def test_a_task_that_two_suites_have_needs_the_suite(site, refused, config):
 
         @hookimpl
         def rltrain_provides():
-            return [SuiteSpec(name="second", factory="x:y", describe=describe, tasks=list)]
+            facts = {"frameworks": ("numpy",), "describe": describe, "tasks": list}
+            return [SuiteSpec(name="second", factory="x:y", **facts)]
         """,
     )
     assert "Several suites have a task 'Stub-v0': say which by --suite: second, stubs." in refused()
     assert config(suite="second").suite == "second"
+
+
+def test_a_suite_of_another_framework_is_refused_with_what_works(site, refused):
+    site.install(
+        "jax-suite",
+        """
+        from rltrain.hookspecs import hookimpl
+        from rltrain.specs import SuiteSpec
+        from rltrain.types import TaskInfo
+
+        def describe(task):
+            return TaskInfo(task, "continuous") if task == "Program-v0" else None
+
+        @hookimpl
+        def rltrain_provides():
+            facts = {"frameworks": ("jax",), "describe": describe, "tasks": list}
+            return [SuiteSpec(name="programs", factory="x:y", **facts)]
+        """,
+    )
+    assert refused(task="Program-v0") == (
+        "--framework numpy: the environments of the suite programs are of jax only. That is what "
+        "skrl works with: --library skrl --framework jax."
+    )
 
 
 def test_a_library_that_is_blocked_says_so(refused):

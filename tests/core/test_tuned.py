@@ -22,7 +22,13 @@ LIBRARY = LibrarySpec(
     required_keys=("rate",),
     in_framework={"jax": lambda options: {**options, "words": "of jax"}},
 )
-SUITE = SuiteSpec(name="robots", factory="nowhere:N", describe=lambda task: None, tasks=list)
+SUITE = SuiteSpec(
+    name="robots",
+    factory="nowhere:N",
+    frameworks=("torch", "jax"),
+    describe=lambda task: None,
+    tasks=list,
+)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ def rltrain_provides():
         SuiteSpec(
             name="points",
             factory=f"{__name__}:Points",
+            frameworks=("torch",),
             describe=describe,
             tasks=lambda: ["Point-v0"],
         )
@@ -123,6 +124,7 @@ def rltrain_provides():
         SuiteSpec(
             name="points",
             factory=f"{__name__}:Points",
+            frameworks=("torch",),
             describe=describe,
             tasks=lambda: ["Point-v0"],
         )

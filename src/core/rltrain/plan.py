@@ -66,6 +66,7 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     given = {name for name, value in options.items() if value is not None}
     config, library = _library(config, registry)
     suite, task = _suite(config, registry)
+    _check_framework(config, suite, registry)
     config = dataclasses.replace(config, suite=suite.name)
     config, world = place(config, registry, environ)
     agent, source = resolve_agent(config, library, suite, task, registry)
@@ -118,6 +119,24 @@ def _suite(config: RunConfig, registry: Registry) -> tuple[SuiteSpec, TaskInfo]:
             f"Several suites have a task {config.task!r}: say which by --suite: {names}."
         )
     return found[0]
+
+
+def _check_framework(config: RunConfig, suite: SuiteSpec, registry: Registry) -> None:
+    """Refuse a framework whose arrays the environments do not give."""
+    if config.framework in suite.frameworks:
+        return
+    framework = suite.frameworks[0]
+    able = [spec.name for spec in registry.all(LibrarySpec) if framework in spec.frameworks]
+    library = config.library if config.library in able else "".join(able[:1])
+    instead = (
+        f"That is what {', '.join(able)} works with: --library {library} --framework {framework}."
+        if able
+        else f"No library that is installed works with {framework}."
+    )
+    raise UsageError(
+        f"--framework {config.framework}: the environments of the suite {suite.name} are of "
+        f"{' and '.join(suite.frameworks)} only. {instead}"
+    )
 
 
 def _agent(

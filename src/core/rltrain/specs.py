@@ -129,6 +129,8 @@ class SuiteSpec(Spec):
     kind = "suite"
     requires = ("rltrain_make_env",)
 
+    frameworks: tuple[str, ...]
+    """Whose arrays its environments give."""
     describe: Callable[[str], TaskInfo | None]
     """Return what is known of a task, or None if the suite does not have it. Raises `UsageError`
     for a task that it has but cannot make here."""

@@ -55,6 +55,7 @@ def rltrain_provides() -> Iterable[Spec]:
             name="gymnasium",
             factory="rltrain_gymnasium.suite:GymnasiumSuite",
             summary="Gymnasium's tasks, and batched tasks of our own that run on any device",
+            frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,
             tuned=tuned_in(Path(__file__).parent / "tuned"),

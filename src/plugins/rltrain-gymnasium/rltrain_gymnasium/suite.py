@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GymnasiumSuite"]
 
-FRAMEWORKS = ("torch", "jax")
-
 
 class GymnasiumSuite:
     """Makes environments of the embedded tasks and of all that are registered with Gymnasium."""
@@ -30,14 +28,9 @@ class GymnasiumSuite:
         """Make this rank's environments.
 
         Raises:
-            UsageError: the framework is not supported, or an `env.` option is wrong.
+            UsageError: an `env.` option is wrong.
         """
         config = session.config
-        if session.framework not in FRAMEWORKS:
-            raise UsageError(
-                f"--framework {session.framework}: the suite 'gymnasium' gives arrays of "
-                f"{', '.join(FRAMEWORKS)} only. Use --framework {FRAMEWORKS[0]}."
-            )
         num_envs, device = config.num_envs or 1, session.world.device
         if config.task in EMBEDDED:
             task = _embedded(config.task, config.env)

@@ -71,6 +71,7 @@ def rltrain_provides() -> Iterable[Spec]:
             name="playground",
             factory="rltrain_playground.suite:PlaygroundSuite",
             summary="MuJoCo Playground's tasks, which are programs of jax",
+            frameworks=("jax",),
             describe=describe,
             tasks=tasks,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -22,14 +21,9 @@ class PlaygroundSuite:
         """Make this rank's environments.
 
         Raises:
-            UsageError: the framework is not jax, or an `env.` option is wrong.
+            UsageError: an `env.` option is wrong.
         """
         config, device = session.config, session.world.device
-        if session.framework != "jax":
-            raise UsageError(
-                f"--framework {session.framework}: the environments of the suite 'playground' are "
-                "programs of jax, and give its arrays only. Use --framework jax."
-            )
         from rltrain_playground.config import with_options
         from rltrain_playground.env import PlaygroundEnv
 

@@ -182,8 +182,6 @@ def test_what_came_apart_is_ended_without_numbers_that_are_none():
 
 
 def test_wrong_use():
-    with pytest.raises(UsageError, match=r"--framework torch: .* Use --framework jax"):
-        make(framework="torch")
     with pytest.raises(UsageError, match=r"env\.sped: .* no such option.*speed"):
         make(sped=1)
     with pytest.raises(UsageError, match=r"env\.limits\.and: .* no such option.*limits\.end"):

@@ -21,7 +21,13 @@ from rltrain_rl_games.plugin import rltrain_provides
 CONTINUOUS = TaskInfo("any", "continuous", num_envs=64)
 DISCRETE = TaskInfo("any", "discrete", num_envs=64)
 MULTI_DISCRETE = TaskInfo("any", "multi_discrete")
-SUITE = SuiteSpec(name="any", factory="any:Any", describe=lambda task: None, tasks=list)
+SUITE = SuiteSpec(
+    name="any",
+    factory="any:Any",
+    frameworks=("torch", "jax"),
+    describe=lambda task: None,
+    tasks=list,
+)
 
 
 def resolved(agent, task=CONTINUOUS, algorithm="ppo"):
