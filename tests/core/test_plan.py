@@ -563,6 +563,17 @@ def test_latest_is_found_by_the_one_process_that_decides(config, refused, tmp_pa
     assert config(checkpoint="latest", log_root=str(tmp_path), max_iterations=2, algorithm="sac")
 
 
+def test_a_checkpoint_of_another_framework_is_refused(refused, tmp_path):
+    folder = create_run_folder(str(tmp_path), "stub", "Stub-v0", None)
+    circumstances = {"algorithm": "ppo", "framework": "jax"}
+    state = {"iteration": 2, "episode_return": 1.0, "circumstances": circumstances}
+    path = save_with_state(folder, "a.txt", lambda path: path.write_text("stub"), state)
+    assert refused(checkpoint="latest", log_root=str(tmp_path)) == (
+        f"--checkpoint {path}: a run of jax wrote it, and this one is of numpy, whose models and "
+        "optimisers differ. Give --framework jax."
+    )
+
+
 @pytest.mark.parametrize("below", ["", "deeper/still"])
 def test_a_log_root_that_cannot_be_written_is_refused(refused, tmp_path, below):
     (tmp_path / "file").write_text("in the way")

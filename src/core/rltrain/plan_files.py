@@ -44,6 +44,12 @@ def settle_files(
         path = str(find_checkpoint(path, config.log_root, config.library, config.task))
     _check_checkpoint(config, path, library, registry)
     state = read_state(Path(path))
+    before = state["circumstances"].get("framework") if state else None
+    if before not in (None, config.framework):
+        raise UsageError(
+            f"--checkpoint {path}: a run of {before} wrote it, and this one is of "
+            f"{config.framework}, whose models and optimisers differ. Give --framework {before}."
+        )
     # Another algorithm's is where this one begins, such as a teacher's.
     if state and iterations and state["circumstances"]["algorithm"] == config.algorithm:
         iterations_left(iterations, state["iteration"])
