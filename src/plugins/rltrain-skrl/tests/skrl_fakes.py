@@ -103,7 +103,8 @@ class FakeSession:
         self.group = SingleProcess("cpu")
         self.config = RunConfig(library="skrl", agent=agent, headless=True, **options)
         self.seeds = SeedPlan(7, self.world.rank)
-        self.run_folder = RunFolder(Path(tempfile.mkdtemp()))
+        self._folder = tempfile.TemporaryDirectory()
+        self.run_folder = RunFolder(Path(self._folder.name))
         self.env = CountedEnv(env, self.seeds.environment)
         self.should_stop = False
         self.checkpoint = Path(self.config.checkpoint) if self.config.checkpoint else None
