@@ -264,7 +264,7 @@ WRONG = {
         "options=OPTIONS)",
         "options=OPTIONS, observations={})",
         "test_spaces_are_as_described",
-        "observations are told to be {}; made are {'critic': ArrayInfo(shape=(2,)",
+        "observations are told to be {}; made are {'policy': ArrayInfo(shape=(1,)",
     ),
     "tells another length": (
         "max_episode_length=9, options=OPTIONS",
