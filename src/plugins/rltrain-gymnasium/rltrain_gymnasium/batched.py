@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Box, Discrete, Space
+from gymnasium.spaces import Box, Dict, Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -65,12 +65,13 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         self._arrays = make_arrays(framework, device)
         self._action_kind: Kind = "int" if task.action == "discrete" else "float"
         self._bound = self._arrays.asarray(task.initial_bound, "float")
+        self._places = tuple(self._arrays.asarray(axis, "float") for axis in task.pixel_places)
         fixed = self._arrays.xp, task, num_envs
         self._first = self._arrays.compiled(_first, *fixed)
         self._next = self._arrays.compiled(_next, *fixed)
         self._state: Any = None
         self._lengths: Any = None
-        self.single_observation_space = _box(task.observation_bound)
+        self.single_observation_space = _observation_space(task)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.single_action_space: Space[Any] = (
             Discrete(task.num_actions)
@@ -89,12 +90,13 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
             options: not used.
 
         Returns:
-            Observations of shape (num_envs, components), and an empty info.
+            Observations of shape (num_envs, components), or of a task with images a dictionary by
+            group; and an empty info.
         """
         super().reset(seed=seed)
         if seed is not None:
             self._arrays.seed(seed)
-        self._state, observations = self._first(self._bound)
+        self._state, observations = self._first(self._bound, self._places)
         self._lengths = self._arrays.asarray(np.zeros(self.num_envs), "int")
         return observations, {}
 
@@ -106,8 +108,9 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
                 for discrete actions integers of shape (num_envs,) or (num_envs, 1).
 
         Returns:
-            Observations, float32 of shape (num_envs, components); rewards, float32 of shape
-            (num_envs,); terminations and truncations, bool of shape (num_envs,); info.
+            Observations, float32 of shape (num_envs, components), and of a task with images a
+            dictionary by group, images uint8 (num_envs, height, width, channels); rewards, float32
+            of shape (num_envs,); terminations and truncations, bool of shape (num_envs,); info.
 
         Raises:
             ResetNeeded: the environment was never reset.
@@ -115,7 +118,7 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         self._check_reset()
         actions = self._arrays.asarray(actions, self._action_kind)
         (self._state, self._lengths), result = self._next(
-            self._bound, self._state, self._lengths, actions
+            self._bound, self._places, self._state, self._lengths, actions
         )
         observations, rewards, terminations, truncations, info = result
         return observations, rewards, terminations, truncations, info
@@ -168,10 +171,12 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
             raise ResetNeeded("Call reset() before anything else.")
 
 
-def _first(uniform: Uniform, xp: Any, task: BatchedTask, num_envs: int, bound: Any) -> Any:
+def _first(
+    uniform: Uniform, xp: Any, task: BatchedTask, num_envs: int, bound: Any, places: tuple[Any, ...]
+) -> Any:
     """Return states in which episodes begin, and their observations."""
     state = _initial_state(uniform, task, num_envs, bound)
-    return state, task.observe(xp, state)
+    return state, _observed(xp, task, state, places)
 
 
 def _next(
@@ -180,6 +185,7 @@ def _next(
     task: BatchedTask,
     num_envs: int,
     bound: Any,
+    places: tuple[Any, ...],
     state: Any,
     lengths: Any,
     actions: Any,
@@ -190,10 +196,17 @@ def _next(
     lengths = lengths + 1
     truncations = (lengths >= task.max_episode_length) & ~terminations
     done = terminations | truncations
-    info = {"final_obs": task.observe(xp, state), "_final_obs": done}
+    info = {"final_obs": _observed(xp, task, state, places), "_final_obs": done}
     state = xp.where(done[:, None], _initial_state(uniform, task, num_envs, bound), state)
-    result = (task.observe(xp, state), rewards, terminations, truncations, info)
+    result = (_observed(xp, task, state, places), rewards, terminations, truncations, info)
     return (state, lengths * ~done), result
+
+
+def _observed(xp: Any, task: BatchedTask, state: Any, places: tuple[Any, ...]) -> Any:
+    """Return the observations of a state: an array, or with images a dictionary by group."""
+    vector = task.observe(xp, state)
+    images = task.render(xp, state, places)
+    return {task.vector_group: vector, **images} if images else vector
 
 
 def _initial_state(uniform: Uniform, task: BatchedTask, num_envs: int, bound: Any) -> Any:
@@ -214,6 +227,12 @@ def make_batched(
         options: parameters of the task, such as `pole_length=2.0`.
     """
     return BatchedEnv(make_task(task, options), num_envs, framework, device)
+
+
+def _observation_space(task: BatchedTask) -> Space[Any]:
+    vector = _box(task.observation_bound)
+    images = {name: Box(0, 255, shape, np.uint8) for name, shape in task.image_shapes.items()}
+    return Dict({task.vector_group: vector, **images}) if images else vector
 
 
 def _box(bound: tuple[float, ...]) -> Box:

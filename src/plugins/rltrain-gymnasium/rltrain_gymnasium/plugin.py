@@ -29,13 +29,16 @@ def describe(task: str) -> TaskInfo | None:
 
         return describe_registered(task)
     options: Any = embedded.options()
+    made = embedded(**options)
+    vector = {made.vector_group: ArrayInfo((len(made.observation_bound),))}
+    images = {name: ArrayInfo(shape, "uint8") for name, shape in made.image_shapes.items()}
     return TaskInfo(
         name=task,
         action=embedded.action,
         num_envs=embedded.num_envs,
         max_episode_length=int(options["max_episode_length"]),
         options=options,
-        observations={"policy": ArrayInfo((len(embedded(**options).observation_bound),))},
+        observations={**vector, **images},
         actions=(embedded.num_actions,),
     )
 

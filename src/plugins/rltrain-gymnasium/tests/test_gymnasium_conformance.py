@@ -49,3 +49,22 @@ class TestConvertedToJax(SuiteConformance):
     task = "CartPole-v1"
     framework = "jax"
     env = {"max_episode_steps": 15}
+
+
+class TestImages(SuiteConformance):
+    suite = "gymnasium"
+    task = "rltrain/CartPoleContinuousCamera-v1"
+    env = {"max_episode_length": 15}
+
+
+class TestImagesBesideVectors(SuiteConformance):
+    suite = "gymnasium"
+    task = "rltrain/CartPoleContinuousCameraAndMotion-v1"
+    env = {"max_episode_length": 15}
+
+
+class TestImagesOfJax(SuiteConformance):
+    suite = "gymnasium"
+    task = "rltrain/CartPoleCamera-v1"
+    framework = "jax"
+    env = {"max_episode_length": 15}

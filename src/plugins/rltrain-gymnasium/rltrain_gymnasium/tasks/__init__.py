@@ -9,13 +9,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain_gymnasium.tasks.base import BatchedTask
+from rltrain_gymnasium.tasks.camera import (
+    CartPoleCamera,
+    CartPoleContinuousCamera,
+    CartPoleContinuousCameraAndMotion,
+)
 from rltrain_gymnasium.tasks.cartpole import CartPole, CartPoleContinuous
 from rltrain_gymnasium.tasks.pendulum import Pendulum
 
-__all__ = ["EMBEDDED", "BatchedTask", "CartPole", "CartPoleContinuous", "Pendulum", "make_task"]
+__all__ = [
+    "EMBEDDED",
+    "BatchedTask",
+    "CartPole",
+    "CartPoleCamera",
+    "CartPoleContinuous",
+    "CartPoleContinuousCamera",
+    "CartPoleContinuousCameraAndMotion",
+    "Pendulum",
+    "make_task",
+]
 
 EMBEDDED: dict[str, type[BatchedTask]] = {
-    task.name: task for task in (CartPoleContinuous, CartPole, Pendulum)
+    task.name: task
+    for task in (
+        CartPoleContinuous,
+        CartPole,
+        Pendulum,
+        CartPoleContinuousCamera,
+        CartPoleCamera,
+        CartPoleContinuousCameraAndMotion,
+    )
 }
 """The embedded tasks by name."""
 

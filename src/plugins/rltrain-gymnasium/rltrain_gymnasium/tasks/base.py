@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -30,6 +31,9 @@ class BatchedTask(ABC):
     """Return from which the task counts as solved, as in `gymnasium.envs.registration.EnvSpec`."""
     signed: ClassVar[frozenset[str]] = frozenset({"gravity"})
     """Parameters that need not be positive."""
+
+    vector_group: ClassVar[str] = "policy"
+    """The observation group that `observe` gives. With images there are others beside it."""
 
     time_step: float
     """Time between two steps, in s."""
@@ -62,6 +66,16 @@ class BatchedTask(ABC):
         """Observations lie in [-bound, bound], component by component."""
 
     @property
+    def image_shapes(self) -> Mapping[str, tuple[int, int, int]]:
+        """Height, width and channels of the observation groups that are images, by name."""
+        return {}
+
+    @property
+    def pixel_places(self) -> tuple[tuple[float, ...], ...]:
+        """Constants that `render` is given as arrays on the device."""
+        return ()
+
+    @property
     @abstractmethod
     def initial_bound(self) -> tuple[float, ...]:
         """The first state of an episode is uniform in [-bound, bound], component by component."""
@@ -83,3 +97,16 @@ class BatchedTask(ABC):
     @abstractmethod
     def observe(self, xp: Any, state: Any) -> Any:
         """Return the observations of a state as a new array, shape (num_envs, components)."""
+
+    def render(self, xp: Any, state: Any, places: tuple[Any, ...]) -> Mapping[str, Any]:
+        """Return the images of a state.
+
+        Args:
+            xp: the array namespace.
+            state: shape (num_envs, number of state components).
+            places: `pixel_places` as arrays.
+
+        Returns:
+            By group, uint8 of shape (num_envs, height, width, channels), as in `image_shapes`.
+        """
+        return {}
