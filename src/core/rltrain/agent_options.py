@@ -17,6 +17,7 @@ __all__ = [
     "default_options",
     "flatten",
     "get_dotted",
+    "overlaid",
     "parse_override",
     "resolve_agent",
     "resolve_env",
@@ -157,6 +158,16 @@ def set_dotted(options: dict[str, Any], key: str, value: Any) -> None:
             f"{key}: cannot be set: the options have a list that is shorter, or a plain value, at "
             f"{'.'.join(parents)}. Set that one as a whole."
         )
+
+
+def overlaid(options: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with others laid over them, mapping by mapping; lists are replaced whole."""
+    result = dict(options)
+    for name, value in over.items():
+        below = result.get(name)
+        both = isinstance(value, Mapping) and isinstance(below, Mapping)
+        result[name] = overlaid(below, value) if both else copy.deepcopy(value)
+    return result
 
 
 def flatten(

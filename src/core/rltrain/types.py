@@ -142,7 +142,7 @@ class Launcher(Protocol):
 
 @dataclass(frozen=True)
 class ArrayInfo:
-    """One environment's observations of one group."""
+    """One environment's observations of one group. Images are bytes: uint8, 0 to 255."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -174,10 +174,15 @@ class TaskInfo:
     has; None if only making the environment tells."""
 
     @property
+    def images(self) -> tuple[str, ...]:
+        """The groups of images that the policy sees, as far as is known: not the critic's."""
+        groups = self.observations or {}
+        return tuple(name for name, x in groups.items() if x.is_image and name != "critic")
+
+    @property
     def has_images(self) -> bool:
         """Whether what the policy sees is an image, or has one in it, as far as is known."""
-        groups = self.observations or {}
-        return any(group.is_image for group in groups.values())
+        return bool(self.images)
 
 
 @dataclass(frozen=True)

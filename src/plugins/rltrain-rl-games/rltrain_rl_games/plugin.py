@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rltrain.agent_options import overlaid
 from rltrain.config import load_yaml
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import LibrarySpec, Spec
@@ -48,10 +49,13 @@ def rltrain_provides() -> Iterable[Spec]:
 
 
 def _default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
-    """Return the options for a task's actions and number of environments."""
+    """Return the options for a task's actions, number of environments and observations."""
     # SAC's are refused, by name, for other actions than its own.
     action = "continuous" if algorithm == "sac" else task.action
     scale = "" if task.num_envs >= _MANY_ENVS else "_few_envs"
     kinds = (f"{action}{scale}", action)
     files = (_DEFAULTS / f"{algorithm}_{kind}.yaml" for kind in kinds)
-    return load_yaml(str(next(path for path in files if path.exists())), "the defaults")
+    options = load_yaml(str(next(path for path in files if path.exists())), "the defaults")
+    if algorithm == "ppo" and task.has_images:
+        return overlaid(options, load_yaml(str(_DEFAULTS / "ppo_images.yaml"), "the defaults"))
+    return options

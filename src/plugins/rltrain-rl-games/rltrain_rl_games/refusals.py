@@ -56,6 +56,14 @@ def _critic_alone_recurrent(config: RunConfig, task: TaskInfo) -> bool:
     return recurrent and _option(config, "network.rnn") is None
 
 
+def _sac_of_images(config: RunConfig, task: TaskInfo) -> bool:
+    return _option(config, "algo.name") == "sac" and task.has_images
+
+
+def _camera_beside_the_policy(config: RunConfig, task: TaskInfo) -> bool:
+    return any(name != "policy" for name in task.images)
+
+
 REFUSALS = (
     Refusal(
         "params.algo.name that rl_games does not have",
@@ -75,6 +83,18 @@ REFUSALS = (
         "one model chooses one discrete action, the other several at a time.",
         "multi_discrete_a2c, with params.network.space.multi_discrete, for MultiDiscrete actions "
         "and no others.",
+    ),
+    Refusal(
+        "SAC of images",
+        _sac_of_images,
+        "rl_games' SAC takes observations that are vectors.",
+        "--algorithm ppo, whose network has convolutions (params.network.cnn).",
+    ),
+    Refusal(
+        "images beside the group `policy`",
+        _camera_beside_the_policy,
+        "rl_games' networks take one array: the actor would not see the images.",
+        "a task whose group `policy` is the image, or --library rsl_rl or skrl.",
     ),
     Refusal(
         "params.config.schedule_type with lr_schedule adaptive",

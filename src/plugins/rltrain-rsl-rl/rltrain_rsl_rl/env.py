@@ -12,6 +12,7 @@ from rsl_rl.env import VecEnv
 from tensordict import TensorDict
 
 from rltrain.errors import UsageError
+from rltrain_rsl_rl.images import is_image
 
 __all__ = ["RslRlEnv"]
 
@@ -20,7 +21,7 @@ class RslRlEnv(VecEnv):
     """Translates a `gymnasium.vector.VectorEnv` with SAME_STEP autoreset to rsl_rl's `VecEnv`.
 
     Observations of a `Dict` space are rsl_rl's observation groups; those of a `Box` are the group
-    "policy". Where an action has two finite bounds, the policy's output is clamped to [-1, 1] and
+    "policy". They become float32; but images of bytes stay bytes, with their channels first. Where an action has two finite bounds, the policy's output is clamped to [-1, 1] and
     mapped onto them, so that an output of 0 is the middle of the range; where a bound is infinite,
     the output passes as it is.
 
@@ -49,7 +50,8 @@ class RslRlEnv(VecEnv):
         self.device = device
         self.num_envs = env.num_envs
         self.cfg = getattr(env.unwrapped, "cfg", {})
-        _check_observations(env.single_observation_space)
+        groups = _checked_groups(env.single_observation_space)
+        self._images = {name for name, group in groups.items() if is_image(group)}
         self._set_actions(env.single_action_space, clip_actions)
         self._own_lengths = torch.zeros(self.num_envs, dtype=torch.long, device=device)
         self._observations = self._grouped(env.reset()[0])
@@ -152,13 +154,14 @@ class RslRlEnv(VecEnv):
         groups = observations if isinstance(observations, Mapping) else {"policy": observations}
         # A copy: rsl_rl stores observations after the next step, when a suite that steps in place
         # has written over its own.
-        tensors = {
-            name: group.reshape(self.num_envs, *(group.shape[1:] or (1,))).to(
-                self.device, torch.float32, copy=True
-            )
-            for name, group in groups.items()
-        }
+        tensors = {name: self._copied(name, group) for name, group in groups.items()}
         return TensorDict(tensors, batch_size=[self.num_envs], device=self.device)
+
+    def _copied(self, name: str, group: torch.Tensor) -> torch.Tensor:
+        if name in self._images:
+            return group.movedim(-1, 1).to(self.device, copy=True)
+        rows = group.reshape(self.num_envs, *(group.shape[1:] or (1,)))
+        return rows.to(self.device, torch.float32, copy=True)
 
     def _check_offers(self, name: str) -> None:
         if not hasattr(self.env.unwrapped, name):
@@ -168,7 +171,7 @@ class RslRlEnv(VecEnv):
             )
 
 
-def _check_observations(space: Space[Any]) -> None:
+def _checked_groups(space: Space[Any]) -> Mapping[str, Space[Any]]:
     groups = space.spaces if isinstance(space, Dict) else {"policy": space}
     wrong = next((name for name, group in groups.items() if not isinstance(group, Box)), None)
     if wrong is not None:
@@ -176,3 +179,4 @@ def _check_observations(space: Space[Any]) -> None:
             f"rsl_rl reads observations that are a Box or a Dict of Box groups; {wrong!r} is "
             f"{groups[wrong]}. Flatten it, or take another library."
         )
+    return groups

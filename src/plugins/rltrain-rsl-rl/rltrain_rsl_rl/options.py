@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rltrain.agent_options import overlaid
 from rltrain.config import load_yaml
 from rltrain.types import TaskInfo
 
@@ -157,10 +158,21 @@ OPTION_KEYS = frozenset(
 
 
 def default_agent(task: TaskInfo, algorithm: str) -> dict[str, Any]:
-    """Return the algorithm's options for many environments a rank, or for few."""
+    """Return the algorithm's options for many environments a rank, or for few, and for images."""
     few = DEFAULTS / f"{algorithm}_few_envs.yaml"
     path = few if task.num_envs < MANY_ENVS and few.is_file() else DEFAULTS / f"{algorithm}.yaml"
     agent = load_yaml(str(path), "the defaults of rsl_rl")
     if algorithm == "distillation":
         agent["teacher"] = default_agent(task, "ppo")["actor"]
+    elif task.has_images:
+        agent = overlaid(agent, load_yaml(str(DEFAULTS / "ppo_images.yaml"), "the defaults"))
+        _see(agent, task)
     return agent
+
+
+def _see(agent: dict[str, Any], task: TaskInfo) -> None:
+    """Let actor and critic see the group `policy` and all images; rsl_rl normalises none."""
+    seen = list(dict.fromkeys(["policy", *task.images]))
+    for model in ("actor", "critic"):
+        agent["obs_groups"][model] = list(seen)
+        agent[model]["obs_normalization"] = "policy" not in task.images

@@ -16,6 +16,7 @@ from rsl_rl.runners import OnPolicyRunner
 from rltrain.errors import StopTraining, UsageError
 from rltrain_rsl_rl.distillation import SessionDistillation
 from rltrain_rsl_rl.env import RslRlEnv
+from rltrain_rsl_rl.images import use_byte_models
 from rltrain_rsl_rl.logger import SessionLogger
 from rltrain_rsl_rl.options import DISTILLATION_NAMES
 from rltrain_rsl_rl.ppo import SessionPPO
@@ -46,6 +47,7 @@ class SessionRunner(OnPolicyRunner):
         self.session = session
         distils = options["algorithm"]["class_name"] in DISTILLATION_NAMES
         options["algorithm"]["class_name"] = SessionDistillation if distils else SessionPPO
+        use_byte_models(options)
         models = ("student", "teacher") if distils else ("actor", "critic")
         _fill_observation_groups(options, models, env.get_observations().keys())
         _check_time_step(options, env)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rltrain.agent_options import overlaid
 from rltrain.config import load_yaml
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
-from rltrain_skrl.iterations import iteration
+from rltrain_skrl.iterations import ON_POLICY, iteration
 from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS, REFUSES
 
 __all__ = ["default_agent", "in_jax", "rltrain_provides"]
@@ -107,7 +108,15 @@ def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
     action = ACTS_IN.get(algorithm, task.action)
     kinds = (f"{action}{scale}", action)
     files = [_DEFAULTS / f"{algorithm}_{kind}.yaml" for kind in kinds]
-    return load_yaml(str(next(file for file in files if file.is_file())), "the default options")
+    options = _load(next(file for file in files if file.is_file()))
+    if algorithm in ON_POLICY and task.has_images:
+        images = "images" if "policy" in task.images else "images_beside_vectors"
+        options = overlaid(options, _load(_DEFAULTS / f"{images}.yaml"))
+    return options
+
+
+def _load(file: Path) -> dict[str, Any]:
+    return load_yaml(str(file), "the default options")
 
 
 def in_jax(options: Mapping[str, Any]) -> Mapping[str, Any]:

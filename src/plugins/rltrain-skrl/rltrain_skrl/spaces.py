@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from rltrain.errors import UsageError
 
-__all__ = ["as_floats", "observation_groups"]
+__all__ = ["as_floats", "holds_bytes", "observation_groups"]
 
 
 def observation_groups(
@@ -18,6 +18,8 @@ def observation_groups(
     """Return the observation groups by name, and whether the task itself has groups.
 
     The group `policy` of a `Dict` space are skrl's observations, the group `critic` its states.
+    Where there are groups of images beside them, skrl's observations are a `Dict` of `policy` and
+    these.
 
     Raises:
         UsageError: the observations are groups, and none is `policy`.
@@ -29,11 +31,26 @@ def observation_groups(
             f"The task's observation groups are {', '.join(space.spaces)}; skrl needs one that "
             "is named `policy` (and takes `critic`, if there is one, as the states)."
         )
-    return dict(space.spaces), True
+    groups = dict(space.spaces)
+    images = {
+        name: part
+        for name, part in groups.items()
+        if name not in ("policy", "critic") and holds_bytes(part) and len(part.shape or ()) == 3
+    }
+    if images:
+        groups["policy"] = spaces.Dict({"policy": groups["policy"], **images})
+    return groups, True
+
+
+def holds_bytes(space: spaces.Space[Any] | None) -> bool:
+    """Whether observations are bytes, as those of images are."""
+    return isinstance(space, spaces.Box) and space.dtype == np.uint8
 
 
 def as_floats(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return the space of what skrl is given: models are made for a sample of it."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({name: as_floats(part) for name, part in space.spaces.items()})
     if not isinstance(space, spaces.Box) or np.issubdtype(space.dtype, np.floating):
         return space
     return spaces.Box(space.low, space.high, dtype=np.float32)

@@ -10,11 +10,13 @@ import torch
 from skrl.models.torch import Model
 from torch.optim.lr_scheduler import LRScheduler
 
+from rltrain.session import Session
 from rltrain_skrl.agent import SessionAgent
+from rltrain_skrl.spaces import holds_bytes, observation_groups
 from rltrain_skrl.torch.env import with_final_observations
 from rltrain_skrl.torch.memory import PooledMemory
 from rltrain_skrl.torch.progress import Progress
-from rltrain_skrl.torch.scaler import PooledScaler
+from rltrain_skrl.torch.scaler import AsFloats, PooledScaler
 from rltrain_torch.gradients import synchronise
 from rltrain_torch.optimizers import watch_optimizer
 
@@ -30,6 +32,25 @@ class TorchAgent(SessionAgent):
 
     # skrl's, read by this class.
     scaler: torch.amp.GradScaler
+
+    def __init__(self, *, session: Session, **components: Any) -> None:
+        """Build skrl's agent; see `SessionAgent`."""
+        super().__init__(session=session, **components)
+        groups, _ = observation_groups(session.env.single_observation_space)
+        for group, source in (("observation", "policy"), ("state", "critic")):
+            if holds_bytes(groups.get(source)):
+                self._read_bytes(group)
+
+    def _read_bytes(self, group: str) -> None:
+        """Keep observations as bytes in the memory, and make them float32 for whoever reads them.
+
+        A scaler has its own statistics of floats, and those of a whole update are pooled from the
+        memory: what is scaled is kept as floats.
+        """
+        read = getattr(self, f"_{group}_preprocessor")
+        setattr(self, f"_{group}_preprocessor", AsFloats(read))
+        if not isinstance(read, self.scaler_class):
+            self.memory.bytes |= {f"{group}s", f"next_{group}s"}
 
     @property
     def optimizers(self) -> dict[str, torch.optim.Optimizer]:

@@ -11,7 +11,7 @@ from gymnasium.vector import VectorEnv
 from skrl.envs.wrappers.torch import Wrapper
 from skrl.utils.spaces.torch import flatten_tensorized_space, tensorize_space
 
-from rltrain_skrl.spaces import as_floats, observation_groups
+from rltrain_skrl.spaces import as_floats, holds_bytes, observation_groups
 
 __all__ = ["FINAL", "SkrlEnv", "with_final_observations"]
 
@@ -22,8 +22,8 @@ FINAL = "final"
 class SkrlEnv(Wrapper):
     """Gives skrl flat tensors: observations (N, D), and columns (N, 1) for the rest.
 
-    The group `policy` of a `Dict` observation space are skrl's observations, the group `critic` its
-    states.
+    Which groups are skrl's observations and states, see `rltrain_skrl.spaces.observation_groups`.
+    They become float32; but a group of bytes, such as an image, stays bytes.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], device: str, log_key: str) -> None:
@@ -42,6 +42,7 @@ class SkrlEnv(Wrapper):
         self._log_key = log_key
         groups, self._grouped = observation_groups(env.single_observation_space)
         self._spaces = {name: as_floats(group) for name, group in groups.items()}
+        self._bytes = {name for name, group in groups.items() if holds_bytes(group)}
         action = env.single_action_space
         self._bounds: tuple[torch.Tensor, torch.Tensor] | None = None
         if isinstance(action, spaces.Box):
@@ -113,14 +114,15 @@ class SkrlEnv(Wrapper):
     def _flat(self, observations: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
         if not self._grouped:
             return self._flat_group("policy", observations), None
-        policy = self._flat_group("policy", observations["policy"])
+        several = isinstance(self._spaces["policy"], spaces.Dict)
+        policy = self._flat_group("policy", observations if several else observations["policy"])
         if "critic" not in self._spaces:
             return policy, None
         return policy, self._flat_group("critic", observations["critic"])
 
     def _flat_group(self, name: str, group: Any) -> torch.Tensor:
         flat: torch.Tensor = flatten_tensorized_space(tensorize_space(self._spaces[name], group))
-        return flat.to(torch.float32)
+        return flat if name in self._bytes else flat.to(torch.float32)
 
     def _native(self, actions: torch.Tensor) -> torch.Tensor:
         """Give the actions the shape and type of the task's space, and keep them inside it.

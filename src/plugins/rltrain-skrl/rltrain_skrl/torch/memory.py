@@ -19,6 +19,7 @@ class PooledMemory(RandomMemory):
 
     Attributes:
         scalers: by the name of a tensor in the memory, the scaler that it may train.
+        bytes: names of the tensors that are kept as bytes, a quarter of what floats would need.
     """
 
     # skrl's, used by this class and those below.
@@ -34,6 +35,12 @@ class PooledMemory(RandomMemory):
         super().__init__(**options)
         self._pool = pool
         self.scalers: dict[str, PooledScaler] = {}
+        self.bytes: set[str] = set()
+
+    def create_tensor(self, name: str, *, dtype: torch.dtype | None = None, **options: Any) -> bool:
+        """Make room for a tensor; see skrl."""
+        kept = torch.uint8 if name in self.bytes else dtype
+        return bool(super().create_tensor(name, dtype=kept, **options))
 
     def sample_by_index(
         self, names: list[str], *, indexes: Any, mini_batches: int = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from skrl.resources.preprocessors.torch import RunningStandardScaler
 from rltrain_skrl.torch.moment_pool import MomentPool
 from rltrain_torch.moments import Moments
 
-__all__ = ["PooledScaler", "Unscaled", "ValueScaler"]
+__all__ = ["AsFloats", "PooledScaler", "Unscaled", "ValueScaler"]
 
 
 class PooledScaler(RunningStandardScaler):
@@ -83,3 +84,18 @@ class ValueScaler(PooledScaler):
         if train and self._pool.group.world_size > 1:
             return Unscaled(x, self)
         return super().forward(x, train=train, **options)
+
+
+class AsFloats:
+    """A preprocessor that makes float32 of bytes, and gives them to another.
+
+    The numbers stay what they are, 0 to 255, as they do in skrl: what divides them is the network's
+    input in the options.
+    """
+
+    def __init__(self, then: Callable[..., Any]) -> None:
+        self._then = then
+
+    def __call__(self, x: torch.Tensor | None, **options: Any) -> Any:
+        """Preprocess observations; see skrl."""
+        return self._then(None if x is None else x.to(torch.float32), **options)
