@@ -21,9 +21,10 @@ class RslRlEnv(VecEnv):
     """Translates a `gymnasium.vector.VectorEnv` with SAME_STEP autoreset to rsl_rl's `VecEnv`.
 
     Observations of a `Dict` space are rsl_rl's observation groups; those of a `Box` are the group
-    "policy". They become float32; but images of bytes stay bytes, with their channels first. Where an action has two finite bounds, the policy's output is clamped to [-1, 1] and
-    mapped onto them, so that an output of 0 is the middle of the range; where a bound is infinite,
-    the output passes as it is.
+    "policy". They become float32; but images of bytes stay bytes, with their channels first. Where
+    an action has two finite bounds, the policy's output is clamped to [-1, 1] and mapped onto them,
+    so that an output of 0 is the middle of the range; where a bound is infinite, the output passes
+    as it is.
 
     Attributes:
         num_envs: number of environments.

@@ -50,6 +50,9 @@ def test_defaults_are_for_many_environments_or_few(num_envs, file):
     assert agent == load_yaml(str(DEFAULTS / file), "")
 
 
+LAID_OVER = DEFAULTS / "ppo_images.yaml"
+
+
 @pytest.mark.parametrize("file", sorted(DEFAULTS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_defaults_are_complete(file):
     from rltrain.agent_options import flatten
@@ -57,7 +60,8 @@ def test_defaults_are_complete(file):
 
     agent = load_yaml(str(file), "")
     needed = (*SPEC.required_keys, *SPEC.run_keys.values())
-    assert all(get_dotted(agent, key, None) is not None for key in needed)
+    if file != LAID_OVER:
+        assert all(get_dotted(agent, key, None) is not None for key in needed)
     assert {key for key, _ in flatten(agent)} <= OPTION_KEYS
 
 

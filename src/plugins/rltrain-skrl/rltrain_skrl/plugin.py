@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,10 @@ _IN_JAX = {
 """Outputs of models in the default options, which skrl evaluates as Python: in torch's words, and
 in jax's."""
 
+_CHANNELS_FIRST = re.compile(r"permute\((?P<images>\S+), \(0, 3, 1, 2\)\)")
+"""How the inputs of models in options for torch put the channels of images first; flax's
+convolutions want them last, as they come."""
+
 OPTION_KEYS = frozenset(
     [
         *(f"agent.{key}" for key in (*_AGENT_OPTIONS, *_REPLAY_OPTIONS, "rewards_shaper_scale")),
@@ -110,13 +115,37 @@ def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
     files = [_DEFAULTS / f"{algorithm}_{kind}.yaml" for kind in kinds]
     options = _load(next(file for file in files if file.is_file()))
     if algorithm in ON_POLICY and task.has_images:
-        images = "images" if "policy" in task.images else "images_beside_vectors"
-        options = overlaid(options, _load(_DEFAULTS / f"{images}.yaml"))
+        options = overlaid(options, _load(_DEFAULTS / "images.yaml"))
+        if task.images != ("policy",):
+            for model in ("policy", "value"):
+                options["models"][model]["network"] = _of_groups(
+                    options["models"][model]["network"], task.images
+                )
     return options
 
 
 def _load(file: Path) -> dict[str, Any]:
     return load_yaml(str(file), "the default options")
+
+
+def _of_groups(network: list[dict[str, Any]], images: Iterable[str]) -> list[dict[str, Any]]:
+    """Return a network of one image as one of several groups: an encoder for each image.
+
+    Args:
+        network: convolutions, and after them one layer that joins all.
+        images: names of groups. The group `policy`, where it is none of them, is a vector.
+    """
+    (encoder,) = network
+    *convolutions, joining = encoder["layers"]
+    parts, joined = [], []
+    for index, group in enumerate(images):
+        read = encoder["input"].replace("OBSERVATIONS", f'OBSERVATIONS["{group}"]')
+        joined.append(f"image_{index}")
+        parts.append({**encoder, "name": joined[-1], "input": read, "layers": convolutions})
+    if "policy" not in images:
+        joined.append('OBSERVATIONS["policy"]')
+    join = {"input": f"concatenate([{', '.join(joined)}])", "layers": [joining]}
+    return [*parts, {**encoder, **join}]
 
 
 def in_jax(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -125,6 +154,8 @@ def in_jax(options: Mapping[str, Any]) -> Mapping[str, Any]:
     for model in agent["models"].values():
         if isinstance(model, dict):
             model["output"] = _IN_JAX.get(model["output"], model["output"])
+            for part in model["network"]:
+                part["input"] = _CHANNELS_FIRST.sub(r"\g<images>", part["input"])
     return agent
 
 

@@ -67,6 +67,11 @@ def _sizeless(config: RunConfig, task: TaskInfo) -> bool:
     return _class(config) in ALGORITHMS and _class(config) not in ON_POLICY and size < 1
 
 
+def _reads_no_images(config: RunConfig, task: TaskInfo) -> bool:
+    replays = _class(config) in ALGORITHMS and _class(config) not in ON_POLICY
+    return replays and task.has_images and "conv2d" not in str(config.agent.get("models"))
+
+
 def _agent_refusal(name: str, reason: str) -> Refusal:
     return Refusal(
         name=f"agent.class={name}",
@@ -123,6 +128,14 @@ REFUSES = (
         reason="RPO, SAC, TD3 and DDPG act in continuous action spaces, DQN and DDQN in discrete "
         "ones.",
         instead="Use --algorithm ppo, or an algorithm for the task's actions.",
+    ),
+    Refusal(
+        name="images without convolutions",
+        applies=_reads_no_images,
+        reason="The networks in the default options of agents with a replay buffer would read an "
+        "image as a vector.",
+        instead="Use --algorithm ppo, whose default options see images, or give options whose "
+        "networks have conv2d layers.",
     ),
     Refusal(
         name="a memory of another size than the rollout",

@@ -121,7 +121,8 @@ class SkrlEnv(Wrapper):
     def _flat(self, observations: Any) -> tuple[jax.Array, jax.Array | None]:
         if not self._grouped:
             return self._flat_group("policy", observations), None
-        policy = self._flat_group("policy", observations["policy"])
+        several = isinstance(self._spaces["policy"], spaces.Dict)
+        policy = self._flat_group("policy", observations if several else observations["policy"])
         if "critic" not in self._spaces:
             return policy, None
         return policy, self._flat_group("critic", observations["critic"])

@@ -1,0 +1,97 @@
+"""Images of bytes: in rsl_rl's storage as they are, divided by 255 where a network reads them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict
+from rsl_rl.models import CNNModel
+from rsl_rl.storage import RolloutStorage
+from rsl_rl_stubs import PointEnv
+from tensordict import TensorDict
+
+from rltrain.testing import FakeWorld, differing
+from rltrain.types import ArrayInfo, TaskInfo
+from rltrain_rsl_rl.env import RslRlEnv
+from rltrain_rsl_rl.images import ByteCNNModel, use_byte_models
+from rltrain_rsl_rl.options import default_agent
+
+CAMERA, BESIDE = (
+    "rltrain/CartPoleContinuousCamera-v1",
+    "rltrain/CartPoleContinuousCameraAndMotion-v1",
+)
+SHORT = {"num_steps_per_env": 4, "algorithm.num_mini_batches": 2}
+IMAGE = ArrayInfo((12, 48, 2), "uint8")
+
+
+class Seeing(PointEnv):
+    """The point, as an image and as floats of the shape of one."""
+
+    def __init__(self):
+        super().__init__(2)
+        self.single_observation_space = Dict(
+            policy=Box(0, 255, (4, 6, 3), np.uint8), floats=Box(0, 1, (3, 4, 6))
+        )
+
+    def _observe(self):
+        image = torch.arange(2 * 4 * 6 * 3).reshape(2, 4, 6, 3).to(torch.uint8)
+        return {"policy": image, "floats": torch.zeros(2, 3, 4, 6)}
+
+
+def test_images_come_with_their_channels_first_as_bytes_of_their_own():
+    inner = Seeing()
+    observations = RslRlEnv(inner, "cpu").get_observations()
+    image = inner._observe()["policy"]
+    assert torch.equal(observations["policy"], image.permute(0, 3, 1, 2))
+    assert observations["policy"].dtype == torch.uint8
+    assert observations["floats"].shape == (2, 3, 4, 6)
+
+
+def test_the_model_is_rsl_rls_on_bytes_divided_by_255():
+    images = torch.randint(0, 256, (5, 2, 8, 8), dtype=torch.uint8)
+    given = TensorDict({"policy": images, "more": torch.rand(5, 3)}, batch_size=[5])
+    groups = {"actor": ["policy", "more"]}
+    cnn = {"output_channels": [2], "kernel_size": 3}
+    ours, rsl_rls = (
+        cls(given, groups, "actor", 1, cnn_cfg=cnn) for cls in (ByteCNNModel, CNNModel)
+    )
+    rsl_rls.load_state_dict(ours.state_dict())
+    floats = given.clone().set("policy", images.float() / 255)
+    torch.testing.assert_close(ours(given), rsl_rls(floats))
+    torch.testing.assert_close(ours(floats), rsl_rls(floats))
+
+
+@pytest.mark.parametrize("name", ["CNNModel", "rsl_rl.models:CNNModel"])
+def test_it_takes_the_place_of_rsl_rls_and_of_no_other(name):
+    options = {"actor": {"class_name": name}, "critic": {"class_name": "MLPModel"}, "seed": 1}
+    use_byte_models(options)
+    assert options["actor"]["class_name"] is ByteCNNModel
+    assert options["critic"]["class_name"] == "MLPModel"
+
+
+def test_defaults_see_what_the_task_has():
+    sight = TaskInfo("any", "continuous", 64, observations={"policy": IMAGE})
+    agent = default_agent(sight, "ppo")
+    assert agent["actor"]["class_name"] == agent["critic"]["class_name"] == "CNNModel"
+    assert agent["obs_groups"] == {"actor": ["policy"], "critic": ["policy"]}
+    assert not agent["actor"]["obs_normalization"]
+    groups = {"policy": ArrayInfo((2,)), "wrist": IMAGE, "critic": IMAGE}
+    agent = default_agent(TaskInfo("any", "continuous", 8, observations=groups), "ppo")
+    assert agent["obs_groups"] == {"actor": ["policy", "wrist"], "critic": ["policy", "wrist"]}
+    assert agent["actor"]["obs_normalization"]
+    assert agent["num_steps_per_env"] == 256
+
+
+@pytest.mark.parametrize("task", [CAMERA, BESIDE])
+def test_ranks_learn_from_images_with_the_default_options_and_end_equal(train_ranks, task):
+    runs = train_ranks(FakeWorld(2), task=task, agent=SHORT)
+    assert not differing(runs)
+    assert any("cnns" in name for name in runs[0].state())
+
+
+def test_the_storage_keeps_bytes():
+    observations = RslRlEnv(Seeing(), "cpu").get_observations()
+    storage = RolloutStorage("rl", 2, 5, observations, [1])
+    assert storage.observations["policy"].dtype == torch.uint8
+    assert storage.observations["policy"].nbytes == 5 * 2 * 4 * 6 * 3

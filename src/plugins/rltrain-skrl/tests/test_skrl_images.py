@@ -1,0 +1,159 @@
+"""Images: bytes in skrl's memories, convolutions by default, groups beside vectors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from skrl_fakes import PLACE, Corridor, FakeSession
+
+from rltrain.agent_options import set_dotted
+from rltrain.config import RunConfig
+from rltrain.testing import FakeWorld, differing
+from rltrain.types import ArrayInfo, TaskInfo, World
+from rltrain_skrl import bootstrap
+from rltrain_skrl.plugin import default_agent, in_jax
+from rltrain_skrl.refusals import REFUSES
+from rltrain_skrl.torch.env import SkrlEnv
+from rltrain_skrl.torch.runner import SessionRunner
+
+bootstrap.import_skrl()
+
+SHORT = {"agent.rollouts": 4, "agent.learning_epochs": 2, "agent.mini_batches": 2}
+CAMERA, BESIDE = (
+    "rltrain/CartPoleContinuousCamera-v1",
+    "rltrain/CartPoleContinuousCameraAndMotion-v1",
+)
+IMAGE = ArrayInfo((6, 8, 3), "uint8")
+SIGHT = {"policy": IMAGE}
+
+
+class Pictured(Corridor):
+    """The corridor as an image with a bright column where the point is."""
+
+    def __init__(self, num_envs, action="continuous"):
+        super().__init__(num_envs, action)
+        self.single_observation_space = spaces.Box(0, 255, (6, 8, 3), np.uint8)
+
+    def _observe(self):
+        place = (self.position * 2 + 4).round().clamp(0, 7).long()
+        column = torch.nn.functional.one_hot(place, 8).to(torch.uint8) * 255
+        return column[:, None, :, None].repeat(1, 6, 1, 3)
+
+
+def agent(algorithm="ppo", action="continuous", groups=SIGHT, **changes):
+    task = TaskInfo("any", action, num_envs=64, observations=groups)
+    options = default_agent(task, algorithm)
+    for key, value in {**SHORT, **changes}.items():
+        set_dotted(options, key, value)
+    return options
+
+
+def trained(env, options):
+    """Return a runner after two iterations."""
+    session = FakeSession(env, options, max_iterations=2)
+    with bootstrap.configured(session.world):
+        runner = SessionRunner(session)
+        runner.train()
+    return runner
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "rpo", "a2c"])
+def test_the_defaults_keep_bytes_and_read_floats(algorithm):
+    options = default_agent(TaskInfo("any", "continuous", 64, observations=SIGHT), algorithm)
+    options["agent"] |= {"rollouts": 4, "mini_batches": 2}
+    runner = trained(Pictured(8), options)
+    memory = runner.agent.memory
+    assert memory.tensors["observations"].dtype == torch.uint8
+    assert memory.tensors["observations"].shape == (4, 8, 6 * 8 * 3)
+    assert set(memory.tensors["observations"].unique().tolist()) == {0, 255}
+    records = runner._session.records
+    assert all(math.isfinite(x) for record in records for x in record.values.values())
+
+
+def test_what_is_scaled_is_kept_as_floats():
+    options = agent(**{"agent.observation_preprocessor": "RunningStandardScaler"})
+    runner = trained(Pictured(8), options)
+    assert runner.agent.memory.tensors["observations"].dtype == torch.float32
+    assert float(runner._session.wrapped["observation_preprocessor"].current_count) > 1
+
+
+def test_replay_buffers_keep_bytes_too():
+    options = default_agent(TaskInfo("none", "discrete", num_envs=64), "dqn")
+    convolutions = agent()["models"]["policy"]["network"]
+    for role in options["models"].values():
+        if isinstance(role, dict):
+            role["network"] = convolutions
+    options["agent"] |= {"random_timesteps": 2, "learning_starts": 2, "batch_size": 8}
+    options["agent"] |= {"observation_preprocessor": None}
+    options["agent"]["experiment"] = {"write_interval": 6}
+    options["memory"]["memory_size"] = 20
+    runner = trained(Pictured(8, "discrete"), options)
+    for name in ("observations", "next_observations"):
+        assert runner.agent.memory.tensors[name].dtype == torch.uint8
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "dqn"])
+def test_defaults_that_would_read_an_image_as_a_vector_are_refused(algorithm):
+    action = "discrete" if algorithm == "dqn" else "continuous"
+    task = TaskInfo("any", action, num_envs=64, observations=SIGHT)
+    config = RunConfig(library="skrl", agent=default_agent(task, algorithm))
+    names = [refusal.name for refusal in REFUSES if refusal.applies(config, task)]
+    assert names == ["images without convolutions"]
+    set_dotted(config.agent, "models.policy.network.0.layers", [{"conv2d": [4, 3]}, "flatten"])
+    assert not [refusal for refusal in REFUSES if refusal.applies(config, task)]
+
+
+def test_images_beside_the_policys_vector_are_observations_too():
+    class Beside(Pictured):
+        def __init__(self, num_envs):
+            super().__init__(num_envs)
+            image = self.single_observation_space
+            vector = spaces.Box(-9, 9, (1,))
+            self.single_observation_space = spaces.Dict(policy=vector, eye=image, critic=vector)
+
+        def _observe(self):
+            place = self.position[:, None]
+            return {"policy": place, "eye": super()._observe(), "critic": place}
+
+    env = SkrlEnv(Beside(3), "cpu", "episode")
+    assert list(env.observation_space) == ["eye", "policy"]
+    assert env.reset()[0].shape == (3, 6 * 8 * 3 + 1)
+    assert env.reset()[0].dtype == torch.float32
+    assert env.state().shape == (3, 1)
+
+
+def test_the_defaults_have_an_encoder_for_each_image():
+    groups = {"policy": ArrayInfo((2,)), "left": IMAGE, "right": IMAGE, "critic": IMAGE}
+    network = agent(groups=groups)["models"]["value"]["network"]
+    assert [part["name"] for part in network] == ["image_0", "image_1", "net"]
+    assert network[1]["input"] == 'permute(OBSERVATIONS["right"], (0, 3, 1, 2)) / 255'
+    assert network[2]["input"] == 'concatenate([image_0, image_1, OBSERVATIONS["policy"]])'
+    assert in_jax(agent(groups=groups))["models"]["value"]["network"][1]["input"] == (
+        'OBSERVATIONS["right"] / 255'
+    )
+
+
+@pytest.mark.parametrize("task", [CAMERA, BESIDE])
+def test_ranks_learn_from_images_with_the_default_options_and_end_equal(train_ranks, task):
+    # The shipped options of the first are the suite's, with the state for the critic.
+    runs = train_ranks(FakeWorld(2, rank_local=PLACE), task=task, agent=SHORT, check_interval=1)
+    assert not differing(runs)
+    assert any(tensor.dim() == 4 for tensor in runs[0].state().values())
+
+
+def test_networks_of_jax_read_the_channels_where_they_are():
+    jax = pytest.importorskip("jax")
+    from skrl.utils.model_instantiators.jax import deterministic_model
+
+    with bootstrap.configured(World(), "jax"):
+        network = in_jax(agent())["models"]["value"]["network"]
+        model = deterministic_model(
+            observation_space=spaces.Box(0, 255, IMAGE.shape), network=network, output="ONE"
+        )
+        model.init_state_dict(role="value")
+        (first, *_) = [x for x in jax.tree.leaves(model.state_dict.params) if x.ndim == 4]
+    assert first.shape == (3, 3, 3, 16)  # Height, width, channels in, channels out.
