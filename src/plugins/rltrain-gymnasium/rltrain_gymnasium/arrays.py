@@ -16,11 +16,14 @@ import numpy.typing as npt
 
 __all__ = ["Arrays", "JaxArrays", "Kind", "NumpyArrays", "TorchArrays", "Uniform", "make_arrays"]
 
-Kind = Literal["float", "int", "bool"]
-"""float32, int64 or bool; jax, which is left in its 32-bit mode, has int32."""
+Kind = Literal["float", "int", "bool", "byte"]
+"""float32, int64, bool or uint8; jax, which is left in its 32-bit mode, has int32."""
 
 Uniform = Callable[..., Any]
 """Given a shape, draws float32 numbers from [0, 1)."""
+
+
+_NUMPY = {"float": np.float32, "int": np.int64, "bool": np.bool_, "byte": np.uint8}
 
 
 class Arrays(Protocol):
@@ -77,9 +80,7 @@ class NumpyArrays:
 
     def asarray(self, values: Any, kind: Kind) -> Any:
         """Return values as an array of the kind."""
-        return np.asarray(
-            values, dtype={"float": np.float32, "int": np.int64, "bool": np.bool_}[kind]
-        )
+        return np.asarray(values, dtype=_NUMPY[kind])
 
     def to_numpy(self, values: Any) -> npt.NDArray[Any]:
         """Return values as an array."""
@@ -117,7 +118,12 @@ class TorchArrays:
 
         self.device = device
         self.xp: Any = torch
-        self._kinds = {"float": torch.float32, "int": torch.int64, "bool": torch.bool}
+        self._kinds = {
+            "float": torch.float32,
+            "int": torch.int64,
+            "bool": torch.bool,
+            "byte": torch.uint8,
+        }
         self._generator = torch.Generator(device)
         self.seed(None)
 
@@ -169,7 +175,7 @@ class JaxArrays:
         self.xp: Any = jax.numpy
         self._jax = jax
         self._device = local_device(device)
-        self._kinds = {"float": np.float32, "int": np.int32, "bool": np.bool_}
+        self._kinds = {**_NUMPY, "int": np.int32}
         self._key: Any = None
         self.seed(None)
 

@@ -9,13 +9,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
-from gymnasium.wrappers import FlattenObservation
 
-from rltrain_gymnasium.arrays import Arrays
-from rltrain_gymnasium.single import action_kind, check_observations, make_single
+from rltrain_gymnasium.arrays import Arrays, Kind
+from rltrain_gymnasium.observed import grouped, is_image
+from rltrain_gymnasium.single import action_kind, make_single
 
 __all__ = ["ConvertedVectorEnv", "make_converted"]
 
@@ -23,8 +23,8 @@ __all__ = ["ConvertedVectorEnv", "make_converted"]
 class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
     """Steps environments one after another, and converts what goes in and comes out.
 
-    - Observations become float32 vectors: what is no Box with one axis is flattened in each
-      environment by `gymnasium.wrappers.FlattenObservation`.
+    - Observations become float32 vectors and images of bytes, in groups where there are several;
+      see `rltrain_gymnasium.observed`.
     - Rewards become float32.
     - Actions for a Box are clipped to its bounds, as by `gymnasium.wrappers.ClipAction`: a policy
       with a normal distribution does not keep to them. Discrete actions count from 0, also where
@@ -44,7 +44,8 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
 
         Args:
             task: its name, for messages.
-            env: the environments, whose observations are vectors; with SAME_STEP autoreset.
+            env: the environments, whose observations are vectors, images or a Dict of these; with
+                SAME_STEP autoreset.
             arrays: makes the arrays on the session's device.
 
         Raises:
@@ -60,7 +61,7 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = env.num_envs
         self.device = arrays.device
         self.max_episode_length = self.spec.max_episode_steps if self.spec else None
-        self.single_observation_space = _float32(env.single_observation_space)
+        self.single_observation_space = _as_given(env.single_observation_space)
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self.single_action_space = _from_zero(self._space)
         self.action_space = batch_space(self.single_action_space, env.num_envs)
@@ -71,10 +72,10 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
         """Begin an episode in every environment; environment i is seeded with `seed + i`.
 
         Returns:
-            Observations of shape (num_envs, components), and info.
+            Observations of shape (num_envs, ...), by group where there are several, and info.
         """
         observations, info = self._env.reset(seed=seed, options=options)
-        return self._arrays.asarray(observations, "float"), info
+        return self._converted(observations), info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step every environment, and reset those that have finished.
@@ -83,22 +84,20 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
             actions: shape (num_envs, components), or (num_envs,) for Discrete.
 
         Returns:
-            Observations, float32 of shape (num_envs, components); rewards, float32 of shape
-            (num_envs,); terminations and truncations, bool of shape (num_envs,); info.
+            Observations of shape (num_envs, ...), by group where there are several: float32, and
+            images uint8; rewards, float32 of shape (num_envs,); terminations and truncations, bool
+            of shape (num_envs,); info.
         """
         observations, rewards, terminations, truncations, info = self._env.step(
             self._actions(actions)
         )
-        final = np.array(observations, dtype=np.float32)
         truncations = truncations & ~terminations
         done = terminations | truncations
-        for index in np.flatnonzero(done):
-            final[index] = info["final_obs"][index]
-        info["final_obs"] = self._arrays.asarray(final, "float")
+        info["final_obs"] = self._converted(_with_last(observations, done, info))
         info["_final_obs"] = self._arrays.asarray(done, "bool")
         self._tell_success(info)
         return (
-            self._arrays.asarray(observations, "float"),
+            self._converted(observations),
             self._arrays.asarray(rewards, "float"),
             self._arrays.asarray(terminations, "bool"),
             self._arrays.asarray(truncations, "bool"),
@@ -112,6 +111,12 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Close the environments."""
         self._env.close(**kwargs)
+
+    def _converted(self, observations: Any) -> Any:
+        if isinstance(observations, Mapping):
+            return {name: self._converted(group) for name, group in observations.items()}
+        kind: Kind = "byte" if observations.ndim == 4 else "float"  # Images, or vectors.
+        return self._arrays.asarray(observations, kind)
 
     def _tell_success(self, info: dict[str, Any]) -> None:
         """Put what the episodes that ended say of their success where the session counts it."""
@@ -146,17 +151,35 @@ def make_converted(
     Raises:
         UsageError: the task cannot be made, or not with these options.
     """
-    create = partial(_make_flat, task, dict(options))
+    create = partial(_make_grouped, task, dict(options))
     env = SyncVectorEnv([create] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
     return ConvertedVectorEnv(task, env, arrays)
 
 
-def _make_flat(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
-    env = make_single(task, options)
-    space = env.observation_space
-    check_observations(task, space)
-    is_vector = isinstance(space, Box) and len(space.shape) == 1
-    return env if is_vector else FlattenObservation(env)
+def _make_grouped(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    return grouped(task, make_single(task, options))
+
+
+def _with_last(observations: Any, done: npt.NDArray[Any], info: Mapping[str, Any]) -> Any:
+    """Return observations with the last ones of the episodes that ended in their rows."""
+    ended = np.flatnonzero(done)
+    if isinstance(observations, Mapping):
+        last = {name: group.copy() for name, group in observations.items()}
+        for index in ended:
+            for name, group in last.items():
+                group[index] = info["final_obs"][index][name]
+        return last
+    last = observations.copy()
+    for index in ended:
+        last[index] = info["final_obs"][index]
+    return last
+
+
+def _as_given(space: Space[Any]) -> Space[Any]:
+    """Return the observation space as libraries see it."""
+    if isinstance(space, Dict):
+        return Dict({name: _as_given(part) for name, part in space.spaces.items()})
+    return space if is_image(space) else _float32(space)
 
 
 def _float32(space: Space[Any]) -> Box:

@@ -12,12 +12,13 @@ from typing import Any, Literal
 import gymnasium
 from gymnasium import error as errors
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Tuple, flatdim
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, flatdim
 
 from rltrain.errors import UsageError
-from rltrain.types import ArrayInfo, TaskInfo
+from rltrain.types import TaskInfo
+from rltrain_gymnasium.observed import described, grouped
 
-__all__ = ["action_kind", "check_observations", "describe_registered", "make_single"]
+__all__ = ["action_kind", "describe_registered", "make_single"]
 
 ActionKind = Literal["continuous", "discrete", "multi_discrete"]
 
@@ -39,14 +40,13 @@ def describe_registered(task: str) -> TaskInfo | None:
         return None
     env = make_single(task, {})
     try:
-        check_observations(task, env.observation_space)
+        env = grouped(task, env)
         return TaskInfo(
             name=task,
             action=action_kind(task, env.action_space),
             max_episode_length=spec.max_episode_steps,
             options=_options(spec),
-            # What has parts is flattened, see `rltrain_gymnasium.converted`.
-            observations={"policy": ArrayInfo((flatdim(env.observation_space),))},
+            observations=described(env.observation_space),
             actions=_action_sizes(env.action_space),
         )
     finally:
@@ -102,24 +102,6 @@ def action_kind(task: str, space: Space[Any]) -> ActionKind:
         f"The task {task!r} has the action space {space}; only a Box of numbers with one axis, "
         "Discrete, and MultiDiscrete with one axis can be learned."
     )
-
-
-def check_observations(task: str, space: Space[Any]) -> None:
-    """Check that observations are, or can be flattened to, a vector of numbers.
-
-    Raises:
-        UsageError: they are images, or vary in size.
-    """
-    if _has_images(space):
-        raise UsageError(
-            f"The task {task!r} has image observations, {space}; they are not supported yet. "
-            "Choose a task whose observations are vectors."
-        )
-    if not space.is_np_flattenable:
-        raise UsageError(
-            f"The task {task!r} has the observation space {space}, whose elements vary in size; "
-            "only those that flatten to a vector of fixed size can be learned."
-        )
 
 
 def _action_sizes(space: Space[Any]) -> tuple[int, ...]:
@@ -185,11 +167,3 @@ def _options(spec: EnvSpec) -> dict[str, Any] | None:
     }
     options = {**defaults, **spec.kwargs, "max_episode_steps": spec.max_episode_steps}
     return {name: value for name, value in options.items() if name != "render_mode"}
-
-
-def _has_images(space: Space[Any]) -> bool:
-    if isinstance(space, Dict):
-        return any(_has_images(part) for part in space.spaces.values())
-    if isinstance(space, Tuple):
-        return any(_has_images(part) for part in space.spaces)
-    return isinstance(space, Box) and len(space.shape) == 3

@@ -134,8 +134,6 @@ def test_describe_spaces(probe):
     assert describe(probe(action=MultiDiscrete([3, 2]))).action == "multi_discrete"
     with pytest.raises(UsageError, match=r"action space MultiBinary\(3\); only a Box"):
         describe(probe(action=MultiBinary(3)))
-    with pytest.raises(UsageError, match="image observations"):
-        describe(probe(Dict(camera=Box(0, 255, (8, 8, 3), np.uint8), arm=VECTOR)))
 
 
 def test_describe_takes_any_options_of_an_environment_with_kwargs(probe):

@@ -1,0 +1,131 @@
+"""What one environment observes, as groups: vectors of numbers, and images of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, Space, Tuple, flatten, flatten_space
+from gymnasium.wrappers import FlattenObservation
+
+from rltrain.errors import UsageError
+from rltrain.types import ArrayInfo
+
+__all__ = ["described", "grouped", "is_image"]
+
+
+def is_image(space: Space[Any]) -> bool:
+    """Whether a space is of images: bytes, with height, width and channels."""
+    return isinstance(space, Box) and len(space.shape) == 3 and space.dtype == np.uint8
+
+
+def described(space: Space[Any]) -> dict[str, ArrayInfo]:
+    """Return what an environment that `grouped` has returned observes, by group."""
+    parts = space.spaces if isinstance(space, Dict) else {"policy": space}
+    return {
+        name: ArrayInfo(part.shape or (), "uint8" if is_image(part) else "float32")
+        for name, part in parts.items()
+    }
+
+
+def grouped(task: str, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    """Return an environment whose observations are a vector, an image, or groups of these.
+
+    An image is left as it is. Of a Dict each image is a group by its name, and all the rest,
+    flattened, is the group `policy`; an only image without a rest is the group `policy`. Everything
+    else is flattened.
+
+    Args:
+        task: its name, for messages.
+        env: the environment.
+
+    Raises:
+        UsageError: the observations vary in size, or have images that no library could read.
+    """
+    space = env.observation_space
+    if isinstance(space, Dict) and any(is_image(part) for part in space.spaces.values()):
+        return ImagesApart(task, env)
+    _check_images(task, space)
+    if not space.is_np_flattenable:
+        raise UsageError(
+            f"The task {task!r} has the observation space {space}, whose elements vary in size; "
+            "only those that flatten to a vector of fixed size can be learned."
+        )
+    is_vector = isinstance(space, Box) and len(space.shape) == 1
+    return env if is_vector or is_image(space) else FlattenObservation(env)
+
+
+class ImagesApart(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Keeps the images of a Dict, and flattens the rest to the group `policy`."""
+
+    def __init__(self, task: str, env: gymnasium.Env[Any, Any]) -> None:
+        """Wrap an environment whose observations are a Dict with images.
+
+        Raises:
+            UsageError: nothing could be the group `policy`, or several things; or the rest cannot
+                be flattened.
+        """
+        super().__init__(env)
+        parts: Mapping[str, Space[Any]] = env.observation_space.spaces  # type: ignore[attr-defined]
+        self._images = {name: part for name, part in parts.items() if is_image(part)}
+        self._rest = Dict({name: part for name, part in parts.items() if name not in self._images})
+        self._check_one_policy(task)
+        for part in (*self._images.values(), *self._rest.values()):
+            _check_images(task, part)
+        groups = dict(self._images)
+        if self._rest.spaces:
+            groups["policy"] = flatten_space(self._rest)
+        self._only = next(iter(groups)) if len(groups) == 1 else None
+        self.observation_space = Dict(groups) if self._only is None else groups[self._only]
+
+    def observation(self, observation: Any) -> Any:
+        """Return the groups of an observation, or its only image."""
+        if self._only is not None:
+            return observation[self._only]
+        groups = {name: observation[name] for name in self._images}
+        if self._rest.spaces:
+            rest = {name: observation[name] for name in self._rest.spaces}
+            groups["policy"] = flatten(self._rest, rest)
+        return groups
+
+    def _check_one_policy(self, task: str) -> None:
+        """An only image needs no name; of several, or with a rest, there must be one `policy`."""
+        has_rest, is_named = bool(self._rest.spaces), "policy" in self._images
+        if (has_rest and is_named) or (not has_rest and not is_named and len(self._images) > 1):
+            raise UsageError(
+                f"The task {task!r} observes {', '.join(self.env.observation_space)}: the group "  # type: ignore[arg-type]
+                "`policy` must be one of its images, where there is nothing but images, or else "
+                "all that is none. Rename them in a gymnasium.ObservationWrapper."
+            )
+
+
+def _check_images(task: str, space: Space[Any]) -> None:
+    """Refuse images other than bytes with the channels last, and those inside of something."""
+    if isinstance(space, (Dict, Tuple)):
+        inside = space.spaces.values() if isinstance(space, Dict) else space.spaces
+        if any(_has_images(part) for part in inside):
+            raise UsageError(
+                f"The task {task!r} has images inside of {space}; they must be one observation, or "
+                "members of one Dict."
+            )
+    elif _has_images(space) and (not is_image(space) or _channels_first(space)):
+        raise UsageError(
+            f"The task {task!r} observes {space.dtype} of shape {space.shape}; images must be "
+            "uint8 with height, width and channels, in this order. Convert them in a "
+            "gymnasium.ObservationWrapper."
+        )
+
+
+def _has_images(space: Space[Any]) -> bool:
+    if isinstance(space, (Dict, Tuple)):
+        inside = space.spaces.values() if isinstance(space, Dict) else space.spaces
+        return any(_has_images(part) for part in inside)
+    return isinstance(space, Box) and len(space.shape) >= 3
+
+
+def _channels_first(image: Space[Any]) -> bool:
+    """Whether an image looks as if its channels, or the frames of a stack, came first."""
+    shape = image.shape or ()
+    return shape[0] <= 4 < shape[-1]

@@ -1,0 +1,157 @@
+"""Gymnasium's tasks that observe images: alone, beside vectors, rendered by MuJoCo."""
+
+from __future__ import annotations
+
+import types
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
+from gymnasium.wrappers import AddRenderObservation
+
+from rltrain.config import RunConfig
+from rltrain.environment import check_env
+from rltrain.errors import UsageError
+from rltrain.testing import SuiteConformance
+from rltrain.types import ArrayInfo, World
+from rltrain_gymnasium.plugin import describe
+from rltrain_gymnasium.suite import GymnasiumSuite
+
+IMAGE, VECTOR = Box(0, 255, (6, 8, 3), np.uint8), Box(-1, 1, (2,))
+SEEN, BESIDE, RENDERED = "SeenCount-v0", "SeenCountBesideVector-v0", "SeenInvertedPendulum-v0"
+
+
+class Counting(gymnasium.Env):
+    """Shows how many steps were taken, in all that it observes; ends after eleven."""
+
+    action_space = Discrete(2)
+
+    def __init__(self, space=IMAGE):
+        self.observation_space = space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = int(self.np_random.integers(5))
+        return self._observe(self.observation_space), {}
+
+    def step(self, action):
+        self.count += 1 + int(action)
+        return self._observe(self.observation_space), float(action), self.count > 11, False, {}
+
+    def _observe(self, space):
+        if isinstance(space, Dict):
+            return {name: self._observe(part) for name, part in space.spaces.items()}
+        return np.full(space.shape, self.count if space.dtype == np.uint8 else 0.5, space.dtype)
+
+
+def rendered(size=24):
+    made = gymnasium.make("InvertedPendulum-v5", render_mode="rgb_array", width=size, height=size)
+    return AddRenderObservation(made, render_only=False)
+
+
+GROUPS = Dict(arm=VECTOR, goal=VECTOR, camera=IMAGE)
+gymnasium.register(SEEN, Counting, max_episode_steps=7)
+gymnasium.register(BESIDE, Counting, max_episode_steps=7, kwargs={"space": GROUPS})
+gymnasium.register(RENDERED, rendered, max_episode_steps=7)
+
+
+def make(task, num_envs=3, framework="torch", **env):
+    config = RunConfig(task=task, num_envs=num_envs, framework=framework, env=env)
+    session = types.SimpleNamespace(config=config, world=World(), framework=framework)
+    made = GymnasiumSuite().rltrain_make_env(session)
+    check_env(made, num_envs, "gymnasium")
+    return made
+
+
+class TestImages(SuiteConformance):
+    suite = "gymnasium"
+    task = SEEN
+
+
+class TestImagesBesideVectors(SuiteConformance):
+    suite = "gymnasium"
+    task = BESIDE
+
+
+class TestImagesOfJax(SuiteConformance):
+    suite = "gymnasium"
+    task = BESIDE
+    framework = "jax"
+
+
+def test_an_image_stays_bytes():
+    assert describe(SEEN).observations == {"policy": ArrayInfo((6, 8, 3), "uint8")}
+    env = make(SEEN)
+    assert env.single_observation_space == IMAGE
+    observations, _ = env.reset(seed=0)
+    assert observations.dtype == torch.uint8
+    before = observations[:, 0, 0, 0].tolist()
+    observations, *_ = env.step(torch.ones(3))
+    assert observations[:, 0, 0, 0].tolist() == [count + 2 for count in before]
+
+
+def test_what_is_no_image_is_flattened_to_the_group_policy():
+    told = describe(BESIDE).observations
+    assert told == {"policy": ArrayInfo((4,)), "camera": ArrayInfo((6, 8, 3), "uint8")}
+    env = make(BESIDE)
+    env.reset(seed=0)
+    finals = set()
+    for _ in range(9):
+        observations, _, _, _, info = env.step(torch.ones(3))
+        assert observations["policy"].dtype == torch.float32
+        assert observations["camera"].dtype == torch.uint8
+        ended = info["_final_obs"]
+        finals |= set(info["final_obs"]["camera"][ended][:, 0, 0, 0].tolist())
+    assert finals
+    assert finals <= {12, 13}
+
+
+def seen(space):
+    return describe_space(space).observations
+
+
+def describe_space(space):
+    name = "SeenAnything-v0"
+    gymnasium.register(name, Counting, kwargs={"space": space})
+    try:
+        return describe(name)
+    finally:
+        del gymnasium.registry[name]
+
+
+def test_an_only_image_of_a_dict_is_the_group_policy():
+    assert list(seen(Dict(eye=IMAGE))) == ["policy"]
+    assert list(seen(Dict(policy=IMAGE, eye=IMAGE))) == ["eye", "policy"]
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (Dict(left=IMAGE, right=IMAGE), "the group `policy` must be one of its images"),
+        (Dict(policy=IMAGE, arm=VECTOR), "the group `policy` must be"),
+        (Box(0.0, 1.0, (6, 8, 3)), "float32 of shape .* must be uint8 with height, width"),
+        (Box(0, 255, (3, 48, 64), np.uint8), "height, width and channels, in this order"),
+        (Box(0, 255, (4, 6, 8, 3), np.uint8), "must be uint8 with height, width and channels"),
+        (Tuple([IMAGE, VECTOR]), "images inside of"),
+        (Dict(eye=IMAGE, arm=Dict(wrist=IMAGE)), "images inside of"),
+    ],
+)
+def test_images_that_no_library_could_read_are_refused(space, message):
+    with pytest.raises(UsageError, match=message):
+        describe_space(space)
+
+
+def test_mujoco_rendered(monkeypatch):
+    pytest.importorskip("mujoco")
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    try:
+        env = make(RENDERED, 2)
+    except Exception as error:
+        pytest.skip(f"MuJoCo cannot render here: {error!r}")
+    observations, _ = env.reset(seed=0)
+    assert observations["policy"].shape == (2, 4)
+    assert observations["pixels"].shape == (2, 24, 24, 3)
+    assert observations["pixels"].float().std() > 1
+    env.close()
