@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -10,7 +12,7 @@ from rltrain.errors import UsageError
 from rltrain.plan import make_plan
 from rltrain.plan_table import plan_table
 from rltrain.run_folder import create_run_folder
-from rltrain.types import World
+from rltrain.types import ArrayInfo, World
 
 TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
 
@@ -367,6 +369,16 @@ def test_the_experience_of_a_run_is_told(plan, options, iterations, experience):
     assert made.config.max_iterations == made.iteration.iterations == iterations
     assert made.config.agent["learn"]["iterations"] == iterations
     assert experience in plan_table(made)
+
+
+def test_the_memory_of_a_rank_is_told_where_observations_are_known(plan):
+    made = plan()
+    assert "\nmemory" not in plan_table(made)
+    seeing = dataclasses.replace(
+        made.task, observations={"policy": ArrayInfo((84, 84, 3), "uint8")}
+    )
+    told = plan_table(dataclasses.replace(made, task=seeing))
+    assert "\nmemory        about 170 kB a rank for rollouts\n" in told
 
 
 def test_iterations_are_scaled_once(plan, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rltrain.plan import Plan, number_of_ranks
+from rltrain.storage import storage
 
 __all__ = ["plan_table"]
 
@@ -27,6 +28,9 @@ def plan_table(plan: Plan) -> str:
         ("observers", ", ".join(config.observers) or "none"),
         ("log root", config.log_root),
     ]
+    memory = plan.iteration and storage(plan.iteration, plan.task, config.num_envs or 0)
+    if memory:
+        rows.insert(7, ("memory", memory))
     if config.target_return is not None:
         rows.insert(7, ("ends at", f"a mean return of {config.target_return:g}"))
     width = max(len(name) for name, _ in rows)

@@ -193,6 +193,11 @@ class Iteration:
     """Steps of every environment in one iteration."""
     iterations: int | None = None
     """Iteration at which training ends; None if the options do not say."""
+    replay_rows: int | None = None
+    """Rows of a rank's replay buffer, over all environments; None: what is learned from is the
+    iteration's rollout."""
+    image_bytes: int = 1
+    """In how many bytes each number of an image is kept."""
 
     def experience(self, num_envs: int, ranks: int) -> str:
         """Say how much a run learns from, in an iteration and in all.

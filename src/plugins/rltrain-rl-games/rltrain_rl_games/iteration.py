@@ -26,7 +26,9 @@ def iteration(config: RunConfig) -> Iteration:
     agent, last = config.agent, get_dotted(config.agent, f"{_CONFIG}.max_epochs", -1)
     iterations = config.max_iterations or (None if last == -1 else last)
     if get_dotted(agent, "params.algo.name", None) == "sac":
-        return Iteration(_whole(agent, f"{_CONFIG}.num_steps_per_episode", 1), iterations)
+        rows = _whole(agent, f"{_CONFIG}.replay_buffer_size", None)
+        steps = _whole(agent, f"{_CONFIG}.num_steps_per_episode", 1)
+        return Iteration(steps, iterations, replay_rows=rows)
     steps = _whole(agent, f"{_CONFIG}.horizon_length", None)
     num_envs = config.num_envs or 0
     _check_mini_batches(agent, _CONFIG, steps, num_envs)

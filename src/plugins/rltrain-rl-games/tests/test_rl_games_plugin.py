@@ -28,6 +28,7 @@ SUITE = SuiteSpec(
     describe=lambda task: None,
     tasks=list,
 )
+SAC = {"params.algo.name": "sac", "params.config.replay_buffer_size": 96}
 
 
 def resolved(agent, task=CONTINUOUS, algorithm="ppo"):
@@ -127,16 +128,16 @@ def test_defaults_of_sac_are_refused_for_other_actions():
 
 
 @pytest.mark.parametrize(
-    ("options", "steps", "iterations"),
+    ("options", "expected"),
     [
-        ({}, 32, 100),
-        ({"params.config.max_epochs": -1}, 32, None),
-        ({"params.algo.name": "sac", "params.config.num_steps_per_episode": 8}, 8, 100),
-        ({"params.algo.name": "sac"}, 1, 100),
+        ({}, Iteration(32, 100)),
+        ({"params.config.max_epochs": -1}, Iteration(32, None)),
+        ({**SAC, "params.config.num_steps_per_episode": 8}, Iteration(8, 100, replay_rows=96)),
+        (SAC, Iteration(1, 100, replay_rows=96)),
     ],
 )
-def test_an_iteration_is_a_rollout(options, steps, iterations):
-    assert iteration(resolved(options)) == Iteration(steps, iterations)
+def test_an_iteration_is_a_rollout(options, expected):
+    assert iteration(resolved(options)) == expected
 
 
 @pytest.mark.parametrize(

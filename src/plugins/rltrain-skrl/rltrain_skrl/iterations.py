@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rltrain.agent_options import get_dotted
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
 from rltrain.types import Iteration
@@ -79,7 +80,21 @@ def iteration(config: RunConfig) -> Iteration:
                 f"{num_envs} environments = {steps * num_envs} rows. Take more environments or "
                 "rollouts, or fewer mini-batches."
             )
-    return Iteration(steps=steps, iterations=total_iterations(config))
+        rows = None
+    else:
+        rows = get_dotted(config.agent, "memory.memory_size", 0) * num_envs
+    return Iteration(steps, total_iterations(config), rows, _image_bytes(config))
+
+
+def _image_bytes(config: RunConfig) -> int:
+    """Return in how many bytes a number of an image is kept: see `rltrain_skrl.torch.agent`."""
+    as_floats = (
+        config.framework == "jax"
+        or config.agent["agent"].get("observation_preprocessor")
+        # Of observations that are several groups, one vector is made.
+        or 'OBSERVATIONS["' in str(config.agent.get("models"))
+    )
+    return 4 if as_floats else 1
 
 
 def _count(agent: Mapping[str, Any], key: str, default: int) -> int:

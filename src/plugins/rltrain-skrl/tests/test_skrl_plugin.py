@@ -10,7 +10,7 @@ from skrl_fakes import small_agent
 from rltrain.agent_options import set_dotted
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.types import Iteration, TaskInfo
+from rltrain.types import ArrayInfo, Iteration, TaskInfo
 from rltrain_skrl.iterations import iteration
 from rltrain_skrl.plugin import default_agent, rltrain_provides
 from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS
@@ -80,7 +80,7 @@ def test_every_kind_of_task_has_defaults_that_suit_it(action, algorithm, num_env
 def test_the_plan_knows_what_an_iteration_is():
     agent = small_agent()
     config = RunConfig(library="skrl", agent=agent, num_envs=8)
-    assert iteration(config) == Iteration(steps=4, iterations=3)
+    assert iteration(config) == Iteration(steps=4, iterations=3, image_bytes=4)
     assert iteration(dataclasses.replace(config, max_iterations=7)).iterations == 7
     agent["agent"]["mini_batches"] = 33
     with pytest.raises(UsageError, match=r"4 steps x 8 environments = 32 rows"):
@@ -101,3 +101,18 @@ def test_an_iteration_without_rollouts_is_a_number_of_steps(every, steps):
     agent = default_agent(TASK, "sac")
     agent["agent"]["experiment"] = {"write_interval": every}
     assert iteration(RunConfig(library="skrl", agent=agent, num_envs=8)).steps == steps
+
+
+def test_the_plan_knows_what_is_kept():
+    sight = {"policy": ArrayInfo((8, 8, 3), "uint8")}
+    agent = default_agent(TaskInfo("any", "continuous", 8, observations=sight), "ppo")
+    config = RunConfig(library="skrl", agent=agent, num_envs=8)
+    assert iteration(config).image_bytes == 1
+    assert iteration(dataclasses.replace(config, framework="jax")).image_bytes == 4
+    beside = {**sight, "policy": ArrayInfo((2,)), "eye": sight["policy"]}
+    agent = default_agent(TaskInfo("any", "continuous", 8, observations=beside), "ppo")
+    assert iteration(RunConfig(library="skrl", agent=agent, num_envs=8)).image_bytes == 4
+    agent = default_agent(TASK, "sac")
+    assert iteration(RunConfig(library="skrl", agent=agent, num_envs=8)).replay_rows == (
+        agent["memory"]["memory_size"] * 8
+    )

@@ -1,0 +1,38 @@
+"""What a rank's rollouts or its replay buffer take."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.storage import storage
+from rltrain.types import ArrayInfo, Iteration, TaskInfo
+
+VECTOR, IMAGE = ArrayInfo((4,)), ArrayInfo((84, 84, 3), "uint8")
+
+
+def task(action="continuous", actions=(1,), **groups):
+    return TaskInfo("any", action, observations=groups or None, actions=actions)
+
+
+@pytest.mark.parametrize(
+    ("iteration", "info", "said"),
+    [
+        # 32 x 64 rows of 4 + 3 + 6 floats.
+        (Iteration(32), task(policy=VECTOR), "about 106 kB a rank for rollouts"),
+        (Iteration(32), task(policy=IMAGE), "about 43 MB a rank for rollouts"),
+        (Iteration(32, image_bytes=4), task(policy=IMAGE), "about 173 MB a rank for rollouts"),
+        (Iteration(32), task(policy=VECTOR, camera=IMAGE), "about 43 MB a rank for rollouts"),
+        (
+            Iteration(8, replay_rows=100_000),
+            task("discrete", (6,), policy=IMAGE),
+            "about 4.2 GB a rank for the replay buffer",
+        ),
+        (Iteration(1), task(policy=ArrayInfo((4,), "float64")), "about 3.3 kB a rank for rollouts"),
+    ],
+)
+def test_what_is_kept_is_told(iteration, info, said):
+    assert storage(iteration, info, 64) == said
+
+
+def test_nothing_is_told_where_only_making_the_environment_tells():
+    assert storage(Iteration(32), task(), 64) is None
