@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from claim import Claim
-from shard_envs import MULTI_DISCRETE, WithCritic, WithImages, WithTwoChoices
+from shard_envs import CAMERA, MULTI_DISCRETE, WithCritic, WithImages, WithTwoChoices
 
 __all__ = ["RL_GAMES"]
 
@@ -126,6 +126,16 @@ RL_GAMES = (
         features="images (height, width, channels), normalised by pixel",
         agent={**FOUR, **IMAGES},
         make_env=functools.partial(WithImages, channels_last=True),
+        mini_batches=4,
+    ),
+    PPO(
+        features="images of bytes, the state for the critic",
+        task=CAMERA,
+        agent={
+            **FOUR,
+            "params.config.central_value_config.minibatch_size_per_env": 4,
+            "params.config.central_value_config.mini_epochs": 3,
+        },
         mini_batches=4,
     ),
     PPO(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from claim import Claim
-from shard_envs import WithCritic, WithImages
+from shard_envs import BESIDE, CAMERA, WithCritic, WithImages
 
 __all__ = ["RSL_RL"]
 
@@ -91,6 +91,18 @@ RSL_RL = (
         features="images, actor and critic with one encoder",
         agent={**FOUR, **IMAGES, "algorithm.share_cnn_encoders": True},
         make_env=WithImages,
+        mini_batches=4,
+    ),
+    PPO(
+        features="images of bytes, the state for the critic",
+        task=CAMERA,
+        agent=FOUR,
+        mini_batches=4,
+    ),
+    PPO(
+        features="images of bytes beside a normalised vector",
+        task=BESIDE,
+        agent=FOUR,
         mini_batches=4,
     ),
     PPO(

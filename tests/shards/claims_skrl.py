@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from claim import Claim
-from shard_envs import MULTI_DISCRETE, WithCritic, WithImages, WithTwoChoices
+from shard_envs import BESIDE, CAMERA, MULTI_DISCRETE, WithCritic, WithImages, WithTwoChoices
 
 __all__ = ["SKRL"]
 
@@ -92,6 +92,18 @@ SKRL = (
         features="images (channels, height, width)",
         agent={**FOUR, "models.policy.network": IMAGES, "models.value.network": IMAGES},
         make_env=WithImages,
+        mini_batches=4,
+    ),
+    PPO(
+        features="images of bytes, the state for the critic",
+        task=CAMERA,
+        agent=FOUR,
+        mini_batches=4,
+    ),
+    PPO(
+        features="images of bytes beside a vector, one network for policy and value",
+        task=BESIDE,
+        agent=FOUR,
         mini_batches=4,
     ),
     PPO(

@@ -12,10 +12,22 @@ from gymnasium.vector.utils import batch_space
 
 from rltrain_gymnasium.batched import make_batched
 
-__all__ = ["MULTI_DISCRETE", "WithCritic", "WithImages", "WithTwoChoices", "mirrored"]
+__all__ = [
+    "BESIDE",
+    "CAMERA",
+    "MULTI_DISCRETE",
+    "WithCritic",
+    "WithImages",
+    "WithTwoChoices",
+    "mirrored",
+]
 
 MULTI_DISCRETE = "ShardsMultiDiscrete-v0"
 """A task whose actions are multi-discrete; its environments are those of `WithTwoChoices`."""
+
+CAMERA = "rltrain/CartPoleContinuousCamera-v1"
+BESIDE = "rltrain/CartPoleContinuousCameraAndMotion-v1"
+"""Tasks that show images of bytes, the second beside a vector."""
 
 PIXELS = 12
 

@@ -165,8 +165,10 @@ def overlaid(options: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, A
     result = dict(options)
     for name, value in over.items():
         below = result.get(name)
-        both = isinstance(value, Mapping) and isinstance(below, Mapping)
-        result[name] = overlaid(below, value) if both else copy.deepcopy(value)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            result[name] = overlaid(below, value)
+        else:
+            result[name] = copy.deepcopy(value)
     return result
 
 
