@@ -1,0 +1,44 @@
+"""The suite: pools of environments, whose threads share this node's cores with other ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain.ranks import available_cores
+from rltrain.types import World
+from rltrain_envpool.env import EnvPoolEnv
+from rltrain_gymnasium.arrays import make_arrays
+
+if TYPE_CHECKING:
+    from rltrain.session import Session
+
+__all__ = ["EnvPoolSuite", "threads"]
+
+FRAMEWORKS = ("torch", "jax")
+
+
+class EnvPoolSuite:
+    """Makes environments of the tasks that EnvPool has."""
+
+    @hookimpl
+    def rltrain_make_env(self, session: Session) -> EnvPoolEnv:
+        """Make this rank's environments.
+
+        Raises:
+            UsageError: the framework is not supported, or an `env.` option is wrong.
+        """
+        config, world = session.config, session.world
+        if session.framework not in FRAMEWORKS:
+            raise UsageError(
+                f"--framework {session.framework}: the suite 'envpool' gives arrays of "
+                f"{', '.join(FRAMEWORKS)} only. Use --framework {FRAMEWORKS[0]}."
+            )
+        arrays = make_arrays(session.framework, world.device)
+        return EnvPoolEnv(config.task, config.num_envs or 1, config.env, threads(world), arrays)
+
+
+def threads(world: World) -> int:
+    """Return how many threads step a rank's environments: its share of this node's cores."""
+    return max(1, available_cores() // world.local_world_size)

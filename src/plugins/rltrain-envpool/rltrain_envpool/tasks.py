@@ -1,0 +1,133 @@
+"""EnvPool's tasks: found, described, and configured by the user's `env.` options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import envpool
+from envpool.registration import registry
+
+from rltrain.errors import UsageError, suggest
+from rltrain.types import TaskInfo
+from rltrain_envpool.plugin import PREFIX
+from rltrain_envpool.spaces import Actions, Observations, space_of
+
+__all__ = ["configured", "describe_task", "learnable", "make_pool", "steps_limit"]
+
+_IMAGES = frozenset(
+    f"envpool.{family}" for family in ("atari", "gfootball", "minigrid", "procgen", "vizdoom")
+)
+"""The families of tasks whose observations are images."""
+
+_OURS = frozenset(
+    (
+        "num_envs",
+        "batch_size",
+        "max_num_players",
+        "base_path",
+        "seed",
+        "env_seed",
+        "gym_reset_return_info",
+        "reward_threshold",
+    )
+)
+"""What is no option of a user's: the run decides it, or it has no effect."""
+
+_NO_LIMIT = 2**31 - 1
+
+
+def learnable() -> list[str]:
+    """Return EnvPool's own names of its tasks, without the families of images."""
+    return [name for name, (family, _, _) in registry.specs.items() if family not in _IMAGES]
+
+
+def describe_task(task: str) -> TaskInfo | None:
+    """Return what EnvPool says of a task before it makes environments, or None.
+
+    Args:
+        task: a name with the prefix "envpool/".
+
+    Raises:
+        UsageError: the task cannot be made here, or cannot be learned.
+    """
+    if task.removeprefix(PREFIX) not in envpool.list_all_envs():
+        return None
+    spec = _spec(task)
+    actions = Actions(task, spec)
+    return TaskInfo(
+        name=task,
+        action=actions.kind,
+        num_envs=64,
+        max_episode_length=steps_limit(spec),
+        options=_options(spec),
+        observations=Observations(task, spec).infos,
+        actions=actions.sizes,
+    )
+
+
+def configured(task: str, options: Mapping[str, Any]) -> Any:
+    """Return EnvPool's specification of a task with some of its options replaced.
+
+    Args:
+        task: a name with the prefix "envpool/".
+        options: by their names in EnvPool's own configuration of the task.
+
+    Raises:
+        UsageError: the task has no such option, or it is not of this kind.
+    """
+    known = _options(_spec(task))
+    for name, value in options.items():
+        if name not in known:
+            raise UsageError(
+                f"env.{name}: the task {task} has no such option.{suggest(name, known)} "
+                f"Its options: {', '.join(sorted(known))}."
+            )
+        _check(task, name, value, known[name])
+    return _spec(task, **options)
+
+
+def steps_limit(spec: Any) -> int | None:
+    """Return the steps after which EnvPool cuts episodes off, or None if it does not."""
+    limit = int(spec.config.max_episode_steps)
+    return None if limit == _NO_LIMIT else limit
+
+
+def make_pool(task: str, **settings: Any) -> Any:
+    """Make a pool of environments.
+
+    Raises:
+        UsageError: EnvPool cannot make it.
+    """
+    pool = _made(envpool.make_gymnasium, task, settings)
+    for name in ("observation_space", "action_space"):
+        space_of(pool, name)  # The pool keeps them, and would warn in its first step.
+    return pool
+
+
+def _spec(task: str, **options: Any) -> Any:
+    return _made(envpool.make_spec, task, options)
+
+
+def _made(make: Callable[..., Any], task: str, settings: Mapping[str, Any]) -> Any:
+    try:
+        return make(task.removeprefix(PREFIX), **settings)
+    except (ImportError, RuntimeError) as error:
+        raise UsageError(f"The task {task!r} cannot be made here: {error}") from error
+
+
+def _options(spec: Any) -> dict[str, Any]:
+    return {k: value for k, value in spec.config._asdict().items() if k not in _OURS}
+
+
+def _check(task: str, name: str, value: Any, default: Any) -> None:
+    """Check the kind of a value, of which EnvPool itself says but the C++ signature."""
+    kinds = {float: (int, float), int: (int,)}.get(type(default), (type(default),))
+    is_bool = isinstance(value, bool)
+    if not isinstance(value, kinds) or is_bool != isinstance(default, bool):
+        raise UsageError(
+            f"env.{name}={value!r} (task {task}): must be of the kind of its default, {default!r}."
+        )
+    least = {"max_episode_steps": 1, "num_threads": 0, "frame_skip": 1, "frame_stack": 1}.get(name)
+    if least is not None and value < least:
+        raise UsageError(f"env.{name}={value!r} (task {task}): must be {least} or more.")
