@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.tuned import tuned_in
 from rltrain.types import TaskInfo
 
-__all__ = ["PREFIX", "describe", "rltrain_provides", "tasks"]
+__all__ = ["PREFIX", "describe", "rltrain_provides", "tasks", "tuned"]
 
 PREFIX = "envpool/"
 """Before EnvPool's own name of a task: many are Gymnasium's too."""
@@ -39,6 +41,20 @@ def tasks() -> list[str]:
     return [PREFIX + name for name in learnable()]
 
 
+def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | None:
+    """Return options for a task: its own, or those for all whose critic sees more than the policy.
+
+    A library's own defaults give the critic what the policy sees.
+    """
+    found = _tuned(task, library, algorithm)
+    if found is None and "critic" in (task.observations or {}):
+        return _tuned(replace(task, name="asymmetric"), library, algorithm)
+    return found
+
+
+_tuned = tuned_in(Path(__file__).parent / "tuned")
+
+
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
     """Declare the suite."""
@@ -49,6 +65,6 @@ def rltrain_provides() -> Iterable[Spec]:
             summary="EnvPool's tasks, stepped in batches by threads of C++ on the CPU",
             describe=describe,
             tasks=tasks,
-            tuned=tuned_in(Path(__file__).parent / "tuned"),
+            tuned=tuned,
         )
     ]

@@ -1,0 +1,75 @@
+"""What the suite takes for granted of EnvPool."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+envpool = pytest.importorskip("envpool")
+
+from envpool.registration import registry  # noqa: E402
+
+from rltrain_envpool.tasks import _IMAGES, _OURS  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered")
+
+
+def task_threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_the_registry_tells_families_apart():
+    assert list(registry.specs) == envpool.list_all_envs()
+    assert {family for family, _, _ in registry.specs.values()} >= _IMAGES
+
+
+def test_what_is_not_the_users_is_in_every_configuration():
+    for task in ("HalfCheetah-v4", "CartPole-v1"):
+        assert set(envpool.make_spec(task).config._fields) >= _OURS
+
+
+def test_the_next_step_would_reset_and_a_reset_of_some_does_so_at_once():
+    def pool():
+        made = envpool.make_gymnasium("CartPole-v1", num_envs=3, max_episode_steps=2, seed=1)
+        made.reset()
+        for _ in range(2):
+            truncations = made.step(np.zeros(3, int))[3]
+        assert truncations.all()
+        return made
+
+    _, _, terminations, truncations, about = pool().step(np.zeros(3, int))
+    assert about["elapsed_step"].tolist() == [0, 0, 0]
+    assert not (terminations | truncations).any()
+    made = pool()
+    _, about = made.reset(np.array([2, 0], np.int32))
+    assert (about["env_id"].tolist(), about["elapsed_step"].tolist()) == ([2, 0], [0, 0])
+    assert made.step(np.zeros(3, int))[-1]["elapsed_step"].tolist() == [1, 0, 1]
+
+
+def test_an_end_in_the_last_step_is_told_as_a_truncation():
+    limit = 1
+    while True:
+        pool = envpool.make_gymnasium("CartPole-v1", max_episode_steps=limit + 1, seed=[0])
+        pool.reset()
+        for _ in range(limit):
+            terminated = pool.step(np.ones(1, int))[2]
+        if terminated:
+            break
+        limit += 1
+    pool = envpool.make_gymnasium("CartPole-v1", max_episode_steps=limit, seed=[0])
+    pool.reset()
+    for _ in range(limit):
+        _, _, terminated, truncated, _ = pool.step(np.ones(1, int))
+    assert (terminated.tolist(), truncated.tolist()) == ([False], [True])
+
+
+def test_closing_leaves_the_threads_and_letting_go_ends_them():
+    before = task_threads()
+    pool = envpool.make_gymnasium("CartPole-v1", num_envs=2, num_threads=2)
+    pool.reset()
+    pool.close()
+    assert task_threads() > before
+    del pool
+    assert task_threads() == before

@@ -1,0 +1,217 @@
+"""What the suite makes of EnvPool's environments: episodes, groups, actions, threads."""
+
+from __future__ import annotations
+
+import os
+import types
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Dict, MultiDiscrete
+
+from rltrain.environment import CountedEnv, check_env
+from rltrain.errors import UsageError
+from rltrain.types import World
+
+envpool = pytest.importorskip("envpool")
+
+from rltrain_envpool import suite  # noqa: E402
+from rltrain_envpool.suite import EnvPoolSuite, threads  # noqa: E402
+
+CARTPOLE = "envpool/CartPole-v1"
+CHEETAH = "envpool/HalfCheetah-v4"
+
+
+def make(task=CARTPOLE, num_envs=4, framework="torch", world=World(), **env):
+    config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env)
+    session = types.SimpleNamespace(config=config, world=world, framework=framework)
+    made = EnvPoolSuite().rltrain_make_env(session)
+    check_env(made, num_envs, "envpool")
+    return made
+
+
+def seeds_of(num_envs, seed):
+    """The seeds of the environments, as integers of 31 bits."""
+    return (np.random.SeedSequence(seed).generate_state(num_envs) % 2**31).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*precision lowered")
+def test_steps_are_those_of_envpool_and_episodes_begin_at_once():
+    """EnvPool's own pool takes a step more for every end: it is given the resets by hand."""
+    env = make(num_envs=8)
+    pool = envpool.make_gymnasium("CartPole-v1", num_envs=8, seed=seeds_of(8, 3))
+    observations, _ = env.reset(seed=3)
+    expected, _ = pool.reset()
+    rng, ended = np.random.default_rng(0), 0
+    for _ in range(60):
+        np.testing.assert_array_equal(observations, expected)
+        actions = rng.integers(0, 2, 8)
+        observations, rewards, terminations, truncations, info = env.step(torch.as_tensor(actions))
+        expected, told, terminated, _, _ = pool.step(actions)
+        np.testing.assert_array_equal(info["final_obs"], expected)
+        np.testing.assert_array_equal(rewards, told)
+        assert info["_final_obs"].tolist() == terminations.tolist() == terminated.tolist()
+        assert not truncations.any()
+        finished = np.flatnonzero(terminated)
+        if len(finished):
+            ended += len(finished)
+            expected = expected.copy()
+            expected[finished], about = pool.reset(finished)
+            assert about["elapsed_step"].tolist() == [0] * len(finished)
+    assert ended > 10
+
+
+def test_an_episode_that_terminates_in_its_last_step_is_terminated():
+    env = make(num_envs=1)
+    env.reset(seed=0)
+    steps = 1
+    while not env.step(torch.ones(1))[2].any():
+        steps += 1
+    cut = make(num_envs=1, max_episode_steps=steps)
+    cut.reset(seed=0)
+    for _ in range(steps):
+        _, _, terminations, truncations, _ = cut.step(torch.ones(1))
+    assert (terminations.tolist(), truncations.tolist()) == ([True], [False])
+    shorter = make(num_envs=1, max_episode_steps=steps - 1)
+    shorter.reset(seed=0)
+    for _ in range(steps - 1):
+        _, _, terminations, truncations, _ = shorter.step(torch.ones(1))
+    assert (terminations.tolist(), truncations.tolist()) == ([False], [True])
+
+
+def test_lengths_that_are_set_back_do_not_make_a_time_limit_an_end():
+    """EnvPool counts on; where it cuts off, the episode is truncated."""
+    env = make("envpool/Pendulum-v1", max_episode_steps=5)
+    env.reset(seed=0)
+    for _ in range(3):
+        env.step(torch.zeros(4, 1))
+    env.episode_length_buf = torch.zeros(4)
+    ends = [env.step(torch.zeros(4, 1))[2:4] for _ in range(3)]
+    assert not any(terminations.any() for terminations, _ in ends)
+    assert [truncations.all().item() for _, truncations in ends] == [False, False, True]
+    assert env.episode_length_buf.tolist() == [0] * 4
+
+
+def test_arrays():
+    env = make(CHEETAH, max_episode_steps=2)
+    observations, info = env.reset(seed=0)
+    assert (observations.dtype, observations.shape, info) == (torch.float32, (4, 17), {})
+    observations, rewards, terminations, truncations, info = env.step(torch.zeros(4, 6))
+    assert rewards.dtype == torch.float32
+    assert terminations.dtype == truncations.dtype == info["_final_obs"].dtype == torch.bool
+    assert rewards.mean() == pytest.approx(sum(info["log"].values()), rel=1e-5)
+    before = observations.clone()
+    env.step(torch.ones(4, 6))
+    assert torch.equal(before, observations)
+
+
+def test_seeds():
+    def play(env, seed):
+        return [env.reset(seed=seed)[0], *(env.step(torch.ones(4))[0] for _ in range(20))]
+
+    def same(one, other):
+        return all(map(torch.equal, one, other))
+
+    env = make()
+    first = play(env, 1)
+    assert same(play(env, 1), first)
+    assert same(play(make(num_threads=2), 1), first)
+    assert not same(play(env, None), first)
+    assert not same(play(env, 2), first)
+    assert len(first[0].unique(dim=0)) == 4
+    assert not same(play(make(), None), play(make(), None))
+
+
+def test_threads_end_with_the_environment():
+    before = len(os.listdir("/proc/self/task"))
+    env = make(num_threads=3)
+    env.reset(seed=0), env.reset(seed=1)
+    assert len(os.listdir("/proc/self/task")) > before
+    env.close()
+    assert len(os.listdir("/proc/self/task")) == before
+    with pytest.raises(ResetNeeded):
+        env.step(torch.zeros(4))
+
+
+def test_the_cores_are_divided_over_the_ranks_of_the_node(monkeypatch):
+    monkeypatch.setattr(suite, "available_cores", lambda: 8)
+    assert [threads(World(local_world_size=n, world_size=32)) for n in (1, 3, 8, 16)] == [8, 2, 1, 1]
+    world = World(local_world_size=4, world_size=4)
+    assert make(world=world).num_threads == 2
+    assert make(world=world, num_threads=5).num_threads == 5
+
+
+def test_robots_have_a_group_for_the_critic():
+    env = make("envpool/Go1JoystickFlatTerrain-v1", num_envs=1)
+    assert isinstance(env.single_observation_space, Dict)
+    observations, _ = env.reset(seed=0)
+    assert {name: tuple(x.shape) for name, x in observations.items()} == {
+        "policy": (1, 48),
+        "critic": (1, 123),
+    }
+    assert (env.step_dt, env.max_episode_length) == (0.02, 1000)
+    assert "reward_tracking_lin_vel" in env.step(torch.zeros(1, 12))[-1]["log"]
+
+
+def test_parts_are_put_one_after_another():
+    env = make("envpool/CartpoleBalance-v1", num_envs=2)
+    pool = envpool.make_gymnasium("CartpoleBalance-v1", num_envs=2, seed=seeds_of(2, 0))
+    told, _ = pool.reset()
+    expected = np.concatenate([told["position"], told["velocity"]], axis=1, dtype=np.float32)
+    np.testing.assert_array_equal(env.reset(seed=0)[0], expected)
+
+
+def test_choices_become_ones_and_zeros():
+    env = make("envpool/FrozenLake-v1", num_envs=3)
+    observations, _ = env.reset(seed=0)
+    assert observations.tolist() == [[1.0] + [0.0] * 15] * 3
+    observations = env.step(torch.ones(3))[0]
+    assert observations.sum(1).tolist() == [1.0] * 3
+
+
+def test_several_choices_at_a_time():
+    env = make("envpool/RubiksCube-partly-scrambled-v0", num_envs=2)
+    assert env.single_action_space == MultiDiscrete([6, 1, 3])
+    env.reset(seed=0)
+    env.step(torch.tensor([[5, 0, 2], [0, 0, 0]]))
+
+
+def test_actions_are_clipped():
+    one, other = make(CHEETAH), make(CHEETAH)
+    one.reset(seed=0), other.reset(seed=0)
+    assert torch.equal(one.step(torch.full((4, 6), 9.0))[0], other.step(torch.ones(4, 6))[0])
+
+
+def test_successes_are_counted():
+    env = CountedEnv(make("envpool/Parking-v0", max_episode_steps=2), seed=0)
+    env.reset()
+    for _ in range(2):
+        info = env.step(torch.zeros(4, 2))[-1]
+    assert info["success"].tolist() == [False] * 4
+    assert env.episodes.take()[2:] == (4.0, 0.0, 4.0)
+
+
+def test_jax_is_given_what_torch_is_given():
+    jax = pytest.importorskip("jax")
+    env, other = make(framework="jax"), make()
+    results = []
+    for made, actions in ((env, jax.numpy.ones(4)), (other, torch.ones(4))):
+        results.append([made.reset(seed=0)[0]])
+        for _ in range(20):
+            *step, info = made.step(actions)
+            results[-1] += [*step, info["final_obs"], info["_final_obs"]]
+    for left, right in zip(*results, strict=True):
+        assert isinstance(left, jax.Array)
+        assert str(left.dtype) == str(right.dtype).removeprefix("torch.")
+        np.testing.assert_array_equal(left, right.numpy())
+
+
+def test_wrong_use():
+    with pytest.raises(UsageError, match="--framework mlx: .* torch, jax only"):
+        make(framework="mlx")
+    with pytest.raises(UsageError, match=r"cannot be made here: ParseXML.*nowhere\.xml"):
+        make(CHEETAH, xml_file="nowhere.xml").reset()
+    with pytest.raises(ResetNeeded):
+        make().episode_length_buf  # noqa: B018

@@ -1,0 +1,122 @@
+"""What the suite says of tasks, and of options that they do not have."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain.plan import make_plan
+from rltrain.specs import SuiteSpec
+from rltrain.types import ArrayInfo
+from rltrain_envpool.plugin import describe, rltrain_provides, tasks, tuned
+
+pytest.importorskip("envpool")
+
+from rltrain_envpool.tasks import configured  # noqa: E402
+
+CHEETAH = "envpool/HalfCheetah-v4"
+GO1 = "envpool/Go1JoystickFlatTerrain-v1"
+LIBRARIES = ("rl_games", "rsl_rl", "skrl")
+
+
+def vectors(**widths):
+    return {group: ArrayInfo((width,)) for group, width in widths.items()}
+
+
+def test_declaration():
+    (spec,) = rltrain_provides()
+    assert isinstance(spec, SuiteSpec)
+    assert spec.name == "envpool"
+
+
+def test_saying_no_imports_nothing_heavy():
+    code = (
+        "import sys\n"
+        "import rltrain_envpool.plugin as plugin\n"
+        "assert plugin.describe('HalfCheetah-v4') is None\n"
+        "print([m for m in ('torch', 'numpy', 'jax', 'gymnasium', 'envpool') if m in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_tasks_are_described_with_their_spaces():
+    info = describe(CHEETAH)
+    assert (info.name, info.action, info.actions) == (CHEETAH, "continuous", (6,))
+    assert (info.max_episode_length, info.observations) == (1000, vectors(policy=17))
+    assert info.options["ctrl_cost_weight"] == 0.1
+    info = describe("envpool/CartPole-v1")
+    assert (info.action, info.actions, info.max_episode_length) == ("discrete", (2,), 500)
+    info = describe(GO1)
+    assert (info.observations, info.actions) == (vectors(policy=48, critic=123), (12,))
+    info = describe("envpool/RubiksCube-partly-scrambled-v0")
+    assert (info.action, len(info.actions)) == ("multi_discrete", 3)
+    assert describe("envpool/FrozenLake-v1").observations == vectors(policy=16)
+    assert describe("envpool/WalkerWalk-v1").observations == vectors(policy=24)
+    assert describe("envpool/FetchReach-v4").observations == vectors(policy=16)
+
+
+def test_names_that_it_does_not_have():
+    for unknown in ("HalfCheetah-v4", "envpool/HalfCheetah", "envpool/", "no_such_thing"):
+        assert describe(unknown) is None
+
+
+def test_a_name_without_the_prefix_is_answered_by_the_one_with_it():
+    with pytest.raises(UsageError, match="Did you mean 'envpool/HalfCheetah-v4'"):
+        make_plan({"task": "HalfCheetah-v4", "suite": "envpool"}, {})
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("envpool/Pong-v5", r"has images Box\(0, 255, \(4, 84, 84\), uint8\)"),
+        ("envpool/MiniGrid-Empty-5x5-v0", "has images .* in image"),
+        ("envpool/Backgammon-v1", "a game of 2 players"),
+        ("envpool/SearchAndRescue-v0", "has the action space"),
+    ],
+)
+def test_tasks_that_cannot_be_learned_are_refused(task, message):
+    with pytest.raises(UsageError, match=message):
+        describe(task)
+
+
+def test_tasks_that_are_listed():
+    names = tasks()
+    assert {CHEETAH, GO1, "envpool/CartPole-v1"} <= set(names)
+    assert "envpool/Pong-v5" not in names
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ctrl_cost": 1}, r"env\.ctrl_cost: .* no such option. Did you mean 'ctrl_cost_weight'"),
+        ({"seed": 1}, r"env\.seed: .* no such option"),
+        ({"frame_skip": 2.5}, r"env\.frame_skip=2\.5 .* of the kind of its default, 5"),
+        ({"ctrl_cost_weight": "x"}, r"of the kind of its default, 0\.1"),
+        ({"post_constraint": 1}, "of the kind of its default, False"),
+        ({"max_episode_steps": 0}, "must be 1 or more"),
+        ({"num_threads": -1}, "must be 0 or more"),
+    ],
+)
+def test_options_that_are_wrong(options, message):
+    with pytest.raises(UsageError, match=message):
+        configured(CHEETAH, options)
+
+
+def test_options_reach_envpool():
+    config = configured(CHEETAH, {"max_episode_steps": 7, "ctrl_cost_weight": 1}).config
+    assert (config.max_episode_steps, config.ctrl_cost_weight) == (7, 1.0)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_tuned_options(library):
+    robot, other = (describe(f"envpool/{name}-v1") for name in ("SpotGetup", "WalkerWalk"))
+    assert tuned(describe(CHEETAH), library, "ppo") != tuned(describe(GO1), library, "ppo")
+    assert (tuned(robot, library, "ppo") is None) == ("critic" not in robot.observations)
+    assert tuned(other, library, "ppo") is None
+    assert tuned(describe(GO1), library, "no_such_algorithm") is None
