@@ -121,7 +121,7 @@ def _options(spec: Any) -> dict[str, Any]:
 
 
 def _check(task: str, name: str, value: Any, default: Any) -> None:
-    """Check the kind of a value, of which EnvPool itself says but the C++ signature."""
+    """Check the kind of a value: EnvPool itself only answers with a signature of C++."""
     kinds = {float: (int, float), int: (int,)}.get(type(default), (type(default),))
     is_bool = isinstance(value, bool)
     if not isinstance(value, kinds) or is_bool != isinstance(default, bool):

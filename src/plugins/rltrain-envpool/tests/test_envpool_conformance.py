@@ -22,7 +22,7 @@ class TestRobotWithGroups(SuiteConformance):
     suite = "envpool"
     task = "envpool/Go1JoystickFlatTerrain-v1"
     env = {"max_episode_steps": 15, "num_threads": 1}
-    num_envs = 4
+    num_envs = 2
     ends = False
 
 

@@ -24,9 +24,9 @@ CARTPOLE = "envpool/CartPole-v1"
 CHEETAH = "envpool/HalfCheetah-v4"
 
 
-def make(task=CARTPOLE, num_envs=4, framework="torch", world=World(), **env):
+def make(task=CARTPOLE, num_envs=4, framework="torch", world=None, **env):
     config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env)
-    session = types.SimpleNamespace(config=config, world=world, framework=framework)
+    session = types.SimpleNamespace(config=config, world=world or World(), framework=framework)
     made = EnvPoolSuite().rltrain_make_env(session)
     check_env(made, num_envs, "envpool")
     return made
@@ -137,7 +137,8 @@ def test_threads_end_with_the_environment():
 
 def test_the_cores_are_divided_over_the_ranks_of_the_node(monkeypatch):
     monkeypatch.setattr(suite, "available_cores", lambda: 8)
-    assert [threads(World(local_world_size=n, world_size=32)) for n in (1, 3, 8, 16)] == [8, 2, 1, 1]
+    shares = [threads(World(local_world_size=n, world_size=32)) for n in (1, 3, 8, 16)]
+    assert shares == [8, 2, 1, 1]
     world = World(local_world_size=4, world_size=4)
     assert make(world=world).num_threads == 2
     assert make(world=world, num_threads=5).num_threads == 5
@@ -209,7 +210,7 @@ def test_jax_is_given_what_torch_is_given():
 
 
 def test_wrong_use():
-    with pytest.raises(UsageError, match="--framework mlx: .* torch, jax only"):
+    with pytest.raises(UsageError, match=r"--framework mlx: .* torch, jax only"):
         make(framework="mlx")
     with pytest.raises(UsageError, match=r"cannot be made here: ParseXML.*nowhere\.xml"):
         make(CHEETAH, xml_file="nowhere.xml").reset()

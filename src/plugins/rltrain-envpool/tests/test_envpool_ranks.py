@@ -14,11 +14,12 @@ pytest.importorskip("envpool")
 
 @pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
 def test_two_ranks_train_a_robot(library, tmp_path):
-    task = ["--task", "envpool/Go1JoystickFlatTerrain-v1", "--num-envs", "2"]
+    command = (
+        f"--library {library} --task envpool/Go1JoystickFlatTerrain-v1 --num-envs 2 "
+        f"--distributed --nproc-per-node 2 --max-iterations 2 --log-root {tmp_path}"
+    )
     run = subprocess.run(
-        [sys.executable, "-m", "rltrain", "--library", library, *task]
-        + ["--distributed", "--nproc-per-node", "2", "--max-iterations", "2"]
-        + ["--log-root", str(tmp_path)],
+        [sys.executable, "-m", "rltrain", *command.split()],
         capture_output=True,
         text=True,
         timeout=280,

@@ -15,7 +15,7 @@ from rltrain_envpool.plugin import describe, rltrain_provides, tasks, tuned
 
 pytest.importorskip("envpool")
 
-from rltrain_envpool.tasks import configured  # noqa: E402
+from rltrain_envpool.tasks import configured
 
 CHEETAH = "envpool/HalfCheetah-v4"
 GO1 = "envpool/Go1JoystickFlatTerrain-v1"
