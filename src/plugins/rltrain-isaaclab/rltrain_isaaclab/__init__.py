@@ -1,0 +1,1 @@
+"""Isaac Lab's tasks for rltrain."""

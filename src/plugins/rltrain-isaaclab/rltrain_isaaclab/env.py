@@ -1,0 +1,152 @@
+"""Isaac Lab's environments as a vector environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, Space
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from rltrain_isaaclab.arrays import Crossing
+
+__all__ = ["IsaacLabEnv"]
+
+
+class IsaacLabEnv(VectorEnv[Any, Any, Any]):
+    """Steps all environments at once, on the simulation's device.
+
+    - Autoreset is SAME_STEP, as Isaac Lab does it. `info["final_obs"]`, with its mask, is there in
+      steps in which an episode ended, if the task's configuration says `compute_final_obs`, which
+      Isaac Lab 3 knows.
+    - Groups of observations are Isaac Lab's (`policy`, `critic` for what it calls states, others);
+      a task with `policy` alone has no groups. Images come as the task gives them, in the data
+      type that its space says.
+    - Where the configuration says `is_finite_horizon`, time-outs are terminations.
+    - Isaac Lab draws its random numbers from the global generators, and `reset(seed=...)` seeds
+      them, on this rank with this rank's seed.
+    - What else is asked for is read from Isaac Lab's environment: its managers, its scene.
+
+    Attributes:
+        cfg: the task's configuration.
+        device: where the arrays are.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+        "render_modes": [],
+    }
+
+    def __init__(self, env: Any, crossing: Crossing) -> None:
+        """Take environments over.
+
+        Args:
+            env: made by Isaac Lab, without wrappers.
+            crossing: takes arrays to the session's framework and back.
+        """
+        self._env, self._crossing = env, crossing
+        self.cfg = env.cfg
+        self.num_envs = int(env.num_envs)
+        self.device = crossing.device
+        groups = dict(env.single_observation_space.spaces)
+        self._grouped = len(groups) > 1 or not isinstance(groups.get("policy"), Box)
+        self.single_observation_space: Space[Any] = (
+            Dict(groups) if self._grouped else groups["policy"]
+        )
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.single_action_space = env.single_action_space
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        # Isaac Lab's tasks take the number of a choice as a vector of one component.
+        choice = isinstance(self.single_action_space, Discrete)
+        self._action_shape = (self.num_envs, 1) if choice else self.action_space.shape
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._env, name)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode in every environment.
+
+        Args:
+            seed: seeds the global generators. None leaves them.
+            options: not used.
+
+        Returns:
+            Observations of shape (num_envs, ...), group by group if there are any, and an empty
+            info.
+        """
+        observations, _ = self._env.reset(seed=seed)
+        return self._given(observations), {}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step every environment; Isaac Lab resets those that have finished.
+
+        Args:
+            actions: shape (num_envs, components); for choices integers of shape (num_envs,).
+
+        Returns:
+            Observations, as from `reset`; rewards, float32 of shape (num_envs,); terminations and
+            truncations, bool of shape (num_envs,); info.
+        """
+        taken = self._crossing.take(actions).reshape(self._action_shape)
+        observations, rewards, terminated, timed_out, extras = self._env.step(taken)
+        if getattr(self.cfg, "is_finite_horizon", False):
+            terminated, timed_out = terminated | timed_out, torch.zeros_like(timed_out)
+        info: dict[str, Any] = {}
+        if extras.get("final_obs") is not None:
+            info["final_obs"] = self._given(extras["final_obs"])
+            info["_final_obs"] = self._row(terminated | timed_out, torch.bool)
+        log = extras.get("log", extras.get("episode"))
+        if isinstance(log, Mapping):
+            info["log"] = {name: self._figure(value) for name, value in log.items()}
+        return (
+            self._given(observations),
+            self._row(rewards, torch.float32),
+            self._row(terminated, torch.bool),
+            self._row(timed_out, torch.bool),
+            info,
+        )
+
+    @property
+    def max_episode_length(self) -> int:
+        """In steps."""
+        return int(self._env.max_episode_length)
+
+    @property
+    def step_dt(self) -> float:
+        """Time between two steps, in s."""
+        return float(self._env.step_dt)
+
+    @property
+    def episode_length_buf(self) -> Any:
+        """Steps since each environment's last reset, integers of shape (num_envs,)."""
+        return self._crossing.give(self._env.episode_length_buf)
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, lengths: Any) -> None:
+        buffer = self._env.episode_length_buf
+        taken = self._crossing.take(lengths).reshape(buffer.shape)
+        self._env.episode_length_buf = taken.to(buffer.device, buffer.dtype)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close Isaac Lab's environments; called once. The app goes on."""
+        self._env.close()
+
+    def _given(self, observations: Any) -> Any:
+        if self._grouped:
+            return self._crossing.give_each(observations, self.single_observation_space)
+        return self._crossing.give_each(observations["policy"], self.single_observation_space)
+
+    def _row(self, tensor: torch.Tensor, dtype: torch.dtype) -> Any:
+        return self._crossing.give(tensor.reshape(self.num_envs), dtype)
+
+    def _figure(self, value: Any) -> Any:
+        """Return a scalar without waiting for the device."""
+        if not isinstance(value, torch.Tensor):
+            return value
+        return self._crossing.give(value.float().mean())

@@ -1,0 +1,125 @@
+"""The user's `env.` options, put into a task's configuration as Hydra would."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rltrain.errors import UsageError, suggest
+from rltrain.plugins import load_object
+
+__all__ = ["change", "taken_out"]
+
+_OWN_FLAGS = {"scene.num_envs": "--num-envs", "sim.device": "--device", "seed": "--seed"}
+"""What is the run's to decide."""
+
+_LISTED = 30
+"""So many names are told at most."""
+
+
+def taken_out(options: Mapping[str, Any], *names: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options that are the configuration's, and those of some names that are not."""
+    taken = {name: options[name] for name in names if options.get(name) is not None}
+    return {name: value for name, value in options.items() if name not in names}, taken
+
+
+def change(cfg: Any, options: Mapping[str, Any], task: str) -> None:
+    """Set values of a configuration.
+
+    A value must be of the kind of the one that it replaces; null takes anything's place, and
+    anything takes null's. A function is named by "module:name".
+
+    Args:
+        cfg: a configuration of Isaac Lab's, changed in place.
+        options: nested as it is; the items of lists by their numbers.
+        task: its name, for messages.
+
+    Raises:
+        UsageError: there is no such option, or a value is of another kind.
+    """
+    for key, value in _flat(options):
+        if key in _OWN_FLAGS:
+            raise UsageError(f"env.{key}: this is the run's to say. Give {_OWN_FLAGS[key]}.")
+        *parents, last = key.split(".")
+        node, path = cfg, ""
+        for part in parents:
+            node, path = _get(node, part, path, task), f"{path}{part}."
+        current = _get(node, last, path, task)
+        _set(node, last, _typed(current, value, _declared(node, last), key, task))
+
+
+def _get(node: Any, name: str, path: str, task: str) -> Any:
+    """Return a part of a configuration by its name."""
+    if isinstance(node, (list, tuple)) and name.isdigit() and int(name) < len(node):
+        return node[int(name)]
+    parts = _parts(node)
+    if name in parts:
+        return parts[name]
+    told = ", ".join(f"env.{path}{known}" for known in sorted(parts)[:_LISTED])
+    there = f"There are {told}{', ...' if len(parts) > _LISTED else ''}." if told else ""
+    hint = suggest(f"env.{path}{name}", [f"env.{path}{known}" for known in parts])
+    raise UsageError(f"env.{path}{name}: the task {task} has no such option.{hint} {there}".strip())
+
+
+def _parts(node: Any) -> dict[str, Any]:
+    """Return the parts of a configuration by their names; nothing else has any."""
+    if isinstance(node, Mapping):
+        return {str(name): part for name, part in node.items()}
+    if not dataclasses.is_dataclass(node):
+        return {}
+    return {name: part for name, part in vars(node).items() if not name.startswith("_")}
+
+
+def _declared(node: Any, name: str) -> str:
+    """Return how a part's type is written in its class; "" where it is not."""
+    fields = dataclasses.fields(node) if dataclasses.is_dataclass(node) else ()
+    return next((str(field.type) for field in fields if field.name == name), "")
+
+
+def _set(node: Any, name: str, value: Any) -> None:
+    if isinstance(node, list):
+        node[int(name)] = value
+    elif isinstance(node, dict):
+        node[next(key for key in node if str(key) == name)] = value
+    elif isinstance(node, tuple):
+        raise UsageError(f"env. ...{name}={value!r}: set a tuple as a whole, such as [1, 2].")
+    else:
+        setattr(node, name, value)
+
+
+def _typed(current: Any, value: Any, declared: str, key: str, task: str) -> Any:
+    """Return a value as one of the kind of what it replaces."""
+    if value is None or current is None or isinstance(current, type(dataclasses.MISSING)):
+        return value
+    kind = type(current)
+    if kind is int and "float" in declared:
+        kind = float  # Many tasks write 5 where a time in s is meant.
+    if isinstance(current, bool):
+        fits = isinstance(value, bool)
+    elif isinstance(current, (int, float)):
+        fits = isinstance(value, (int, float)) and not isinstance(value, bool)
+        fits = fits and (kind is float or int(value) == value)
+    elif isinstance(current, (list, tuple)):
+        fits = isinstance(value, (list, tuple))
+    elif isinstance(current, str):
+        fits = isinstance(value, str)
+    elif callable(current):
+        if isinstance(value, str) and ":" in value:
+            return load_object(value)
+        fits, kind = False, type("function, written module:name", (), {})
+    else:
+        fits = False
+    if not fits:
+        parts = ", ".join(sorted(_parts(current))[:_LISTED])
+        wanted = f"has parts ({parts}); set one of them" if parts else f"must be a {kind.__name__}"
+        raise UsageError(f"env.{key}={value!r} (task {task}): {wanted}, or give null.")
+    return kind(value)
+
+
+def _flat(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,102 @@
+"""What the plugin provides. Light: Isaac Lab is asked in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import Spec, SuiteSpec
+from rltrain.types import ArrayInfo, TaskInfo
+from rltrain_isaaclab.asking import ask
+
+__all__ = ["describe", "rltrain_provides", "tasks", "tuned"]
+
+_NAME = re.compile(r"([\w.]+:)?(Isaac|IsaacContrib|Template)-[\w-]+")
+"""How Isaac Lab's tasks are called, and those of projects made from its template."""
+
+_REGISTERED = re.compile(r'"(Isaac\w*-[\w-]+)"')
+
+
+def describe(task: str) -> TaskInfo | None:
+    """Return what is known of a task, or None if Isaac Lab does not have it.
+
+    For a name that is of Isaac Lab's kind, a process of its own asks the registry, once: only
+    there is it known how many environments the task is made for, and what its actions are.
+
+    Args:
+        task: such as "Isaac-Cartpole-v0", or "module:Name" to import the module that registers it.
+
+    Raises:
+        UsageError: Isaac Lab cannot be asked, or the task cannot be learned.
+    """
+    if not _NAME.fullmatch(task):
+        return None
+    answer = ask(task)
+    if answer is None:
+        return None
+    if answer["multi_agent"]:
+        raise UsageError(
+            f"The task {task!r} has several agents, each with observations and actions of its own, "
+            "which no library is adapted for. Take a task with one agent."
+        )
+    image, actions = answer["image"], answer["actions"]
+    return TaskInfo(
+        name=task,
+        action=answer["action"],
+        num_envs=answer["num_envs"],
+        max_episode_length=answer["max_episode_length"],
+        observations={"policy": ArrayInfo(tuple(image))} if image else None,
+        actions=tuple(actions) if actions else None,
+    )
+
+
+def tasks() -> list[str]:
+    """Return the names that stand in the sources of Isaac Lab's tasks, which is quick.
+
+    Names that are put together from parts are missing: the list is for looking things up.
+    """
+    spec = importlib.util.find_spec("isaaclab_tasks")
+    if spec is None or spec.origin is None:
+        return []
+    files = sorted(Path(spec.origin).parent.rglob("__init__.py"))
+    found = [name for file in files for name in _REGISTERED.findall(file.read_text("utf-8"))]
+    return list(dict.fromkeys(found))
+
+
+def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | None:
+    """Return the options that Isaac Lab has registered with a task for a library, or None.
+
+    Raises:
+        UsageError: there are some, but Isaac Lab cannot load them here.
+    """
+    answer = ask(task.name) or {"agents": {}}
+    other = "" if algorithm == "ppo" else f"_{algorithm}"
+    key = f"{library}{other}_cfg_entry_point"
+    found = answer["agents"].get(key)
+    if found is not None and "error" in found:
+        raise UsageError(
+            f"The options of the task {task.name!r} for {library} ({key}) cannot be loaded: "
+            f"{found['error']}. Install what is missing, or give --agent-config."
+        )
+    options: Mapping[str, Any] | None = found and found["options"]
+    return options
+
+
+@hookimpl
+def rltrain_provides() -> Iterable[Spec]:
+    """Declare the suite."""
+    return [
+        SuiteSpec(
+            name="isaaclab",
+            factory="rltrain_isaaclab.suite:IsaacLabSuite",
+            summary="Isaac Lab's tasks, with the options that it has for them",
+            describe=describe,
+            tasks=tasks,
+            tuned=tuned,
+        )
+    ]

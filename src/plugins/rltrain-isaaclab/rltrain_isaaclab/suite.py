@@ -1,0 +1,118 @@
+"""The suite: starts Isaac Lab on this rank's device, and makes a task's environments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from rltrain.session import Session
+    from rltrain.types import World
+    from rltrain_isaaclab.compat import Launch
+    from rltrain_isaaclab.env import IsaacLabEnv
+
+__all__ = ["IsaacLabSuite"]
+
+FRAMEWORKS = ("torch", "jax")
+
+_CAMERAS = "enable_cameras"
+_SEES = re.compile("RGB|Depth|Camera|Vision|Visuomotor")
+"""In the names of Isaac Lab's tasks that have cameras. Isaac Lab 2 has to be told when it starts,
+before it can look at the task; Isaac Lab 3 finds out."""
+_PRESETS = ("presets", "physics", "renderer")
+"""What Isaac Lab 3's users type beside `env.` and `agent.` options."""
+
+
+class IsaacLabSuite:
+    """Makes environments of Isaac Lab's tasks."""
+
+    @hookimpl
+    def rltrain_make_env(self, session: Session) -> IsaacLabEnv:
+        """Start Isaac Lab, and make this rank's environments.
+
+        Raises:
+            UsageError: the framework is not supported, an `env.` option is wrong, or the task has
+                several agents.
+        """
+        if session.framework not in FRAMEWORKS:
+            raise UsageError(
+                f"--framework {session.framework}: the suite 'isaaclab' gives arrays of "
+                f"{', '.join(FRAMEWORKS)} only. Use --framework {FRAMEWORKS[0]}."
+            )
+        from rltrain_isaaclab import compat, options
+
+        config, world = session.config, session.world
+        rest, own = options.taken_out(config.env, _CAMERAS, *_PRESETS)
+
+        def complete(cfg: Any) -> None:
+            if compat.has_several_agents(cfg):
+                raise UsageError(f"The task {config.task!r} has several agents.")
+            cfg.scene.num_envs = config.num_envs
+            cfg.sim.device = world.device
+            cfg.seed = session.seeds.environment
+            options.change(cfg, rest, config.task)
+
+        launch = _launch(config.task, world, config.headless, own)
+        presets = [f"{name}={_joined(own[name])}" for name in _PRESETS if name in own]
+        try:
+            cfg = compat.start(config.task, launch, presets, complete)
+        except ValueError as error:
+            if not presets:
+                raise
+            raise UsageError(
+                f"env.{' env.'.join(presets)} (task {config.task}): {error}"
+            ) from error
+        return _made(config.task, cfg, session.framework, world.device)
+
+    @hookimpl
+    def rltrain_shutdown(self, session: Session, error: BaseException | None) -> None:
+        """Leave the app to the end of the process, whose exit status closing it would set."""
+        if error is None:
+            from rltrain_isaaclab import compat
+
+            compat.close_at_exit()
+
+
+def _launch(task: str, world: World, headless: bool, own: Mapping[str, Any]) -> Launch:
+    """Return how this rank starts the app: only the first one has a window."""
+    from rltrain_isaaclab.compat import Launch
+
+    cameras = own.get(_CAMERAS, True if _SEES.search(task) else None)
+    if cameras is not None and not isinstance(cameras, bool):
+        raise UsageError(f"env.{_CAMERAS}={cameras!r}: must be true or false.")
+    return Launch(
+        device=world.device,
+        headless=headless or not world.is_root,
+        enable_cameras=cameras,
+        # Isaac Lab then takes the device that has the local rank's number.
+        distributed=world.world_size > 1 and world.device == f"cuda:{world.local_rank}",
+    )
+
+
+def _made(task: str, cfg: Any, framework: str, device: str) -> IsaacLabEnv:
+    import torch
+
+    from rltrain_isaaclab import compat
+    from rltrain_isaaclab.arrays import make_crossing
+    from rltrain_isaaclab.env import IsaacLabEnv
+
+    try:
+        env = compat.make(task, cfg)
+    except RuntimeError as error:
+        if compat.NEEDS_CAMERAS not in str(error):
+            raise
+        raise UsageError(
+            f"The task {task!r} has cameras, for which Isaac Lab has to be started with rendering. "
+            f"Give env.{_CAMERAS}=true."
+        ) from error
+    if device.startswith("cuda"):
+        torch.cuda.set_device(device)  # Isaac Sim has moved it.
+    return IsaacLabEnv(env, make_crossing(framework, device))
+
+
+def _joined(names: Any) -> str:
+    return ",".join(str(name) for name in names) if isinstance(names, list) else str(names)

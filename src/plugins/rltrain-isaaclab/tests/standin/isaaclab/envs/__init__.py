@@ -1,0 +1,65 @@
+"""Environments and their configurations."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING
+
+from isaaclab import GENERATION
+from isaaclab.app import RUNNING
+from isaaclab.utils import configclass
+
+if GENERATION < 3 and not RUNNING:
+    raise ModuleNotFoundError("No module named 'omni'")
+
+
+@configclass
+class SimulationCfg:
+    device: str = "cuda:0"
+    dt: float = 1 / 120
+    render_interval: int = 2
+
+
+@configclass
+class SceneCfg:
+    num_envs: int = MISSING
+    env_spacing: float = 4.0
+
+
+@configclass
+class _EnvCfg:
+    seed: int | None = None
+    decimation: int = 2
+    episode_length_s: float = 5.0
+    is_finite_horizon: bool = False
+    sim: SimulationCfg = SimulationCfg()
+    scene: SceneCfg = MISSING
+    if GENERATION >= 3:
+        compute_final_obs: bool = False
+
+
+@configclass
+class ManagerBasedRLEnvCfg(_EnvCfg):
+    observations: object = MISSING
+    actions: object = MISSING
+    rewards: object = MISSING
+
+
+@configclass
+class DirectRLEnvCfg(_EnvCfg):
+    action_space: object = MISSING
+    observation_space: object = MISSING
+    state_space: object = 0
+
+
+@configclass
+class DirectMARLEnvCfg(_EnvCfg):
+    possible_agents: list = MISSING
+
+
+def __getattr__(name):
+    """Import torch only where an environment is made."""
+    if name in ("ManagerBasedRLEnv", "DirectRLEnv"):
+        from isaaclab.envs import rl_env
+
+        return getattr(rl_env, name)
+    raise AttributeError(name)

@@ -1,0 +1,129 @@
+"""Environments of a cart-pole, whose buffers are written to in place from step to step."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+from gymnasium.vector.utils import batch_space
+
+from isaaclab.app import RUNNING
+
+
+def space_of(spec):
+    if isinstance(spec, int):
+        return Box(-np.inf, np.inf, (spec,))
+    if isinstance(spec, set):
+        return Discrete(len(spec) if len(spec) > 1 else next(iter(spec)))
+    if isinstance(spec, list) and isinstance(spec[0], set):
+        return MultiDiscrete([next(iter(part)) for part in spec])
+    return Box(-np.inf, np.inf, tuple(spec))
+
+
+def configure_seed(seed):
+    random.seed(seed), np.random.seed(seed), torch.manual_seed(seed)
+
+
+class _RLEnv(gymnasium.Env):
+    metadata = {"render_modes": [None, "human", "rgb_array"]}
+
+    def __init__(self, cfg, render_mode=None, **kwargs):
+        if hasattr(cfg, "tiled_camera") and not RUNNING["enable_cameras"]:
+            raise RuntimeError(
+                "A camera was spawned without the --enable_cameras flag. Please use "
+                "--enable_cameras to enable rendering."
+            )
+        self.cfg = cfg
+        if cfg.seed is not None:
+            configure_seed(cfg.seed)
+        self.num_envs, self.device = cfg.scene.num_envs, cfg.sim.device
+        self.step_dt = cfg.sim.dt * cfg.decimation
+        self.extras = {}
+        n = self.num_envs
+        self.episode_length_buf = torch.zeros(n, dtype=torch.long, device=self.device)
+        self.reset_terminated = torch.zeros(n, dtype=torch.bool, device=self.device)
+        self.reset_time_outs = torch.zeros_like(self.reset_terminated)
+        self.reward_buf = torch.zeros(n, device=self.device)
+        self.state = torch.zeros(n, 4, device=self.device)
+        self.closed = False
+        self.single_observation_space = Dict(self._spaces())
+        self.single_action_space = self._action_space()
+        self.observation_space = batch_space(self.single_observation_space["policy"], n)
+        self.action_space = batch_space(self.single_action_space, n)
+
+    @property
+    def max_episode_length(self):
+        return math.ceil(self.cfg.episode_length_s / (self.cfg.sim.dt * self.cfg.decimation))
+
+    def reset(self, seed=None, options=None):
+        if seed is not None:
+            configure_seed(seed)
+        self._reset_idx(torch.arange(self.num_envs))
+        return self._get_observations(), self.extras
+
+    def step(self, action):
+        assert action.shape == (self.num_envs, *(self.single_action_space.shape or (1,)))
+        force = self._force(action.to(self.device)).reshape(self.num_envs).clamp(-1.0, 1.0)
+        x, v, angle, rate = self.state.unbind(1)
+        spin = 9.8 * torch.sin(angle) - 10.0 * force * torch.cos(angle)
+        self.state = torch.stack(
+            (x + self.step_dt * v, v + self.step_dt * 10.0 * force,
+             angle + self.step_dt * rate, rate + self.step_dt * spin), 1
+        )  # fmt: skip
+        self.episode_length_buf += 1
+        self.reset_terminated[:] = (self.state[:, 0].abs() > 2) | (self.state[:, 2].abs() > 0.5)
+        self.reset_time_outs[:] = self.episode_length_buf >= self.max_episode_length
+        self.reward_buf[:] = 1.0 - self.state[:, 2] ** 2 - 2.0 * self.reset_terminated.float()
+        done = (self.reset_terminated | self.reset_time_outs).nonzero().squeeze(-1)
+        self.extras.pop("final_obs", None)
+        if len(done):
+            if getattr(self.cfg, "compute_final_obs", False):
+                self.extras["final_obs"] = self._get_observations()
+            self._reset_idx(done)
+        outcome = self.reward_buf, self.reset_terminated, self.reset_time_outs, self.extras
+        return self._get_observations(), *outcome
+
+    def close(self):
+        assert not self.closed, "closed twice"
+        self.closed = True
+
+    def _reset_idx(self, ids):
+        lengths = self.episode_length_buf[ids].float().mean()
+        self.extras["log"] = {"Episode/length": lengths, "Curriculum/level": 1.0}
+        self.state[ids] = 0.1 * (2 * torch.rand(len(ids), 4, device=self.device) - 1)
+        self.episode_length_buf[ids] = 0
+
+    def _force(self, action):
+        return action.float()
+
+
+class ManagerBasedRLEnv(_RLEnv):
+    def _spaces(self):
+        return {name: Box(-np.inf, np.inf, (size,)) for name, size in self._groups().items()}
+
+    def _groups(self):
+        return {name: group.size for name, group in vars(self.cfg.observations).items()}
+
+    def _action_space(self):
+        return Box(-np.inf, np.inf, (1,))
+
+    def _force(self, action):
+        return action * self.cfg.actions.joint_effort.scale
+
+    def _get_observations(self):
+        return {name: self.state[:, :size] for name, size in self._groups().items()}
+
+
+class DirectRLEnv(_RLEnv):
+    def _spaces(self):
+        spaces = {"policy": space_of(self.cfg.observation_space)}
+        if self.cfg.state_space:
+            spaces["critic"] = space_of(self.cfg.state_space)
+        return spaces
+
+    def _action_space(self):
+        return space_of(self.cfg.action_space)

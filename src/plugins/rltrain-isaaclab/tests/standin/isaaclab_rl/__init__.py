@@ -1,0 +1,1 @@
+"""What Isaac Lab keeps of RL libraries."""
