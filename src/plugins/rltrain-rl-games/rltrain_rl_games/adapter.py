@@ -15,6 +15,7 @@ from rltrain_rl_games.agents import ContinuousAgent, DiscreteAgent
 from rltrain_rl_games.env import RlGamesEnv, check_observations
 from rltrain_rl_games.run import LogObserver
 from rltrain_rl_games.sac import SacAgent
+from rltrain_rl_games.wrapping import Wrapping
 
 __all__ = ["RlGamesLibrary"]
 
@@ -45,7 +46,8 @@ def _params(session: Session, scratch: str) -> dict[str, Any]:
     """Complete rl_games' options with those that are the run's."""
     params: dict[str, Any] = copy.deepcopy(dict(session.config.agent["params"]))
     config = params["config"]
-    env = RlGamesEnv(session.env, states=config.get("central_value_config") is not None)
+    states = config.get("central_value_config") is not None
+    env = RlGamesEnv(session.env, states, Wrapping.read(params))
     check_observations(env, params)
     if session.config.max_iterations is not None:
         config["max_epochs"] = session.config.max_iterations

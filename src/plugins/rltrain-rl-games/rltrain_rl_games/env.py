@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from rl_games.common.ivecenv import IVecEnv
 
 from rltrain.errors import UsageError
+from rltrain_rl_games.wrapping import Wrapping
 
 __all__ = ["RlGamesEnv", "check_observations"]
 
@@ -24,11 +27,18 @@ class RlGamesEnv(IVecEnv):
         env: the environments; of groups of observations, the actor sees `policy`.
         states: whether a critic of its own is to see the group `critic`, or where there is none,
             what the actor sees.
+        wrapping: bounds, and other groups.
     """
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], states: bool = False) -> None:
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        states: bool = False,
+        wrapping: Wrapping | None = None,
+    ) -> None:
         self.env = env
         self._states = states
+        self._wrapping = wrapping or Wrapping()
 
     def reset(self) -> Any:
         """Return the first observations, shape (num_envs, ...)."""
@@ -41,29 +51,58 @@ class RlGamesEnv(IVecEnv):
         Returns:
             Observations, rewards (num_envs,), dones (num_envs,) and infos.
         """
-        observations, rewards, terminations, truncations, info = self.env.step(actions)
+        observations, rewards, terminations, truncations, info = self.env.step(
+            self._wrapping.actions(actions)
+        )
         infos = {"time_outs": truncations & ~terminations, "log": info.get("log", {})}
         dones = (terminations | truncations).byte()
         return self._observed(observations), rewards, dones, infos
 
     def get_env_info(self) -> dict[str, Any]:
         """Return the spaces of one environment."""
-        space = self.env.single_observation_space
+        actions = _actions(self.env.single_action_space)
         info = {
-            "observation_space": _group(space, "policy"),
-            "action_space": _actions(self.env.single_action_space),
+            "observation_space": self._space("obs"),
+            "action_space": self._wrapping.space_of_actions(actions),
             "agents": 1,
             "value_size": 1,
         }
         if self._states:
-            info["state_space"] = _group(space, "critic", "policy")
+            info["state_space"] = self._space("states")
         return info
 
     def _observed(self, observations: Any) -> Any:
-        policy = _group(observations, "policy")
         if not self._states:
-            return policy
-        return {"obs": policy, "states": _group(observations, "critic", "policy")}
+            return self._part(observations, "obs")
+        return {name: self._part(observations, name) for name in ("obs", "states")}
+
+    def _space(self, name: str) -> spaces.Space[Any]:
+        """Return the space of what rl_games calls "obs" or "states"."""
+        parts = self._parts(self.env.single_observation_space, name)
+        return self._wrapping.space_of_observations(_joined_space(parts))
+
+    def _part(self, observations: Any, name: str) -> Any:
+        """Return the observations of this name, shape (num_envs, ...)."""
+        parts = self._parts(observations, name)
+        spaces_of_parts = self._parts(self.env.single_observation_space, name)
+        clipped = [
+            self._wrapping.observations(part, space)
+            for part, space in zip(parts, spaces_of_parts, strict=True)
+        ]
+        return clipped[0] if len(clipped) == 1 else torch.cat(clipped, -1)
+
+    def _parts(self, groups: Any, name: str) -> list[Any]:
+        chosen = self._wrapping.groups.get(name)
+        if chosen is None:
+            usual = ("policy",) if name == "obs" else ("critic", "policy")
+            return [_group(groups, *usual)]
+        absent = [group for group in chosen if group not in list(groups)]
+        if absent or not isinstance(groups, (Mapping, spaces.Dict)):
+            raise UsageError(
+                f"agent.params.env.obs_groups.{name}={list(chosen)}: must name observation groups "
+                "of the task."
+            )
+        return [groups[group] for group in chosen]
 
 
 def check_observations(env: RlGamesEnv, params: Mapping[str, Any]) -> None:
@@ -100,6 +139,20 @@ def _group(groups: Any, *names: str) -> Any:
         f"The task's observations have no group 'policy', only {', '.join(there)}: rl_games' actor "
         "would see nothing. Name the actor's group 'policy'."
     )
+
+
+def _joined_space(parts: list[Any]) -> spaces.Space[Any]:
+    """Return the space of groups that are concatenated."""
+    if len(parts) == 1:
+        return parts[0]  # type: ignore[no-any-return]
+    if not all(isinstance(part, spaces.Box) and part.shape[:-1] == () for part in parts):
+        raise UsageError(
+            "agent.params.env.obs_groups: only groups that are vectors can be concatenated."
+        )
+    low, high = (
+        np.concatenate([getattr(part, side) for part in parts]) for side in ("low", "high")
+    )
+    return spaces.Box(low, high, dtype=np.float32)
 
 
 def _actions(space: spaces.Space[Any]) -> spaces.Space[Any]:

@@ -6,7 +6,7 @@ a contract test looks for each of these in the installed source.
 
 from __future__ import annotations
 
-__all__ = ["OPTION_KEYS", "OWN_KEYS"]
+__all__ = ["OPTION_KEYS", "OWN_KEYS", "WRAPPING_KEYS"]
 
 _CONFIG = (
     "actor_betas",
@@ -70,8 +70,12 @@ OWN_KEYS = frozenset({"params.rltrain.save_replay_buffer"})
 """Options of this plugin, which rl_games does not have: whether checkpoints of SAC hold every
 rank's replay buffer, so that a resumed run goes on bit for bit."""
 
+WRAPPING_KEYS = frozenset({"params.env.clip_actions", "params.env.clip_observations"})
+"""What Isaac Lab's files say of the environment, which rl_games does not read."""
+
 OPTION_KEYS = (
     frozenset(f"params.config.{name}" for name in _CONFIG)
     | {"params.seed", "params.torch_threads"}
     | OWN_KEYS
+    | WRAPPING_KEYS
 )

@@ -1,0 +1,85 @@
+"""What files in Isaac Lab's way say under `params.env`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete
+
+from rltrain.errors import UsageError
+from rltrain_rl_games.env import RlGamesEnv
+from rltrain_rl_games.wrapping import Wrapping
+
+
+class Unbounded:
+    """Two environments that return what they are given, as Isaac Lab's are: without bounds."""
+
+    single_action_space = Box(-np.inf, np.inf, (1,))
+    single_observation_space = Dict(
+        {
+            "policy": Box(-np.inf, np.inf, (1,)),
+            "critic": Box(-np.inf, np.inf, (2,)),
+            "image": Box(0, 255, (2, 2, 3), np.uint8),
+        }
+    )
+
+    def step(self, actions):
+        image = torch.full((2, 2, 2, 3), 200, dtype=torch.uint8)
+        groups = {"policy": actions, "critic": torch.full((2, 2), 7.0), "image": image}
+        no = torch.zeros(2, dtype=torch.bool)
+        return groups, torch.ones(2), no, no, {}
+
+
+def wrapped(states=False, **told):
+    return RlGamesEnv(Unbounded(), states, Wrapping.read({"env": told}))
+
+
+def test_observations_and_actions_are_clipped():
+    env = wrapped(states=True, clip_observations=5.0, clip_actions=3)
+    info = env.get_env_info()
+    assert info["action_space"] == Box(-3.0, 3.0, (1,))
+    assert info["observation_space"] == Box(-5.0, 5.0, (1,))
+    assert info["state_space"] == Box(-5.0, 5.0, (2,))
+    observed, *_ = env.step(torch.tensor([[-9.0], [2.0]]))
+    assert observed["obs"].tolist() == [[-3.0], [2.0]]
+    assert observed["states"].tolist() == [[5.0, 5.0]] * 2
+
+
+def test_actions_without_bounds_are_those_that_rl_games_gives():
+    env = wrapped()
+    assert env.get_env_info()["action_space"] == Box(-1.0, 1.0, (1,))
+    assert env.get_env_info()["observation_space"] == Box(-np.inf, np.inf, (1,))
+    assert env.step(torch.tensor([[-9.0], [2.0]]))[0].tolist() == [[-9.0], [2.0]]
+    bounded = Box(-2.0, 2.0, (1,))
+    assert Wrapping(clip_actions=1.0).space_of_actions(bounded) == bounded
+    assert Wrapping(clip_actions=1.0).space_of_actions(Discrete(3)) == Discrete(3)
+
+
+def test_groups_are_concatenated():
+    env = wrapped(states=True, obs_groups={"obs": ["policy", "critic"], "states": []})
+    assert env.get_env_info()["observation_space"].shape == (3,)
+    assert env.get_env_info()["state_space"].shape == (2,)
+    observed, *_ = env.step(torch.zeros(2, 1))
+    assert observed["obs"].tolist() == [[0.0, 7.0, 7.0]] * 2
+
+
+def test_bytes_are_not_clipped():
+    env = wrapped(clip_observations=5.0, obs_groups={"obs": ["image"]})
+    assert env.get_env_info()["observation_space"].dtype == np.uint8
+    assert env.step(torch.zeros(2, 1))[0].max() == 200
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"clip_actions": True}, r"agent\.params\.env\.clip_actions=True: must be a number"),
+        ({"clip_observations": -1}, r"clip_observations=-1: must be a number above 0"),
+        ({"concate_obs_groups": False}, r"concate_obs_groups=false: .* Isaac Lab's own"),
+        ({"obs_groups": {"obs": ["policy", "image"]}}, "only groups that are vectors"),
+        ({"obs_groups": {"obs": ["polcy"]}}, r"obs_groups\.obs=\['polcy'\]: must name"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(told, message):
+    with pytest.raises(UsageError, match=message):
+        wrapped(**told).get_env_info()
