@@ -149,9 +149,8 @@ def _joined_space(parts: list[Any]) -> spaces.Space[Any]:
         raise UsageError(
             "agent.params.env.obs_groups: only groups that are vectors can be concatenated."
         )
-    low, high = (
-        np.concatenate([getattr(part, side) for part in parts]) for side in ("low", "high")
-    )
+    low = np.concatenate([part.low for part in parts])
+    high = np.concatenate([part.high for part in parts])
     return spaces.Box(low, high, dtype=np.float32)
 
 

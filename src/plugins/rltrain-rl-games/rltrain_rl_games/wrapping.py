@@ -1,6 +1,6 @@
-"""What files of options say under `params.env`: how an environment is wrapped, in Isaac Lab's words.
+"""What files of options say under `params.env`: how the environment is wrapped.
 
-rl_games itself does not read it.
+Isaac Lab's files say so, in its words; rl_games itself does not read it.
 """
 
 from __future__ import annotations
