@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from typing import TYPE_CHECKING, Any
 
 from rltrain import hookimpl
 from rltrain.errors import UsageError
 from rltrain.types import TrainResult
+from rltrain_rsl_rl.older import in_words_of_today
 
 if TYPE_CHECKING:
     from rltrain.session import Session
@@ -32,7 +32,7 @@ class RslRlLibrary:
         from rltrain_rsl_rl.env import RslRlEnv
         from rltrain_rsl_rl.runner import SessionRunner
 
-        options = copy.deepcopy(dict(session.config.agent))
+        options = in_words_of_today(session.config.agent)
         total = _iterations(session, options)
         env = RslRlEnv(session.env, session.world.device, options.get("clip_actions"))
         runner = SessionRunner(env, options, session)

@@ -11,6 +11,7 @@ from rltrain.config import RunConfig
 from rltrain.specs import LibrarySpec, Refusal, Spec
 from rltrain.types import TaskInfo
 from rltrain_rsl_rl.iteration import iteration
+from rltrain_rsl_rl.older import knows_models
 from rltrain_rsl_rl.options import (
     DISTILLATION_NAMES,
     MODELS,
@@ -47,7 +48,12 @@ def _lacks(agent: Mapping[str, Any], *models: str) -> bool:
 
 
 def _no_models(config: RunConfig, task: TaskInfo) -> bool:
-    return _class_name(config) in PPO_NAMES and _lacks(config.agent, "actor", "critic")
+    agent = config.agent
+    return (
+        _class_name(config) in PPO_NAMES
+        and _lacks(agent, "actor", "critic")
+        and not knows_models(agent)
+    )
 
 
 def _no_student(config: RunConfig, task: TaskInfo) -> bool:
@@ -97,7 +103,8 @@ REFUSALS = (
     Refusal(
         "options without actor and critic",
         _no_models,
-        "rsl_rl 5 reads its models from `actor` and `critic`; older files have `policy`.",
+        "rsl_rl 5 reads its models from `actor` and `critic`; of the older `policy`, the classes "
+        "ActorCritic and ActorCriticRecurrent are understood.",
         "give an agent config that has them, as rsl_rl 5 writes it.",
     ),
     Refusal(

@@ -1,0 +1,81 @@
+"""Options of rsl_rl 3 and 4 in the words of rsl_rl 5."""
+
+from __future__ import annotations
+
+import copy
+
+from rltrain_rsl_rl.older import in_words_of_today, knows_models
+
+POLICY = {
+    "class_name": "ActorCritic",
+    "init_noise_std": 0.8,
+    "noise_std_type": "log",
+    "state_dependent_std": False,
+    "actor_obs_normalization": True,
+    "critic_obs_normalization": False,
+    "actor_hidden_dims": [32, 16],
+    "critic_hidden_dims": [64],
+    "activation": "elu",
+}
+GAUSSIAN = {"class_name": "GaussianDistribution", "init_std": 0.8, "std_type": "log"}
+ACTOR = {
+    "class_name": "MLPModel",
+    "hidden_dims": [32, 16],
+    "activation": "elu",
+    "obs_normalization": True,
+    "distribution_cfg": GAUSSIAN,
+}
+CRITIC = {
+    "class_name": "MLPModel",
+    "hidden_dims": [64],
+    "activation": "elu",
+    "obs_normalization": False,
+}
+
+
+def test_one_policy_becomes_two_models():
+    given = {"policy": POLICY, "obs_groups": {"policy": ["policy"], "critic": ["critic"]}}
+    before = copy.deepcopy(given)
+    assert in_words_of_today(given) == {
+        "actor": ACTOR,
+        "critic": CRITIC,
+        "obs_groups": {"actor": ["policy"], "critic": ["critic"]},
+    }
+    assert given == before
+
+
+def test_normalisation_of_the_whole_run_is_that_of_both_models():
+    bare = {name: value for name, value in POLICY.items() if "normal" not in name}
+    made = in_words_of_today({"policy": bare, "empirical_normalization": True})
+    assert made["actor"]["obs_normalization"] is made["critic"]["obs_normalization"] is True
+    assert "empirical_normalization" not in made
+
+
+def test_recurrent_policies():
+    rnn = {"rnn_type": "lstm", "rnn_hidden_dim": 8, "rnn_num_layers": 1}
+    made = in_words_of_today({"policy": POLICY | {"class_name": "ActorCriticRecurrent"} | rnn})
+    for model in ("actor", "critic"):
+        assert made[model]["class_name"] == "RNNModel"
+        assert rnn.items() <= made[model].items()
+
+
+def test_models_that_say_whether_they_are_stochastic():
+    noise = {"stochastic": True, "init_noise_std": 0.8, "noise_std_type": "log"}
+    bare = {name: value for name, value in ACTOR.items() if name != "distribution_cfg"}
+    given = {"actor": bare | noise, "critic": CRITIC | {"stochastic": False}}
+    assert in_words_of_today(given) == {"actor": ACTOR, "critic": CRITIC}
+    given["actor"]["state_dependent_std"] = True
+    kind = in_words_of_today(given)["actor"]["distribution_cfg"]["class_name"]
+    assert kind == "HeteroscedasticGaussianDistribution"
+
+
+def test_options_of_version_5_are_left_as_they_are():
+    given = {"actor": ACTOR, "critic": CRITIC, "obs_groups": {"actor": ["policy"]}}
+    assert in_words_of_today(given) == given
+
+
+def test_policies_that_cannot_be_taken_apart():
+    assert knows_models({"policy": POLICY})
+    assert not knows_models({"policy": {**POLICY, "class_name": "MyActorCritic"}})
+    assert not knows_models({"policy": ACTOR})
+    assert not knows_models({"actor": ACTOR})
