@@ -13,6 +13,7 @@ from rltrain.errors import StopTraining, UsageError, suggest
 from rltrain.session import Session
 from rltrain_skrl import bootstrap
 from rltrain_skrl.iterations import steps_per_iteration, total_iterations
+from rltrain_skrl.older import in_words_of_skrl_2
 
 __all__ = ["OnSession", "runner_options"]
 
@@ -53,8 +54,10 @@ class OnSession:
         self._pool = self.make_pool()
         options = runner_options(session)
         log_key = options["trainer"].get("environment_info", _ENVIRONMENT_INFO)
+        env = self.make_env(log_key)
+        in_words_of_skrl_2(options, env.state_space is not None)
         with bootstrap.kept_hash_seed():
-            super().__init__(self.make_env(log_key), options)  # type: ignore[call-arg]
+            super().__init__(env, options)  # type: ignore[call-arg]
         if session.checkpoint is not None:
             self.agent.resume(session.checkpoint)
         self.trainer.cfg.timesteps = self.agent.timesteps_left()

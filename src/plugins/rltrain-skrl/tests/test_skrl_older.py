@@ -1,0 +1,43 @@
+"""Networks of skrl 1 in the words of skrl 2, and those that are left as they are."""
+
+from __future__ import annotations
+
+import pytest
+from skrl_fakes import small_agent
+
+from rltrain_skrl.older import in_words_of_skrl_2
+
+
+def inputs(policy, value, has_states, **agent):
+    options = small_agent(**agent)
+    for name, text in (("policy", policy), ("value", value)):
+        options["models"][name]["network"][0]["input"] = text
+    in_words_of_skrl_2(options, has_states)
+    return [options["models"][name]["network"][0]["input"] for name in ("policy", "value")]
+
+
+OLD = {"lambda": 0.95}
+CHANNELS = "permute({}, (0, 3, 1, 2))"
+
+
+@pytest.mark.parametrize("has_states", [True, False])
+def test_what_skrl_1_calls_states_are_observations(has_states):
+    assert inputs("STATES", "STATES", has_states, **OLD) == ["OBSERVATIONS", "OBSERVATIONS"]
+    images = CHANNELS.format("STATES")
+    assert inputs(images, images, has_states, **OLD)[0] == CHANNELS.format("OBSERVATIONS")
+
+
+def test_without_states_they_can_be_nothing_else():
+    assert inputs("STATES", "STATES", has_states=False) == ["OBSERVATIONS", "OBSERVATIONS"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "value", "agent"),
+    [
+        ("OBSERVATIONS", "STATES", OLD),
+        ("STATES", "STATES", {}),  # A teacher, which sees what is hidden from others.
+        ("NUM_STATES", "OBSERVATIONS", OLD),
+    ],
+)
+def test_files_of_skrl_2_are_left_as_they_are(policy, value, agent):
+    assert inputs(policy, value, has_states=True, **agent) == [policy, value]
