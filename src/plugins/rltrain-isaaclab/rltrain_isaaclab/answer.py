@@ -9,6 +9,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,9 @@ from rltrain_isaaclab import compat
 __all__ = ["answer"]
 
 _AGENT = "_cfg_entry_point"
+
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+"""What Isaac Lab's reader of YAML leaves as text, such as 3e-4; rltrain's own does not."""
 
 
 def answer(task: str) -> dict[str, Any] | None:
@@ -105,6 +109,8 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if callable(value):
         return f"{value.__module__}:{value.__qualname__}"
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return float(value)
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 

@@ -60,7 +60,8 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         # Isaac Lab's tasks take the number of a choice as a vector of one component.
         choice = isinstance(self.single_action_space, Discrete)
-        self._action_shape = (self.num_envs, 1) if choice else self.action_space.shape
+        part = (1,) if choice else self.single_action_space.shape
+        self._action_shape = (self.num_envs, *(part or ()))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

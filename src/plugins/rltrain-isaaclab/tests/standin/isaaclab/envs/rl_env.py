@@ -82,7 +82,8 @@ class _RLEnv(gymnasium.Env):
         self.extras.pop("final_obs", None)
         if len(done):
             if getattr(self.cfg, "compute_final_obs", False):
-                self.extras["final_obs"] = self._get_observations()
+                last = self._get_observations()
+                self.extras["final_obs"] = {name: part.clone() for name, part in last.items()}
             self._reset_idx(done)
         outcome = self.reward_buf, self.reset_terminated, self.reset_time_outs, self.extras
         return self._get_observations(), *outcome

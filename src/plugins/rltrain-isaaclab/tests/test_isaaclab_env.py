@@ -1,0 +1,192 @@
+"""How Isaac Lab is started, and what becomes of its environments; as Isaac Lab 2 has them."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from rltrain.environment import CountedEnv, check_env
+from rltrain.errors import UsageError
+from rltrain.types import World
+from rltrain_isaaclab import compat
+from rltrain_isaaclab.suite import IsaacLabSuite
+
+CARTPOLE = "Isaac-Cartpole-v0"
+ASYMMETRIC = "Isaac-Cartpole-Asymmetric-Direct-v0"
+CAMERA = "Isaac-Cartpole-RGB-Camera-Direct-v0"
+DISCRETE = "Isaac-Cartpole-Discrete-Direct-v0"
+
+
+def make(task=CARTPOLE, num_envs=8, framework="torch", seed=1, world=None, headless=False, **env):
+    config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env, headless=headless)
+    seeds = types.SimpleNamespace(environment=seed)
+    session = types.SimpleNamespace(
+        config=config, world=world or World(), framework=framework, seeds=seeds
+    )
+    made = IsaacLabSuite().rltrain_make_env(session)
+    check_env(made, num_envs, "isaaclab")
+    return made
+
+
+def started_with():
+    return importlib.import_module("isaaclab.app").RUNNING
+
+
+def pushes(env, count):
+    generator = torch.Generator().manual_seed(0)
+    return [2 * torch.rand(env.num_envs, 1, generator=generator) - 1 for _ in range(count)]
+
+
+def test_the_app_is_started_for_this_rank():
+    env = make(seed=7)
+    told = {"device": "cpu", "headless": False, "enable_cameras": False, "distributed": False}
+    assert started_with() == told
+    assert (env.cfg.seed, env.cfg.sim.device, env.cfg.scene.num_envs) == (7, "cpu", 8)
+    assert sys.argv[1:] == ["--flag-of-ours"]
+    make(num_envs=3)  # In a process that runs the app already.
+
+
+def test_only_the_first_rank_has_a_window():
+    make(world=World(rank=1, local_rank=1, world_size=2))
+    assert started_with()["headless"]
+
+
+def test_signals_do_what_they_did():
+    before = signal.getsignal(signal.SIGTERM)
+    make()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("told", [True, False, None])
+def test_cameras_are_enabled_by_name_or_by_option(told):
+    if told is False:
+        with pytest.raises(UsageError, match=r"has cameras.* Give env\.enable_cameras=true"):
+            make(CAMERA, enable_cameras=False)
+    else:
+        make(CAMERA, **({} if told is None else {"enable_cameras": told}))
+        assert started_with()["enable_cameras"]
+    with pytest.raises(UsageError, match=r"env\.enable_cameras=1: must be true or false"):
+        make(enable_cameras=1)
+
+
+def test_an_app_without_cameras_is_told():
+    make()
+    with pytest.raises(UsageError, match="Start a new process"):
+        make(CAMERA)
+
+
+def test_what_is_wrong_is_told():
+    with pytest.raises(UsageError, match=r"env\.decimaton: .*mean 'env\.decimation'"):
+        make(decimaton=3)
+    with pytest.raises(UsageError, match=r"env\.presets=newton .*has no presets"):
+        make(presets="newton")
+    with pytest.raises(UsageError, match="several agents"):
+        make("Isaac-Cart-Double-Pendulum-Direct-v0")
+    with pytest.raises(UsageError, match=r"--framework numpy: .* Use --framework torch"):
+        make(framework="numpy")
+
+
+def test_groups_are_those_of_the_task():
+    env = make(ASYMMETRIC)
+    spaces = env.single_observation_space
+    assert {name: space.shape for name, space in spaces.items()} == {"policy": (2,), "critic": (4,)}
+    observations, _ = env.reset(seed=0)
+    assert (observations["policy"] == observations["critic"][:, ::2]).all()
+    assert make(CARTPOLE).single_observation_space.shape == (4,)
+
+
+def test_images_come_as_their_space_says():
+    env = make(CAMERA)
+    assert env.single_observation_space.shape == (36, 36, 3)
+    image, _ = env.reset(seed=0)
+    assert (image.dtype, image.max()) == (torch.float32, 255)
+
+
+def test_what_is_given_is_not_written_to_afterwards():
+    env = make(episode_length_s=0.2)
+    env.reset(seed=0)
+    kept = [env.step(action) for action in pushes(env, 15)]
+    copies = [[part.clone() for part in step[:4]] for step in kept]
+    for action in pushes(env, 15):
+        env.step(action)
+    for step, copied in zip(kept, copies, strict=True):
+        assert all(torch.equal(part, other) for part, other in zip(step, copied, strict=False))
+
+
+def test_time_outs_are_apart_unless_the_horizon_is_finite():
+    ends = []
+    for finite in (False, True):
+        env = make(episode_length_s=0.1, is_finite_horizon=finite)
+        env.reset(seed=0)
+        ends.append([env.step(action)[2:4] for action in pushes(env, 6)][-1])
+    assert [end.tolist() for end in ends[0]] == [[False] * 8, [True] * 8]
+    assert [end.tolist() for end in ends[1]] == [[True] * 8, [False] * 8]
+
+
+def test_lengths_figures_and_what_else_is_asked_for():
+    env = make(episode_length_s=1)
+    assert (env.max_episode_length, env.step_dt) == (60, pytest.approx(1 / 60))
+    env.reset(seed=0)
+    env.episode_length_buf = torch.full((8,), 59)
+    *_, truncations, info = env.step(torch.zeros(8, 1))
+    assert truncations.all()
+    assert info["log"] == {"Episode/length": 60.0, "Curriculum/level": 1.0}
+    assert "final_obs" not in info  # Isaac Lab 2 has none.
+    assert env.extras["log"]["Curriculum/level"] == 1.0
+    assert not hasattr(env, "get_state")
+
+
+def test_choices_may_be_of_any_shape():
+    env = make(DISCRETE)
+    env.reset(seed=0)
+    one = env.step(torch.zeros(8, dtype=torch.long))[0]
+    env.reset(seed=0)
+    assert torch.equal(env.step(torch.zeros(8, 1, dtype=torch.long))[0], one)
+
+
+def test_seeds_are_the_ranks():
+    def first(seed):
+        return CountedEnv(make(seed=seed), seed).reset()[0]
+
+    assert torch.equal(first(1), first(1))
+    assert not torch.equal(first(1), first(2))
+
+
+def test_closing_leaves_the_app():
+    env = make()
+    inner = env._env
+    env.close(), env.close()
+    assert inner.closed
+    assert started_with()
+
+
+def test_the_app_is_closed_when_the_process_ends_well(monkeypatch):
+    registered = []
+    monkeypatch.setattr(compat.atexit, "register", lambda *call: registered.append(call))
+    make()
+    IsaacLabSuite().rltrain_shutdown(session=None, error=RuntimeError())
+    assert not registered  # Closing would end the process with status 0.
+    IsaacLabSuite().rltrain_shutdown(session=None, error=None)
+    assert len(registered) == 1
+
+
+def test_jax_arrays():
+    jax = pytest.importorskip("jax")
+    env, other = make(ASYMMETRIC, framework="jax"), make(ASYMMETRIC)
+    env.reset(seed=0)
+    action = np.linspace(-1, 1, 8, dtype=np.float32)[:, None]
+    given = env.step(jax.numpy.asarray(action))
+    other.reset(seed=0)
+    expected = other.step(torch.as_tensor(action))
+    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(given[:4]))
+    for mine, tensor in zip(jax.tree.leaves(given[:4]), jax.tree.leaves(expected[:4]), strict=True):
+        np.testing.assert_array_equal(np.asarray(mine), tensor.numpy())
+    assert given[2].dtype == bool
+    env.episode_length_buf = jax.numpy.full(8, 5)
+    assert env.episode_length_buf.tolist() == [5] * 8

@@ -1,0 +1,69 @@
+"""`env.` options, put into configurations of the stand-in."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain_isaaclab import compat, options
+
+TASK = "Isaac-Cartpole-v0"
+
+
+@pytest.fixture
+def cfg():
+    compat.start_to_look()
+    compat.registered(TASK)
+    return compat.load(TASK)[0]
+
+
+def test_values_at_any_depth(cfg):
+    given = {
+        "decimation": 4.0,
+        "episode_length_s": 7.5,
+        "sim": {"dt": 1, "render_interval": 3},
+        "rewards": {"alive": {"weight": 2, "params": {"target": 1, "limits": [-2, 2]}}},
+        "actions": {"joint_effort": {"joint_names": ["other"]}},
+        "is_finite_horizon": True,
+    }
+    options.change(cfg, given, TASK)
+    assert (cfg.decimation, cfg.episode_length_s, cfg.is_finite_horizon) == (4, 7.5, True)
+    assert isinstance(cfg.decimation, int)
+    assert (cfg.sim.dt, cfg.sim.render_interval) == (1.0, 3)
+    assert cfg.rewards.alive.weight == 2.0
+    assert cfg.rewards.alive.params == {"target": 1.0, "limits": (-2, 2)}
+    assert cfg.rewards.pole_pos.weight == -1.0
+    assert cfg.actions.joint_effort.joint_names == ["other"]
+
+
+def test_items_of_lists_and_functions_by_name(cfg):
+    effort = {"joint_names": {"0": "other"}, "class_type": "math:sqrt"}
+    options.change(cfg, {"actions": {"joint_effort": effort}}, TASK)
+    assert cfg.actions.joint_effort.joint_names == ["other"]
+    assert cfg.actions.joint_effort.class_type(4) == 2
+
+
+def test_null_takes_the_place_of_anything(cfg):
+    options.change(cfg, {"rewards": {"pole_pos": None}}, TASK)
+    assert cfg.rewards.pole_pos is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"decimaton": 4}, r"env\.decimaton: .* no such option. Did you mean 'env\.decimation'"),
+        ({"sim": {"dtt": 4}}, r"env\.sim\.dtt: .* mean 'env\.sim\.dt'\? There are env\.sim\.dev"),
+        ({"sim": {"dt": {"x": 4}}}, r"env\.sim\.dt\.x: the task \S+ has no such option\."),
+        ({"decimation": 2.5}, r"env\.decimation=2\.5 .*: must be a int"),
+        ({"decimation": True}, r"env\.decimation=True .*: must be a int"),
+        ({"is_finite_horizon": 1}, r"must be a bool"),
+        ({"rewards": {"alive": 3}}, r"env\.rewards\.alive=3 .*: has parts \(params, weight\)"),
+        ({"actions": {"joint_effort": {"class_type": 3}}}, "must be a function, written module"),
+        ({"scene": {"num_envs": 3}}, r"env\.scene\.num_envs: .* Give --num-envs"),
+        ({"sim": {"device": "cpu"}}, "Give --device"),
+        ({"seed": 1}, "Give --seed"),
+    ],
+)
+def test_what_does_not_fit_is_refused(cfg, given, message):
+    with pytest.raises(UsageError, match=message):
+        options.change(cfg, given, TASK)

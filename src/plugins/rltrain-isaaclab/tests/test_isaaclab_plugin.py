@@ -1,0 +1,88 @@
+"""What the suite says before ranks start, and what that costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain_isaaclab import asking
+from rltrain_isaaclab.plugin import describe, tasks, tuned
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch):
+    """Count the processes that are started to ask."""
+    calls, run = [], subprocess.run
+
+    def counted(command, **options):
+        calls.append(command)
+        return run(command, **options)
+
+    monkeypatch.setattr(asking.subprocess, "run", counted)
+    return calls
+
+
+def test_a_task_is_asked_for_once(asked):
+    asking.ask.cache_clear()
+    info = describe("Isaac-Cartpole-v0")
+    assert (info.action, info.num_envs, info.max_episode_length) == ("continuous", 64, 300)
+    assert (info.actions, info.observations) == (None, None)
+    agent = tuned(info, "rl_games", "ppo")
+    assert agent["params"]["config"]["num_actors"] == -1
+    assert agent["params"]["config"]["learning_rate"] == pytest.approx(5e-4)
+    agent = tuned(info, "rsl_rl", "ppo")
+    assert agent["policy"]["actor_hidden_dims"] == [32, 32]
+    assert "actor" not in agent  # It has no value.
+    assert tuned(info, "skrl", "ppo")["agent"]["lambda"] == 0.95
+    assert tuned(info, "skrl", "sac") is None
+    assert len(asked) == 1
+
+
+def test_direct_tasks_tell_more():
+    assert describe("Isaac-Cartpole-Asymmetric-Direct-v0").actions == (1,)
+    info = describe("Isaac-Cartpole-RGB-Camera-Direct-v0")
+    assert info.has_images
+    assert info.num_envs == 16
+    info = describe("Isaac-Cartpole-Discrete-Direct-v0")
+    assert (info.action, info.actions) == ("discrete", (3,))
+
+
+def test_several_agents_are_refused():
+    with pytest.raises(UsageError, match="has several agents"):
+        describe("Isaac-Cart-Double-Pendulum-Direct-v0")
+
+
+def test_names_of_others_are_not_asked_for(asked):
+    for task in ("CartPole-v1", "rltrain/CartPole-v1", "module:Task", "Isaac", "isaac-x", "a:b:c"):
+        assert describe(task) is None
+    assert not asked
+    assert describe("Isaac-Cartpole-v9") is None
+    assert len(asked) == 1
+
+
+def test_a_module_that_is_not_there_is_told():
+    with pytest.raises(UsageError, match=r"could not be asked .*\n(.*\n)*.*no_such_module"):
+        describe("no_such_module:Isaac-X-v0")
+
+
+def test_options_that_cannot_be_loaded_are_told(monkeypatch):
+    answer = {"agents": {"rsl_rl_cfg_entry_point": {"error": "ImportError: no rsl_rl"}}}
+    monkeypatch.setattr("rltrain_isaaclab.plugin.ask", lambda task: answer)
+    task = type("Task", (), {"name": "Isaac-X-v0"})
+    with pytest.raises(UsageError, match=r"\(rsl_rl_cfg_entry_point\).*ImportError: no rsl_rl"):
+        tuned(task, "rsl_rl", "ppo")
+
+
+def test_tasks_are_listed_without_importing_them():
+    assert "Isaac-Cartpole-v0" in tasks()
+    code = (
+        "import sys, rltrain_isaaclab.plugin as plugin\n"
+        "plugin.tasks(), plugin.describe('CartPole-v1')\n"
+        "heavy = 'torch', 'numpy', 'gymnasium', 'isaaclab', 'isaaclab_tasks'\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.strip() == "[]", result.stderr

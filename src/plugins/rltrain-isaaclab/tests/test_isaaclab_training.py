@@ -1,0 +1,110 @@
+"""Two ranks learn the stand-in's tasks, with the options that Isaac Lab ships, as they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rltrain.config import load_yaml
+from rltrain.errors import UsageError
+from rltrain.plan import make_plan
+from rltrain.testing import FakeWorld, differing
+
+CARTPOLE = "Isaac-Cartpole-v0"
+ASYMMETRIC = "Isaac-Cartpole-Asymmetric-Direct-v0"
+CAMERA = "Isaac-Cartpole-RGB-Camera-Direct-v0"
+PLACE = {"skrl": ["skrl:config.torch"]}
+
+
+def train(library, task, tmp_path, **options):
+    pytest.importorskip(library)
+    # The registries' tasks are known to Gymnasium too, once they are imported.
+    settings = {"suite": "isaaclab", "max_iterations": 1, "log_root": str(tmp_path)}
+    world = FakeWorld(2, rank_local=PLACE.get(library, ()))
+    return world.train(library=library, task=task, **settings | options)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("library", "task", "steps"),
+    [
+        ("rl_games", CARTPOLE, 16),
+        ("rl_games", ASYMMETRIC, 16),
+        ("rl_games", CAMERA, 8),
+        ("rsl_rl", CARTPOLE, 16),
+        ("rsl_rl", ASYMMETRIC, 16),
+        ("skrl", CARTPOLE, 16),
+        ("skrl", CAMERA, 8),
+    ],
+)
+def test_ranks_learn_with_what_is_registered(library, task, steps, tmp_path):
+    runs = train(library, task, tmp_path)
+    num_envs = 16 if task == CAMERA else 64
+    assert runs[0].result.frames == 2 * num_envs * steps
+    assert not differing(runs)
+
+
+@pytest.mark.parametrize("library", ["rl_games", "skrl"])
+def test_files_are_taken_as_they_are(library, agent_file, tmp_path):
+    name = "rl_games_asymmetric_ppo_cfg" if library == "rl_games" else "skrl_asymmetric_ppo_cfg"
+    path = agent_file(f"{name}.yaml")
+    runs = train(library, ASYMMETRIC, tmp_path, agent_config=path)
+    assert runs[0].result.iterations == 1
+    assert not differing(runs)
+
+
+def test_rl_games_acts_within_its_bounds_where_nothing_is_registered(tmp_path):
+    runs = train("rl_games", "Isaac-Cartpole-Discrete-Direct-v0", tmp_path)
+    assert not differing(runs)
+
+
+@pytest.mark.parametrize("agent", ["AMP", "IPPO", "MAPPO"])
+def test_agents_that_no_suite_can_serve_are_refused(agent, agent_file):
+    file = agent_file("skrl_ppo_cfg.yaml")
+    options = {"library": "skrl", "suite": "isaaclab", "task": CARTPOLE, "agent_config": file}
+    overrides = {
+        "agent.class": agent,
+        "+motion_dataset": {"class": "RandomMemory", "memory_size": 200},
+        "+agent.discriminator_loss_scale": 5.0,
+    }
+    with pytest.raises(UsageError, match=rf"agent\.class={agent}: "):
+        make_plan(options | {"agent": overrides})
+
+
+def test_a_plan_knows_the_task(agent_file):
+    plan = make_plan({"library": "skrl", "suite": "isaaclab", "task": CARTPOLE})
+    assert plan.options_from == f"those of the suite isaaclab for {CARTPOLE}"
+    assert plan.config.agent == load_yaml(agent_file("skrl_ppo_cfg.yaml"), "the file")
+    assert plan.config.num_envs == 64
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("generation", ["2", "3"])
+def test_a_command_trains(generation, tmp_path, monkeypatch):
+    monkeypatch.setenv("STANDIN_GENERATION", generation)
+    ranks = ["--distributed", "--nproc-per-node", "2"] if generation == "2" else []
+    command = [sys.executable, "-m", "rltrain", "--library", "rsl_rl", "--task", CARTPOLE]
+    command += ["--headless", "--max-iterations", "1", "--log-root", str(tmp_path), *ranks]
+    result = subprocess.run(
+        [*command, "env.rewards.alive.weight=2", "--device", "cpu"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert list(tmp_path.rglob("model_*.pt"))
+
+
+@pytest.mark.slow
+def test_a_command_that_is_wrong_says_so(tmp_path):
+    command = [sys.executable, "-m", "rltrain", "--library", "rsl_rl", "--task", CARTPOLE]
+    result = subprocess.run(
+        [*command, "env.rewards.alife.weight=2", "--log-root", str(tmp_path), "--device", "cpu"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert "Did you mean 'env.rewards.alive'" in result.stdout + result.stderr
