@@ -64,7 +64,8 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         self._action_shape = (self.num_envs, *(part or ()))
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        # A state of Isaac Lab's is not all that its next steps depend on.
+        if name.startswith("_") or name in ("get_state", "set_state"):
             raise AttributeError(name)
         return getattr(self._env, name)
 

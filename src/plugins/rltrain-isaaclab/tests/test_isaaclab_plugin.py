@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -61,6 +62,25 @@ def test_names_of_others_are_not_asked_for(asked):
     assert not asked
     assert describe("Isaac-Cartpole-v9") is None
     assert len(asked) == 1
+
+
+MINE = """
+import gymnasium
+
+gymnasium.register(
+    id="Template-Mine-v0",
+    entry_point="isaaclab.envs:ManagerBasedRLEnv",
+    kwargs={"env_cfg_entry_point": "isaaclab_tasks.cartpole_cfg:CartpoleEnvCfg"},
+)
+"""
+
+
+def test_a_task_of_a_module_of_ones_own(tmp_path, monkeypatch):
+    (tmp_path / "my_isaac_tasks.py").write_text(MINE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    info = describe("my_isaac_tasks:Template-Mine-v0")
+    assert info.num_envs == 64
+    assert tuned(info, "rsl_rl", "ppo") is None
 
 
 def test_a_module_that_is_not_there_is_told():
