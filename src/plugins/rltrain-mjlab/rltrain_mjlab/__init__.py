@@ -1,0 +1,1 @@
+"""mjlab's tasks for rltrain."""

@@ -1,0 +1,170 @@
+"""mjlab's environments of a task as a vector environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Dict
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from mjlab.envs import ManagerBasedRlEnv
+
+from rltrain.errors import UsageError
+from rltrain_mjlab.registry import start_warp
+from rltrain_mjlab.tasks import GROUPS
+
+__all__ = ["MjlabEnv"]
+
+
+class MjlabEnv(VectorEnv[Any, Any, Any]):
+    """Steps mjlab's environments, which are a batch already.
+
+    - Autoreset is SAME_STEP. With mjlab's `auto_reset`, its default, the last observation of an
+      episode is never computed: there is no `info["final_obs"]`. Without it, finished environments
+      are reset here, after their last observations have been taken, for which the kinematics, the
+      sensors and the observations are computed a second time in each step that ends an episode.
+    - What ends an episode is told apart as mjlab does: terms that say `time_out` truncate, others
+      terminate, and what does both terminates. Where the task has a finite horizon
+      (`is_finite_horizon`), its time limit is part of it, and terminates too.
+    - The group that mjlab calls `actor` is called `policy`. Images, which mjlab gives channels
+      first, have them last.
+    - What mjlab logs where episodes have ended is in `info["log"]`.
+    - Random numbers are drawn from the global generators, as mjlab does: seeding seeds those.
+
+    Attributes:
+        cfg: mjlab's configuration.
+        device: where the arrays are.
+        step_dt: time between two steps, in s.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+        "render_modes": [],
+    }
+
+    def __init__(self, task: str, config: Any, device: str = "cpu") -> None:
+        """Make the environments.
+
+        Args:
+            task: its name, for messages.
+            config: mjlab's configuration of the task, with number of environments and seed.
+            device: where the arrays are, such as "cuda:1".
+
+        Raises:
+            UsageError: mjlab cannot make the task with this configuration.
+        """
+        start_warp(device)
+        self.cfg = config
+        self.device = device
+        self.num_envs = int(config.scene.num_envs)
+        try:
+            self._env = ManagerBasedRlEnv(config, device)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"mjlab cannot make the task {task} with these options: {error}"
+            ) from error
+        self.step_dt = float(self._env.step_dt)
+        self.single_observation_space = _spaces(self._env.single_observation_space)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.single_action_space = _box(self._env.single_action_space)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode in every environment.
+
+        Args:
+            seed: seeds the global generators, from which mjlab draws.
+            options: not used.
+
+        Returns:
+            Observations by group, of shape (num_envs, ...), and an empty info.
+        """
+        super().reset(seed=seed)
+        observations, _ = self._env.reset(seed=seed)
+        return _grouped(observations), {}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step every environment, and reset those that have finished.
+
+        Args:
+            actions: shape (num_envs, numbers).
+
+        Returns:
+            Observations, as from `reset`; rewards, float32 of shape (num_envs,); terminations and
+            truncations, bool of shape (num_envs,); info.
+        """
+        actions = torch.as_tensor(actions, dtype=torch.float32, device=self.device)
+        observations, rewards, terminated, truncated, extras = self._env.step(actions)
+        if self.cfg.is_finite_horizon:
+            terminated = terminated | truncated
+        # mjlab writes over its own arrays in the next step.
+        rewards, terminated = rewards.to(torch.float32, copy=True), terminated.clone()
+        truncated = truncated & ~terminated
+        info: dict[str, Any] = {}
+        log = dict(extras["log"])
+        if not self.cfg.auto_reset:
+            ended = terminated | truncated
+            info |= {"final_obs": _grouped(observations), "_final_obs": ended}
+            indices = ended.nonzero().squeeze(-1)
+            if len(indices):
+                observations, extras = self._env.reset(env_ids=indices)
+                log |= extras["log"]
+        if log:
+            info["log"] = log
+        return _grouped(observations), rewards, terminated, truncated, info
+
+    @property
+    def max_episode_length(self) -> int:
+        """Steps after which the time limit ends an episode."""
+        return int(self._env.max_episode_length)
+
+    @property
+    def episode_length_buf(self) -> torch.Tensor:
+        """Steps since each environment's last reset, integers of shape (num_envs,)."""
+        lengths: torch.Tensor = self._env.episode_length_buf
+        return lengths
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, lengths: Any) -> None:
+        # Copied, for mjlab counts in place.
+        self._env.episode_length_buf.copy_(torch.as_tensor(lengths).reshape(self.num_envs))
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Let mjlab close its recorders."""
+        self._env.close()
+
+
+def _spaces(groups: Any) -> Dict:
+    """Return the space of one environment's observations.
+
+    Raises:
+        UsageError: a group is not one array.
+    """
+    spaces = {}
+    for name, part in groups.spaces.items():
+        if hasattr(part, "spaces"):
+            raise UsageError(
+                f"The observation group {name!r} is not one array. Give "
+                f"env.observations.{name}.concatenate_terms=true."
+            )
+        spaces[GROUPS.get(name, name)] = _box(part)
+    return Dict(spaces)
+
+
+def _box(space: Any) -> Box:
+    bounds = [np.broadcast_to(np.float32(bound), space.shape) for bound in (space.low, space.high)]
+    if len(space.shape) == 3:
+        bounds = [np.moveaxis(bound, 0, -1) for bound in bounds]
+    return Box(*bounds, dtype=np.float32)
+
+
+def _grouped(observations: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        GROUPS.get(name, name): group.permute(0, 2, 3, 1) if group.dim() == 4 else group
+        for name, group in observations.items()
+    }

@@ -1,0 +1,39 @@
+"""The suite: mjlab's environments in batches, on the rank's device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from rltrain.session import Session
+    from rltrain_mjlab.env import MjlabEnv
+
+__all__ = ["MjlabSuite"]
+
+
+class MjlabSuite:
+    """Makes environments of the tasks in mjlab's registry."""
+
+    @hookimpl
+    def rltrain_make_env(self, session: Session) -> MjlabEnv:
+        """Make this rank's environments.
+
+        Raises:
+            UsageError: the framework is not torch, or an `env.` option is wrong or missing.
+        """
+        config, device = session.config, session.world.device
+        if session.framework != "torch":
+            raise UsageError(
+                f"--framework {session.framework}: the environments of the suite 'mjlab' give "
+                "tensors of torch only. Use --framework torch."
+            )
+        from rltrain_mjlab.config import with_options
+        from rltrain_mjlab.env import MjlabEnv
+
+        settings = with_options(config.task, config.env)
+        settings.scene.num_envs = config.num_envs or 1
+        settings.seed = session.seeds.environment
+        return MjlabEnv(config.task, settings, device)

@@ -1,0 +1,82 @@
+"""What is known of mjlab's own tasks. Light: mjlab itself takes six seconds to import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import NamedTuple
+
+from rltrain.types import ArrayInfo, TaskInfo
+
+__all__ = ["BUNDLED", "GROUPS", "Bundled", "bundled_info", "has_more", "task_info"]
+
+GROUPS: Mapping[str, str] = {"actor": "policy"}
+"""mjlab's names of observation groups, where ours differ."""
+
+NUM_ENVS = 512
+"""Environments a rank, where the user does not say. mjlab's own guides take 4096 on a GPU."""
+
+
+
+
+class Bundled(NamedTuple):
+    """What making a task's environment would tell."""
+
+    length: int
+    """Of an episode, in steps."""
+    policy: int
+    """Numbers that the policy sees."""
+    critic: int
+    """Numbers that the critic sees."""
+    actions: int
+    """Numbers of an action."""
+    camera: tuple[int, int, int] | None = None
+    """Height, width and channels of the image in the group `camera`, if there is one."""
+
+
+BUNDLED: Mapping[str, Bundled] = {
+    "Mjlab-Cartpole-Balance": Bundled(1000, 5, 5, 1),
+    "Mjlab-Cartpole-Swingup": Bundled(1000, 5, 5, 1),
+    "Mjlab-Velocity-Flat-Unitree-Go1": Bundled(1000, 48, 72, 12),
+    "Mjlab-Velocity-Rough-Unitree-Go1": Bundled(1000, 235, 259, 12),
+    "Mjlab-Velocity-Flat-Unitree-G1": Bundled(1000, 99, 111, 29),
+    "Mjlab-Velocity-Rough-Unitree-G1": Bundled(1000, 286, 298, 29),
+    "Mjlab-Lift-Cube-Yam": Bundled(1000, 29, 29, 7),
+    "Mjlab-Lift-Cube-Yam-Depth": Bundled(1000, 26, 29, 7, (32, 32, 1)),
+    "Mjlab-Lift-Cube-Yam-Rgb": Bundled(1000, 26, 29, 7, (32, 32, 3)),
+    "Mjlab-Multi-Cube-Seg-Yam": Bundled(1000, 26, 26, 7, (32, 32, 2)),
+    "Mjlab-Tracking-Flat-Unitree-G1": Bundled(500, 160, 286, 29),
+    "Mjlab-Tracking-Flat-Unitree-G1-No-State-Estimation": Bundled(500, 154, 286, 29),
+}
+"""mjlab's own tasks by name."""
+
+
+def bundled_info(name: str) -> TaskInfo:
+    """Return what is known of one of mjlab's own tasks."""
+    task = BUNDLED[name]
+    groups = {"policy": ArrayInfo((task.policy,)), "critic": ArrayInfo((task.critic,))}
+    if task.camera is not None:
+        groups["camera"] = ArrayInfo(task.camera)
+    return task_info(name, task.length, groups, (task.actions,))
+
+
+def task_info(
+    name: str,
+    length: int | None,
+    observations: Mapping[str, ArrayInfo] | None = None,
+    actions: tuple[int, ...] | None = None,
+) -> TaskInfo:
+    """Return what is known of a task of mjlab's, all of which have continuous actions."""
+    return TaskInfo(
+        name,
+        "continuous",
+        num_envs=NUM_ENVS,
+        max_episode_length=length,
+        observations=observations,
+        actions=actions,
+    )
+
+
+def has_more() -> bool:
+    """Return whether packages are installed that register more tasks when mjlab is imported."""
+    return bool(entry_points(group="mjlab.tasks"))

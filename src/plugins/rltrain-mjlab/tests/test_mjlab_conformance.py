@@ -1,0 +1,12 @@
+"""The suite is what every suite must be."""
+
+from __future__ import annotations
+
+from rltrain.testing import SuiteConformance
+
+
+class TestMjlab(SuiteConformance):
+    suite = "mjlab"
+    task = "Mjlab-Cartpole-Balance"
+    env = {"episode_length_s": 0.75}  # 15 steps.
+    ends = False
