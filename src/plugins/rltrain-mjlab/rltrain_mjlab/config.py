@@ -19,6 +19,10 @@ PLAY = "play"
 _INSTEAD = {"scene.num_envs": "--num-envs", "seed": "--seed"}
 """Options that are the run's."""
 
+_VALUES = (bool, int, float, str, tuple)
+"""What is there in every configuration, unless its annotation says that it may be None. Terms of
+mjlab's managers are switched off by None."""
+
 
 def with_options(task: str, options: Mapping[str, Any]) -> Any:
     """Return the configuration of a task with some of its values replaced.
@@ -109,11 +113,9 @@ def _typed(current: Any, value: Any, hint: Any = Any) -> Any:
         if value not in type(current).__members__:
             raise ValueError(f"must be one of {', '.join(type(current).__members__)}")
         return type(current)[value]
+    if value is None and isinstance(current, _VALUES) and type(None) not in get_args(hint):
+        raise ValueError(f"must be {_kind(current)}")
     if value is None or current is None:
-        if value is None and isinstance(current, (bool, int, float, str, tuple)) and (
-            type(None) not in get_args(hint)
-        ):
-            raise ValueError(f"must be {_kind(current)}")
         return tuple(value) if isinstance(value, list) else value
     if isinstance(current, (tuple, list)) and isinstance(value, list):
         like = list(current) if len(current) == len(value) else [*current[:1]] * len(value)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import mjlab.tasks  # Registers mjlab's own tasks, and those of the entry points `mjlab.tasks`.
+# Registers mjlab's own tasks, and those of the entry points `mjlab.tasks`.
+import mjlab.tasks  # noqa: F401
 import warp
 from mjlab.tasks.registry import list_tasks, load_env_cfg, load_rl_cfg
 
@@ -36,7 +37,8 @@ def episode_steps(task: str) -> int | None:
     if task not in list_tasks():
         return None
     config = load_env_cfg(task)
-    return math.ceil(config.episode_length_s / (config.sim.mujoco.timestep * config.decimation))
+    step_dt = config.sim.mujoco.timestep * config.decimation
+    return int(math.ceil(config.episode_length_s / step_dt))
 
 
 def start_warp(device: str) -> None:

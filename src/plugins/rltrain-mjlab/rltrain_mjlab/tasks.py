@@ -13,10 +13,8 @@ __all__ = ["BUNDLED", "GROUPS", "Bundled", "bundled_info", "has_more", "task_inf
 GROUPS: Mapping[str, str] = {"actor": "policy"}
 """mjlab's names of observation groups, where ours differ."""
 
-NUM_ENVS = 512
+NUM_ENVS = 256
 """Environments a rank, where the user does not say. mjlab's own guides take 4096 on a GPU."""
-
-
 
 
 class Bundled(NamedTuple):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
+from packaging.version import Version
 
 from rltrain.config import RunConfig
 from rltrain.environment import CountedEnv
@@ -19,6 +22,12 @@ from rltrain.records import CheckpointSaved, Scalars
 from rltrain.run_folder import RunFolder
 from rltrain.types import TaskInfo, TrainResult, World
 from rltrain_rsl_rl.plugin import default_agent
+
+POOLS = Version(version("rsl-rl-lib")) >= Version("5.5")
+"""Whether rsl_rl updates its normalisers after learning, and pools them over ranks. Before 5.5 each
+rank's learned from its own data alone, in every step."""
+
+pools = pytest.mark.skipif(not POOLS, reason="rsl_rl pools its normalisers since 5.5")
 
 
 class PointEnv(VectorEnv):

@@ -16,7 +16,7 @@ from rsl_rl.runners import DistillationRunner, OnPolicyRunner
 from rsl_rl.storage import RolloutStorage
 from rsl_rl.utils import LogWriter
 from rsl_rl.utils.logger import Logger
-from rsl_rl_stubs import PointEnv, small_agent
+from rsl_rl_stubs import POOLS, PointEnv, pools, small_agent
 
 from rltrain_rsl_rl import iteration, options
 from rltrain_rsl_rl.env import RslRlEnv
@@ -39,6 +39,7 @@ def calls(function) -> list[str]:
 
 def test_algorithm_keys_are_parameters_of_ppo():
     keys = set(options.ALGORITHM_KEYS) - {"class_name", "share_cnn_encoders"}
+    keys -= set() if POOLS else {"use_mixed_precision"}  # Both came with 5.5.
     assert keys <= parameters(PPO)
     assert '"share_cnn_encoders"' in inspect.getsource(PPO.construct_algorithm)
 
@@ -190,12 +191,22 @@ def test_advantages_are_normalised_where_the_adapter_does_it_again():
     assert "(st.advantages - st.advantages.mean()) / (st.advantages.std() + 1e-8)" in source
 
 
+@pools
 @pytest.mark.parametrize("update", [PPO.update, Distillation.update])
 def test_normalisers_are_updated_last(update):
     order = calls(update)
     first = min(index for index, name in enumerate(order) if name.endswith("update_normalization"))
     assert order.index("self.optimizer.step") < first
     assert not [name for name in order[first:] if name in ("self.actor", "self.critic")]
+
+
+@pytest.mark.skipif(POOLS, reason="rsl_rl updates its normalisers after learning since 5.5")
+@pytest.mark.parametrize("algorithm", [PPO, Distillation])
+def test_normalisers_are_updated_in_every_step(algorithm):
+    """Where the adapter only collects what they are to learn from, and learns when 5.5 does."""
+    updates = [name for name in calls(algorithm.process_env_step) if "update_normalization" in name]
+    assert updates
+    assert "update_normalization" not in inspect.getsource(algorithm.update)
 
 
 def test_distillation_averages_between_backward_and_clipping():
@@ -229,6 +240,7 @@ def test_mini_batches_come_from_the_storage():
 # Normalisers and extensions
 
 
+@pools
 def test_normalisers_pool_their_moments_over_the_default_group():
     source = inspect.getsource(normalization.EmpiricalNormalization.update)
     assert "torch.distributed.is_initialized()" in source

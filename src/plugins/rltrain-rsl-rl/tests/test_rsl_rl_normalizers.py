@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 from rsl_rl.modules import EmpiricalNormalization
+from rsl_rl_stubs import pools
 from torch import nn
 
 from rltrain.group import SingleProcess
@@ -59,6 +60,7 @@ def test_ranks_learn_what_one_rank_learns_from_all_data():
             torch.testing.assert_close(state[name], value, rtol=1e-5, atol=1e-6)
 
 
+@pools
 def test_native_ranks_learn_it_too():
     """No fault: rsl_rl's own pooling is exact; it only costs three collectives."""
 
@@ -89,6 +91,7 @@ def test_all_normalisers_of_an_update_share_one_collective():
     assert [item.op for item in world.trace] == ["all_reduce(sum)"]
 
 
+@pools
 def test_a_native_run_of_one_process_waits_inside_anothers_group():
     def on_rank(group):
         if group.rank == 0:
