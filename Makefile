@@ -7,9 +7,16 @@ export TORCH_INDEX
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
+PIP := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
 PLUGINS := $(sort $(wildcard src/plugins/*))
 READY := $(VENV)/.ready
+# mjlab pins an older rsl_rl and an older MuJoCo: it has an environment of its own.
+MJLAB_VENV ?= .venv-mjlab
+MJLAB_BIN := $(MJLAB_VENV)/bin
+MJLAB_PIP := $(MJLAB_BIN)/python $(PIP_INSTALL) -c constraints-mjlab.txt
+MJLAB_PLUGINS := $(addprefix src/plugins/rltrain-,torch gymnasium rl-games rsl-rl skrl tensorboard)
+MJLAB_READY := $(MJLAB_VENV)/.ready
 TIMEOUT := timeout --kill-after=30
 # Tests that start no ranks: as many at once as there are cores.
 SIDE_BY_SIDE := --numprocesses auto --dist worksteal
@@ -18,12 +25,13 @@ ifeq ($(shell command -v $(PYTHON) 2>/dev/null),)
 PYTHON := python3
 endif
 
-.PHONY: help train test test-fast lint format benchmark clean
+.PHONY: help train test test-fast test-mjlab lint format benchmark clean
 
 help:
 	@echo "make train      set up, and train the default task on two ranks until it is solved"
 	@echo "make test       set up, lint, and run every test"
 	@echo "make test-fast  the same without the tests that take long or start real ranks"
+	@echo "make test-mjlab the tests of mjlab's suite, and of the oldest rsl_rl that is supported"
 	@echo "make lint       ruff and mypy --strict"
 	@echo "make format     format the code"
 	@echo "make clean      remove the virtual environment and caches"
@@ -31,12 +39,17 @@ help:
 train: $(READY)
 	$(BIN)/rltrain --library rl_games --distributed --nproc-per-node 2 --target-return 475
 
-test: test-fast
+test: test-fast test-mjlab
 	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SIDE_BY_SIDE)
 	$(TIMEOUT) 3000 $(BIN)/python -m pytest -m slow
 
 test-fast: $(READY) lint
 	$(TIMEOUT) 600 $(BIN)/python -m pytest -m "not slow and not long" $(SIDE_BY_SIDE)
+
+test-mjlab: $(MJLAB_READY)
+	$(TIMEOUT) 600 $(MJLAB_BIN)/python -m pytest src/plugins/rltrain-mjlab src/plugins/rltrain-rsl-rl \
+		-m "not slow and not long" --numprocesses auto --dist loadfile
+	$(TIMEOUT) 600 $(MJLAB_BIN)/python -m pytest src/plugins/rltrain-mjlab -m "slow or long"
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -54,5 +67,13 @@ $(READY): constraints.txt pyproject.toml $(wildcard src/plugins/*/pyproject.toml
 	$(PIP) -e ".[all,jax,dev]" $(foreach plugin,$(PLUGINS),-e $(plugin))
 	@touch $@
 
+# Whoever cannot install mjlab sees it fail here: a test that was left out in silence is none.
+$(MJLAB_READY): constraints-mjlab.txt pyproject.toml $(wildcard src/plugins/*/pyproject.toml)
+	$(PYTHON) -m venv $(MJLAB_VENV)
+	$(MJLAB_PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	$(MJLAB_PIP) pytest-timeout pytest-xdist -e ".[all,testing]" \
+		$(foreach plugin,$(MJLAB_PLUGINS),-e $(plugin)) -e "src/plugins/rltrain-mjlab[library]"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(MJLAB_VENV) .mypy_cache .ruff_cache .pytest_cache

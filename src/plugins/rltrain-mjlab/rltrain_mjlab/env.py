@@ -62,7 +62,7 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = int(config.scene.num_envs)
         try:
             self._env = ManagerBasedRlEnv(config, device)
-        except (KeyError, TypeError, ValueError) as error:
+        except ValueError as error:
             raise UsageError(
                 f"mjlab cannot make the task {task} with these options: {error}"
             ) from error

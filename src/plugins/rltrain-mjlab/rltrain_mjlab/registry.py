@@ -38,7 +38,8 @@ def episode_steps(task: str) -> int | None:
         return None
     config = load_env_cfg(task)
     step_dt = config.sim.mujoco.timestep * config.decimation
-    return int(math.ceil(config.episode_length_s / step_dt))
+    steps: int = math.ceil(config.episode_length_s / step_dt)
+    return steps
 
 
 def start_warp(device: str) -> None:

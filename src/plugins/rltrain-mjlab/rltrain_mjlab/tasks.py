@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import NamedTuple
@@ -75,6 +76,7 @@ def task_info(
     )
 
 
+@functools.cache
 def has_more() -> bool:
     """Return whether packages are installed that register more tasks when mjlab is imported."""
     return bool(entry_points(group="mjlab.tasks"))

@@ -1,0 +1,75 @@
+"""Options for each library, from mjlab's own for rsl_rl."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.plan import make_plan
+from rltrain_mjlab.agents import agent_options
+from rltrain_mjlab.plugin import describe, tuned
+
+GO1, CAMERA = "Mjlab-Velocity-Flat-Unitree-Go1", "Mjlab-Lift-Cube-Yam-Rgb"
+
+
+@pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
+def test_a_run_takes_them(library):
+    plan = make_plan({"library": library, "task": GO1, "num_envs": 4, "device": "cpu"}, {})
+    assert plan.options_from == f"those of the suite mjlab for {GO1}"
+    assert (plan.iteration.steps, plan.iteration.iterations) == (24, 10_000)
+    assert plan.config.seed == 42
+
+
+def test_rsl_rls_are_mjlabs_own():
+    options = agent_options(GO1, "rsl_rl")
+    assert options["obs_groups"] == {"actor": ["policy"], "critic": ["critic"]}
+    assert options["actor"] == {
+        "class_name": "MLPModel",
+        "hidden_dims": [512, 256, 128],
+        "activation": "elu",
+        "obs_normalization": True,
+        "distribution_cfg": {
+            "class_name": "GaussianDistribution",
+            "init_std": 1.0,
+            "std_type": "scalar",
+        },
+    }
+    assert "distribution_cfg" not in options["critic"]
+    assert options["algorithm"]["entropy_coef"] == 0.01
+    assert options["init_at_random_ep_len"] is True
+    assert not {"logger", "wandb_project", "resume", "experiment_name"} & set(options)
+
+
+def test_rl_games_are_translated():
+    params = agent_options(GO1, "rl_games")["params"]
+    config, critic = params["config"], params["config"]["central_value_config"]
+    assert params["network"]["mlp"]["units"] == [512, 256, 128]
+    assert params["network"]["separate"] is False
+    assert critic["network"]["mlp"]["units"] == [512, 256, 128]
+    assert config["minibatch_size_per_env"] == critic["minibatch_size_per_env"] == 6
+    assert (config["lr_schedule"], config["kl_threshold"]) == ("adaptive", 0.01)
+    assert config["normalize_input"]
+    assert critic["normalize_input"]
+    assert config["clip_actions"] is False
+
+
+def test_skrls_are_translated():
+    options = agent_options(GO1, "skrl")
+    policy, value = (options["models"][name]["network"][0] for name in ("policy", "value"))
+    assert (policy["input"], value["input"]) == ("OBSERVATIONS", "STATES")
+    assert value["layers"] == [512, 256, 128]
+    assert options["agent"]["state_preprocessor"] == "RunningStandardScaler"
+    assert options["agent"]["learning_rate_scheduler_kwargs"]["kl_threshold"] == 0.01
+    assert options["trainer"]["timesteps"] == 240_000
+
+
+def test_images_are_rsl_rls_only():
+    options = agent_options(CAMERA, "rsl_rl")
+    assert options["obs_groups"]["actor"] == ["policy", "camera"]
+    assert options["actor"]["class_name"].startswith("mjlab.rl.spatial_softmax:")
+    assert options["actor"]["cnn_cfg"]["output_channels"] == [16, 32]
+    assert agent_options(CAMERA, "skrl") is None
+
+
+def test_other_algorithms_and_libraries_have_none():
+    assert tuned(describe(GO1), "skrl", "sac") is None
+    assert tuned(describe(GO1), "sb3", "ppo") is None

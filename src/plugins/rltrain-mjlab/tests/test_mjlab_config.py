@@ -1,0 +1,82 @@
+"""The `env.` options, on mjlab's own configuration of a task."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain_mjlab.config import with_options
+
+BALANCE, GO1 = "Mjlab-Cartpole-Balance", "Mjlab-Velocity-Flat-Unitree-Go1"
+
+
+def test_values_are_replaced_at_any_depth():
+    config = with_options(
+        GO1,
+        {
+            "decimation": 2,
+            "episode_length_s": 10,
+            "sim": {"mujoco": {"timestep": 0.004, "gravity": [0, 0, -1.6], "solver": "cg"}},
+            "rewards": {"track_linear_velocity": {"weight": 3, "params": {"std": 0.3}}},
+            "events": {"push_robot": None},
+            "observations": {"actor": {"enable_corruption": False}},
+            "commands": {"twist": {"ranges": {"lin_vel_x": [0, 2]}}},
+        },
+    )
+    assert config.decimation == 2
+    assert isinstance(config.episode_length_s, float)
+    assert config.sim.mujoco.gravity == (0.0, 0.0, -1.6)
+    assert config.sim.mujoco.solver == "cg"
+    assert config.rewards["track_linear_velocity"].weight == 3.0
+    assert config.rewards["track_linear_velocity"].params["std"] == 0.3
+    assert config.events["push_robot"] is None
+    assert config.observations["actor"].enable_corruption is False
+    assert config.commands["twist"].ranges.lin_vel_x == (0.0, 2.0)
+    assert with_options(GO1, {}).decimation != 2  # The registry's own was left alone.
+
+
+def test_parts_of_a_tuple_are_reached_by_number():
+    config = with_options(GO1, {"scene": {"sensors": {"0": {"debug_vis": True}}}})
+    assert config.scene.sensors[0].debug_vis is True
+    assert isinstance(config.scene.sensors, tuple)
+
+
+def test_play():
+    config = with_options(BALANCE, {"play": True, "decimation": 2})
+    assert config.episode_length_s > 1e6
+    assert not config.observations["actor"].enable_corruption
+    assert config.decimation == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decimatoin": 2}, r"env\.decimatoin: .* no such option\. Did you mean 'decimation'\?"),
+        ({"sim": {"mujoco": {"time_step": 1}}}, r"env\.sim\.mujoco\.time_step: .* 'timestep'\?"),
+        ({"rewards": {"smooth": None}}, r"env\.rewards\.smooth: .* 'smooth_reward'\?"),
+        ({"decimation": 2.5}, r"env\.decimation=2\.5 \(task Mjlab-.*: must be a whole number"),
+        ({"decimation": True}, "must be a whole number"),
+        ({"decimation": None}, "must be a whole number"),
+        ({"auto_reset": "no"}, "must be true or false"),
+        ({"sim": {"mujoco": {"solver": "fast"}}}, "must be one of newton, cg, pgs"),
+        ({"sim": {"mujoco": {"gravity": 9.81}}}, r"must be a list, such as \[0\.0, 0\.0, -9\.81"),
+        ({"sim": 1}, "must be set by its parts: nconmax, "),
+        ({"rewards": {"smooth_reward": {"func": "mine"}}}, "code .* only Python can set"),
+        ({"scene": {"num_envs": 4}}, r"env\.scene\.num_envs: .* --num-envs"),
+        ({"seed": 4}, r"env\.seed: .* --seed"),
+        ({"play": "yes"}, r"env\.play='yes': must be true or false"),
+        ({"episode_length_s": -1}, "must be above 0"),
+    ],
+)
+def test_wrong_options_are_refused(options, message):
+    with pytest.raises(UsageError, match=message):
+        with_options(BALANCE, options)
+
+
+def test_a_motion_to_be_tracked_has_to_be_given(tmp_path):
+    motion, task = tmp_path / "motion.npz", "Mjlab-Tracking-Flat-Unitree-G1"
+    with pytest.raises(UsageError, match=r"env\.commands\.motion\.motion_file='': "):
+        with_options(task, {})
+    motion.touch()
+    options = {"commands": {"motion": {"motion_file": str(motion)}}}
+    assert with_options(task, options).commands["motion"].motion_file == str(motion)

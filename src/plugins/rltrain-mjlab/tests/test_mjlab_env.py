@@ -1,0 +1,120 @@
+"""What the suite makes of a task: groups, ends of episodes, lengths, seeds."""
+
+from __future__ import annotations
+
+import types
+from contextlib import closing
+
+import pytest
+import torch
+
+from rltrain.environment import check_env
+from rltrain.errors import UsageError
+from rltrain.types import ArrayInfo, World
+from rltrain_mjlab.plugin import describe
+from rltrain_mjlab.suite import MjlabSuite
+
+BALANCE, GO1 = "Mjlab-Cartpole-Balance", "Mjlab-Velocity-Flat-Unitree-Go1"
+SHORT = {"episode_length_s": 0.15}  # 3 steps.
+
+
+def make(task=BALANCE, num_envs=3, framework="torch", **env):
+    config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env)
+    session = types.SimpleNamespace(
+        config=config,
+        world=World(),
+        framework=framework,
+        seeds=types.SimpleNamespace(environment=5),
+    )
+    made = MjlabSuite().rltrain_make_env(session)
+    check_env(made, num_envs, "mjlab")
+    return closing(made)
+
+
+def still(env):
+    return env.step(torch.zeros(env.action_space.shape))
+
+
+def test_groups_and_attributes():
+    with make() as env:
+        observations, info = env.reset(seed=0)
+        assert info == {}
+        assert {name: tuple(part.shape) for name, part in observations.items()} == {
+            "policy": (3, 5),
+            "critic": (3, 5),
+        }
+        assert (env.max_episode_length, env.step_dt) == (1000, pytest.approx(0.05))
+        assert env.cfg.seed == 5
+
+
+def test_a_time_limit_truncates():
+    with make(**SHORT) as env:
+        env.reset(seed=0)
+        ends = [still(env)[2:4] for _ in range(4)]
+    assert [truncated.tolist() for _, truncated in ends] == [[step == 2] * 3 for step in range(4)]
+    assert not any(terminated.any() for terminated, _ in ends)
+
+
+def test_what_a_finite_horizon_ends_is_terminated():
+    with make(is_finite_horizon=True, **SHORT) as env:
+        env.reset(seed=0)
+        *_, (_, _, terminated, truncated, _) = [still(env) for _ in range(3)]
+    assert terminated.all()
+    assert not truncated.any()
+
+
+def test_what_is_given_out_is_not_written_over():
+    with make(**SHORT) as env:
+        env.reset(seed=0)
+        given = [still(env) for _ in range(3)]
+        kept = [(o["policy"].clone(), r.clone(), t.clone()) for o, r, _, t, _ in given]
+        still(env)
+    for (observations, rewards, _, truncated, _), copies in zip(given, kept, strict=True):
+        for now, before in zip((observations["policy"], rewards, truncated), copies, strict=True):
+            assert torch.equal(now, before)
+
+
+def test_final_observations_without_auto_reset():
+    options = {"observations": {"actor": {"enable_corruption": False}}}
+    with make(auto_reset=False, **options) as env:
+        env.reset(seed=0)
+        env.episode_length_buf = torch.tensor([998, 5, 998])
+        first, *_, info = still(env)
+        assert not info["_final_obs"].any()
+        observations, _, _, truncated, info = still(env)
+        assert info["_final_obs"].tolist() == truncated.tolist() == [True, False, True]
+        final = info["final_obs"]["policy"]
+        # The pole goes on falling; a fresh one is where the task begins.
+        assert (final[:, 2].abs() > first["policy"][:, 2].abs()).all()
+        assert torch.equal(final[1], observations["policy"][1])
+        assert not torch.equal(final[0], observations["policy"][0])
+        assert env.episode_length_buf.tolist() == [0, 7, 0]
+        assert "Episode_Reward/smooth_reward" in info["log"]
+
+
+def test_lengths_that_are_set_are_copied():
+    with make() as env:
+        env.reset(seed=0)
+        lengths = torch.tensor([998, 0, 3])
+        env.episode_length_buf = lengths
+        assert not still(env)[3].any()
+        assert still(env)[3].tolist() == [True, False, False]
+        assert lengths.tolist() == [998, 0, 3]
+
+
+def test_an_asymmetric_task_is_as_described():
+    with make(GO1, num_envs=2) as env:
+        info = describe(GO1)
+        parts = env.single_observation_space.spaces
+        assert {n: ArrayInfo(p.shape, str(p.dtype)) for n, p in parts.items()} == info.observations
+        assert env.single_action_space.shape == info.actions
+        assert env.max_episode_length == info.max_episode_length
+
+
+def test_wrong_use():
+    with pytest.raises(UsageError, match=r"--framework jax: .* Use --framework torch"):
+        make(framework="jax")
+    with pytest.raises(UsageError, match=r"env\.observations\.actor\.concatenate_terms=true"):
+        make(observations={"actor": {"concatenate_terms": False}})
+    with pytest.raises(UsageError, match=r"mjlab cannot make the task .* disable flag 'contcat'"):
+        make(sim={"mujoco": {"disableflags": ["contcat"]}})

@@ -1,0 +1,88 @@
+"""What the suite says of tasks before mjlab is imported, against what mjlab has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rltrain.specs import SuiteSpec
+from rltrain_mjlab import registry
+from rltrain_mjlab.plugin import describe, rltrain_provides, tasks
+from rltrain_mjlab.tasks import BUNDLED, GROUPS, bundled_info
+
+LIGHT = """
+import sys
+import rltrain_mjlab.plugin as plugin
+balance = plugin.describe("Mjlab-Cartpole-Balance")
+assert balance.max_episode_length == 1000
+assert plugin.describe("CartPole-v1") is None
+assert "Mjlab-Cartpole-Balance" in plugin.tasks()
+assert plugin.tuned(balance, "rl_games", "ppo")["params"]["config"]["max_epochs"] == 70
+print([m for m in ("torch", "numpy", "gymnasium", "mujoco", "warp", "mjlab") if m in sys.modules])
+"""
+
+THIRD_PARTY = """
+from mjlab.tasks.cartpole.cartpole_env_cfg import cartpole_balance_env_cfg, cartpole_ppo_runner_cfg
+from mjlab.tasks.registry import register_mjlab_task
+
+config = cartpole_balance_env_cfg()
+config.episode_length_s = 1.0
+register_mjlab_task("Robots-Flat", config, cartpole_balance_env_cfg(play=True),
+    cartpole_ppo_runner_cfg())
+"""
+
+ASKS = """
+from rltrain_mjlab.plugin import describe, tasks, tuned
+info = describe("Robots-Flat")
+print(info.max_episode_length, info.observations, "Robots-Flat" in tasks(), describe("Robots"))
+print(tuned(info, "rsl_rl", "ppo")["obs_groups"], tuned(info, "rsl_rl", "distillation"))
+from warp._src import context
+print("Warp has not started:", context.runtime is None)
+"""
+
+
+def run(code, **environ):
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=200, **environ
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_declaration():
+    (spec,) = rltrain_provides()
+    assert isinstance(spec, SuiteSpec)
+    assert spec.name == "mjlab"
+
+
+def test_describing_imports_nothing_heavy():
+    assert run(LIGHT) == "[]"
+
+
+def test_the_names_are_those_that_mjlab_has():
+    assert set(BUNDLED) == set(registry.names()) == set(tasks())
+    for name in BUNDLED:
+        info, config = bundled_info(name), registry.env_config(name)
+        assert info.max_episode_length == registry.episode_steps(name)
+        assert set(info.observations) == {GROUPS.get(group, group) for group in config.observations}
+        assert not config.is_finite_horizon
+    assert describe("Mjlab-Lift-Cube-Yam-Rgb").has_images
+    assert describe("mjlab-cartpole-balance") is None
+
+
+@pytest.mark.long  # mjlab is imported by a process of its own.
+def test_tasks_of_other_packages(tmp_path):
+    """They are known once mjlab is imported, which starts neither Warp nor CUDA."""
+    (tmp_path / "robots.py").write_text(THIRD_PARTY)
+    about = tmp_path / "robots-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: robots\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[mjlab.tasks]\nrobots = robots\n")
+    code = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{ASKS}"
+    assert run(code).splitlines()[-3:] == [
+        "20 None True None",
+        "{'actor': ['policy'], 'critic': ['critic']} None",
+        "Warp has not started: True",
+    ]
