@@ -47,28 +47,36 @@ def with_options(task: str, options: Mapping[str, Any]) -> Any:
 
 
 def _replace(node: Any, options: Mapping[str, Any], prefix: str, task: str) -> None:
+    known = _parts(node)
     for name, value in options.items():
         key = f"{prefix}{name}"
         if key in _INSTEAD:
             raise UsageError(f"env.{key}: is the run's. Give {_INSTEAD[key]}.")
-        known = _parts(node)
         if name not in known:
             raise UsageError(
                 f"env.{key}: the task {task} has no such option."
                 f"{suggest(name, known)} Its options there: {', '.join(known) or 'none'}."
             )
-        current = known[name]
-        if isinstance(value, Mapping) and _parts(current):
-            # A tuple cannot be written to: its parts are replaced in a list.
-            part = list(current) if isinstance(current, tuple) else current
-            _replace(part, value, f"{key}.", task)
-            new = tuple(part) if isinstance(current, tuple) else part
-        else:
-            try:
-                new = _typed(current, value, _hint(node, name))
-            except ValueError as error:
-                raise UsageError(f"env.{key}={value!r} (task {task}): {error}.") from error
+        try:
+            new = _replaced(known[name], value, key, _hint(node, name), task)
+        except ValueError as error:
+            raise UsageError(f"env.{key}={value!r} (task {task}): {error}.") from error
         _set(node, name, new)
+
+
+def _replaced(current: Any, value: Any, key: str, hint: Any, task: str) -> Any:
+    """Return what is to be there in place of a value.
+
+    Raises:
+        UsageError: it has parts, and one of them is wrong.
+        ValueError: it is of another kind.
+    """
+    if not isinstance(value, Mapping) or not _parts(current):
+        return _typed(current, value, hint)
+    # A tuple cannot be written to.
+    part = list(current) if isinstance(current, tuple) else current
+    _replace(part, value, f"{key}.", task)
+    return tuple(part) if isinstance(current, tuple) else part
 
 
 def _parts(node: Any) -> dict[str, Any]:
