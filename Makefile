@@ -50,6 +50,7 @@ test-mjlab: $(MJLAB_READY)
 	$(TIMEOUT) 600 $(MJLAB_BIN)/python -m pytest src/plugins/rltrain-mjlab src/plugins/rltrain-rsl-rl \
 		-m "not slow and not long" --numprocesses auto --dist loadfile
 	$(TIMEOUT) 600 $(MJLAB_BIN)/python -m pytest src/plugins/rltrain-mjlab -m "slow or long"
+	$(TIMEOUT) 600 $(MJLAB_BIN)/python -m pytest tests/integration/test_translation.py -k Mjlab
 
 lint: $(READY)
 	$(BIN)/ruff check .

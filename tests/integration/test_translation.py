@@ -43,6 +43,7 @@ TASKS = [
     Task("gymnasium", "Hopper-v5", {"max_episode_steps": 8}),
     Task("gymnasium", "Hopper-v5", {"max_episode_steps": 8}, "jax"),
     Task("playground", "CartpoleBalance", {"episode_length": 60}, "jax", ends=("time_outs",)),
+    Task("mjlab", "Mjlab-Cartpole-Balance", {"episode_length_s": 3.0}, ends=("time_outs",)),
 ]
 LIBRARIES = {"torch": ("rl_games", "rsl_rl", "skrl"), "jax": ("skrl",)}
 

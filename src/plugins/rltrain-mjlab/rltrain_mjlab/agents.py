@@ -44,7 +44,10 @@ def agent_options(task: str, library: str) -> Options | None:
         task: its name in mjlab's registry.
         library: in whose format.
     """
-    options = _rsl_rl(dataclasses.asdict(registry.agent_config(task)))
+    config = dataclasses.asdict(registry.agent_config(task))
+    if not all(isinstance(config.get(model), Mapping) for model in ("actor", "critic")):
+        return None  # Another algorithm's.
+    options = _rsl_rl(config)
     if library == "rsl_rl":
         return options
     translate = _TRANSLATIONS.get(library)

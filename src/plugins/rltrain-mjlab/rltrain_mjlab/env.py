@@ -13,6 +13,7 @@ from gymnasium.vector.utils import batch_space
 from mjlab.envs import ManagerBasedRlEnv
 
 from rltrain.errors import UsageError
+from rltrain_mjlab.generators import OwnGenerators
 from rltrain_mjlab.registry import start_warp
 from rltrain_mjlab.tasks import GROUPS
 
@@ -32,7 +33,7 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
     - The group that mjlab calls `actor` is called `policy`. Images, which mjlab gives channels
       first, have them last.
     - What mjlab logs where episodes have ended is in `info["log"]`.
-    - Random numbers are drawn from the global generators, as mjlab does: seeding seeds those.
+    - mjlab draws random numbers from the global generators: here from a place of its own in them.
 
     Attributes:
         cfg: mjlab's configuration.
@@ -60,8 +61,10 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
         self.cfg = config
         self.device = device
         self.num_envs = int(config.scene.num_envs)
+        self._generators = OwnGenerators(device)
         try:
-            self._env = ManagerBasedRlEnv(config, device)
+            with self._generators.in_place():
+                self._env = ManagerBasedRlEnv(config, device)
         except ValueError as error:
             raise UsageError(
                 f"mjlab cannot make the task {task} with these options: {error}"
@@ -78,14 +81,15 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
         """Begin an episode in every environment.
 
         Args:
-            seed: seeds the global generators, from which mjlab draws.
+            seed: begins the sequence of random numbers anew. None goes on with it.
             options: not used.
 
         Returns:
             Observations by group, of shape (num_envs, ...), and an empty info.
         """
         super().reset(seed=seed)
-        observations, _ = self._env.reset(seed=seed)
+        with self._generators.in_place():
+            observations, _ = self._env.reset(seed=seed)
         return _grouped(observations), {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -99,21 +103,21 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
             truncations, bool of shape (num_envs,); info.
         """
         actions = torch.as_tensor(actions, dtype=torch.float32, device=self.device)
-        observations, rewards, terminated, truncated, extras = self._env.step(actions)
-        if self.cfg.is_finite_horizon:
-            terminated = terminated | truncated
-        # mjlab writes over its own arrays in the next step.
-        rewards, terminated = rewards.to(torch.float32, copy=True), terminated.clone()
-        truncated = truncated & ~terminated
-        info: dict[str, Any] = {}
-        log = dict(extras["log"])
-        if not self.cfg.auto_reset:
-            ended = terminated | truncated
-            info |= {"final_obs": _grouped(observations), "_final_obs": ended}
-            indices = ended.nonzero().squeeze(-1)
-            if len(indices):
-                observations, extras = self._env.reset(env_ids=indices)
-                log |= extras["log"]
+        with self._generators.in_place():
+            observations, rewards, terminated, truncated, extras = self._env.step(actions)
+            if self.cfg.is_finite_horizon:
+                terminated = terminated | truncated
+            # mjlab writes over its own arrays in the next step, or when it resets.
+            rewards, terminated = rewards.to(torch.float32, copy=True), terminated.clone()
+            truncated = truncated & ~terminated
+            log, info = dict(extras["log"]), dict[str, Any]()
+            if not self.cfg.auto_reset:
+                ended = terminated | truncated
+                info = {"final_obs": _grouped(observations), "_final_obs": ended}
+                indices = ended.nonzero().squeeze(-1)
+                if len(indices):
+                    observations, extras = self._env.reset(env_ids=indices)
+                    log |= extras["log"]
         if log:
             info["log"] = log
         return _grouped(observations), rewards, terminated, truncated, info

@@ -66,6 +66,7 @@ def rltrain_provides() -> Iterable[Spec]:
             name="mjlab",
             factory="rltrain_mjlab.suite:MjlabSuite",
             summary="mjlab's tasks: MuJoCo Warp's physics in batches, on GPU or CPU",
+            frameworks=("torch",),
             describe=describe,
             tasks=tasks,
             tuned=tuned,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -22,14 +21,9 @@ class MjlabSuite:
         """Make this rank's environments.
 
         Raises:
-            UsageError: the framework is not torch, or an `env.` option is wrong or missing.
+            UsageError: an `env.` option is wrong or missing.
         """
         config, device = session.config, session.world.device
-        if session.framework != "torch":
-            raise UsageError(
-                f"--framework {session.framework}: the environments of the suite 'mjlab' give "
-                "tensors of torch only. Use --framework torch."
-            )
         from rltrain_mjlab.config import with_options
         from rltrain_mjlab.env import MjlabEnv
 

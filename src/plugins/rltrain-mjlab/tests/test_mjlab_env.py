@@ -18,12 +18,11 @@ BALANCE, GO1 = "Mjlab-Cartpole-Balance", "Mjlab-Velocity-Flat-Unitree-Go1"
 SHORT = {"episode_length_s": 0.15}  # 3 steps.
 
 
-def make(task=BALANCE, num_envs=3, framework="torch", **env):
+def make(task=BALANCE, num_envs=3, **env):
     config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env)
     session = types.SimpleNamespace(
         config=config,
         world=World(),
-        framework=framework,
         seeds=types.SimpleNamespace(environment=5),
     )
     made = MjlabSuite().rltrain_make_env(session)
@@ -75,17 +74,16 @@ def test_what_is_given_out_is_not_written_over():
 
 
 def test_final_observations_without_auto_reset():
-    options = {"observations": {"actor": {"enable_corruption": False}}}
-    with make(auto_reset=False, **options) as env:
-        env.reset(seed=0)
+    options = {"auto_reset": False, "observations": {"actor": {"enable_corruption": False}}}
+    with make(**options) as env, make(**options) as uncut:
+        env.reset(seed=0), uncut.reset(seed=0)
         env.episode_length_buf = torch.tensor([998, 5, 998])
-        first, *_, info = still(env)
-        assert not info["_final_obs"].any()
+        assert not still(env)[4]["_final_obs"].any()
+        still(uncut)
         observations, _, _, truncated, info = still(env)
         assert info["_final_obs"].tolist() == truncated.tolist() == [True, False, True]
         final = info["final_obs"]["policy"]
-        # The pole goes on falling; a fresh one is where the task begins.
-        assert (final[:, 2].abs() > first["policy"][:, 2].abs()).all()
+        assert torch.equal(final, still(uncut)[0]["policy"])
         assert torch.equal(final[1], observations["policy"][1])
         assert not torch.equal(final[0], observations["policy"][0])
         assert env.episode_length_buf.tolist() == [0, 7, 0]
@@ -102,6 +100,26 @@ def test_lengths_that_are_set_are_copied():
         assert lengths.tolist() == [998, 0, 3]
 
 
+def test_random_numbers_are_its_own():
+    def play(env, between):
+        env.reset(seed=1)
+        seen = []
+        for _ in range(3):
+            between()
+            seen.append(still(env)[0]["policy"])
+        return torch.stack(seen)
+
+    with make() as env, make() as other:
+        torch.manual_seed(0)
+        expected = torch.rand(1)
+        torch.manual_seed(0)
+        alone = play(env, lambda: None)
+        assert torch.equal(torch.rand(1), expected)
+        assert torch.equal(play(env, lambda: torch.rand(1)), alone)
+        other.reset(seed=2)
+        assert torch.equal(play(env, lambda: still(other)), alone)
+
+
 def test_an_asymmetric_task_is_as_described():
     with make(GO1, num_envs=2) as env:
         info = describe(GO1)
@@ -112,8 +130,6 @@ def test_an_asymmetric_task_is_as_described():
 
 
 def test_wrong_use():
-    with pytest.raises(UsageError, match=r"--framework jax: .* Use --framework torch"):
-        make(framework="jax")
     with pytest.raises(UsageError, match=r"env\.observations\.actor\.concatenate_terms=true"):
         make(observations={"actor": {"concatenate_terms": False}})
     with pytest.raises(UsageError, match=r"mjlab cannot make the task .* disable flag 'contcat'"):

@@ -45,7 +45,7 @@ print("Warp has not started:", context.runtime is None)
 
 def run(code, **environ):
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=200, **environ
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=280, **environ
     )
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
