@@ -20,6 +20,8 @@ MJLAB_READY := $(MJLAB_VENV)/.ready
 TIMEOUT := timeout --kill-after=30
 # Tests that start no ranks: as many at once as there are cores.
 SIDE_BY_SIDE := --numprocesses auto --dist worksteal
+# Those that do: much of their time is spent in waiting. Files share what they set up.
+TWO_RANKS_EACH := --numprocesses 2 --dist loadfile
 
 ifeq ($(shell command -v $(PYTHON) 2>/dev/null),)
 PYTHON := python3
@@ -41,7 +43,7 @@ train: $(READY)
 
 test: test-fast test-mjlab
 	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SIDE_BY_SIDE)
-	$(TIMEOUT) 3000 $(BIN)/python -m pytest -m slow
+	$(TIMEOUT) 3000 $(BIN)/python -m pytest -m slow $(TWO_RANKS_EACH)
 
 test-fast: $(READY) lint
 	$(TIMEOUT) 600 $(BIN)/python -m pytest -m "not slow and not long" $(SIDE_BY_SIDE)

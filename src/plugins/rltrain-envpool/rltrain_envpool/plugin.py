@@ -63,6 +63,7 @@ def rltrain_provides() -> Iterable[Spec]:
             name="envpool",
             factory="rltrain_envpool.suite:EnvPoolSuite",
             summary="EnvPool's tasks, stepped in batches by threads of C++ on the CPU",
+            frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,
             tuned=tuned,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.ranks import available_cores
 from rltrain.types import World
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EnvPoolSuite", "threads"]
 
-FRAMEWORKS = ("torch", "jax")
-
 
 class EnvPoolSuite:
     """Makes environments of the tasks that EnvPool has."""
@@ -27,14 +24,9 @@ class EnvPoolSuite:
         """Make this rank's environments.
 
         Raises:
-            UsageError: the framework is not supported, or an `env.` option is wrong.
+            UsageError: an `env.` option is wrong.
         """
         config, world = session.config, session.world
-        if session.framework not in FRAMEWORKS:
-            raise UsageError(
-                f"--framework {session.framework}: the suite 'envpool' gives arrays of "
-                f"{', '.join(FRAMEWORKS)} only. Use --framework {FRAMEWORKS[0]}."
-            )
         arrays = make_arrays(session.framework, world.device)
         return EnvPoolEnv(config.task, config.num_envs or 1, config.env, threads(world), arrays)
 

@@ -95,6 +95,7 @@ def rltrain_provides() -> Iterable[Spec]:
             name="isaaclab",
             factory="rltrain_isaaclab.suite:IsaacLabSuite",
             summary="Isaac Lab's tasks, with the options that it has for them",
+            frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,
             tuned=tuned,

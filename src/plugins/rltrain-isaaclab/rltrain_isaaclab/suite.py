@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["IsaacLabSuite"]
 
-FRAMEWORKS = ("torch", "jax")
-
 _CAMERAS = "enable_cameras"
 _SEES = re.compile("RGB|Depth|Camera|Vision|Visuomotor")
 """In the names of Isaac Lab's tasks that have cameras. Isaac Lab 2 has to be told when it starts,
@@ -35,14 +33,8 @@ class IsaacLabSuite:
         """Start Isaac Lab, and make this rank's environments.
 
         Raises:
-            UsageError: the framework is not supported, an `env.` option is wrong, or the task has
-                several agents.
+            UsageError: an `env.` option is wrong, or the task has several agents.
         """
-        if session.framework not in FRAMEWORKS:
-            raise UsageError(
-                f"--framework {session.framework}: the suite 'isaaclab' gives arrays of "
-                f"{', '.join(FRAMEWORKS)} only. Use --framework {FRAMEWORKS[0]}."
-            )
         from rltrain_isaaclab import compat, options
 
         config, world = session.config, session.world
