@@ -42,6 +42,8 @@ TASKS = [
     Task("gymnasium", "Pendulum-v1", {"max_episode_steps": 60}, ends=("time_outs",)),
     Task("gymnasium", "Hopper-v5", {"max_episode_steps": 8}),
     Task("gymnasium", "Hopper-v5", {"max_episode_steps": 8}, "jax"),
+    Task("envpool", "envpool/Hopper-v4", {"max_episode_steps": 8}),
+    Task("envpool", "envpool/Go1JoystickFlatTerrain-v1", {"max_episode_steps": 40}),
     Task("playground", "CartpoleBalance", {"episode_length": 60}, "jax", ends=("time_outs",)),
     Task("mjlab", "Mjlab-Cartpole-Balance", {"episode_length_s": 3.0}, ends=("time_outs",)),
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,18 +146,25 @@ def load_yaml(path: str, option: str) -> dict[str, Any]:
         UsageError: the file is not there, does not parse, or holds no mapping.
     """
     import yaml
-    from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     if not Path(path).is_file():
         raise UsageError(f"{option} {path}: there is no such file.")
     try:
-        loaded = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+        loaded = copy.deepcopy(_parsed(path, Path(path).stat().st_mtime_ns))
     except (yaml.YAMLError, OmegaConfBaseException, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{option} {path}: does not parse as YAML: {error}") from error
     if not isinstance(loaded, dict) or not loaded:
         raise UsageError(f"{option} {path}: must hold a mapping of options, not {loaded!r}.")
     return {str(key): value for key, value in loaded.items()}
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(path: str, changed: int) -> Any:
+    """Return what a file holds. Kept: a list of tasks asks a thousand times for the same few."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(OmegaConf.load(path), resolve=True)
 
 
 def _with_coordinator(checked: dict[str, Any]) -> dict[str, Any]:
