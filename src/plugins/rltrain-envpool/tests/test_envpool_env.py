@@ -210,8 +210,6 @@ def test_jax_is_given_what_torch_is_given():
 
 
 def test_wrong_use():
-    with pytest.raises(UsageError, match=r"--framework mlx: .* torch, jax only"):
-        make(framework="mlx")
     with pytest.raises(UsageError, match=r"cannot be made here: ParseXML.*nowhere\.xml"):
         make(CHEETAH, xml_file="nowhere.xml").reset()
     with pytest.raises(ResetNeeded):

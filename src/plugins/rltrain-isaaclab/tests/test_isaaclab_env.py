@@ -88,8 +88,6 @@ def test_what_is_wrong_is_told():
         make(presets="newton")
     with pytest.raises(UsageError, match="several agents"):
         make("Isaac-Cart-Double-Pendulum-Direct-v0")
-    with pytest.raises(UsageError, match=r"--framework numpy: .* Use --framework torch"):
-        make(framework="numpy")
 
 
 def test_groups_are_those_of_the_task():
