@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 import tempfile
 
 import pytest
@@ -23,12 +25,32 @@ def pytest_configure(config):
 
 
 @pytest.fixture(autouse=True)
+def _few_programs(request):
+    """Let go of what tests have compiled: each program of jax holds dozens of memory maps.
+
+    A process may have 65,530 of them on most Linux systems, and LLVM ends it, without a word, when
+    it gets no more: a file of tests that compile is enough for that.
+    """
+    yield
+    if "jax" not in sys.modules or not request.node.get_closest_marker("long"):
+        return
+    with open("/proc/self/maps") as maps:
+        crowded = sum(1 for _ in maps) > MANY_MAPS
+    if crowded:
+        sys.modules["jax"].clear_caches()
+        gc.collect()
+
+
+@pytest.fixture(autouse=True)
 def _one_thread():
     """Hold torch to one thread: on tensors as small as these, more of them only wait."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+MANY_MAPS = 20_000
 
 
 class LocalGradients:
