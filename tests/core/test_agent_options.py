@@ -8,6 +8,7 @@ import stub_plugin
 from rltrain.agent_options import (
     flatten,
     get_dotted,
+    overlaid,
     parse_override,
     resolve_agent,
     resolve_env,
@@ -251,3 +252,14 @@ def test_flatten_reaches_every_leaf():
         "d.0.e": 2,
         "f": None,
     }
+
+
+def test_what_is_laid_over_options_replaces_leaves_and_whole_lists():
+    options = {"a": {"b": 1, "c": [1, 2]}, "d": {"e": 1}, "f": {"g": 1}}
+    over = {"a": {"c": [3]}, "d": 2, "h": {"i": [4]}}
+    result = overlaid(options, over)
+    assert result == {"a": {"b": 1, "c": [3]}, "d": 2, "f": {"g": 1}, "h": {"i": [4]}}
+    result["a"]["c"].append(5)
+    result["h"]["i"].append(5)
+    assert over == {"a": {"c": [3]}, "d": 2, "h": {"i": [4]}}
+    assert options["a"]["c"] == [1, 2]

@@ -142,7 +142,7 @@ class Launcher(Protocol):
 
 @dataclass(frozen=True)
 class ArrayInfo:
-    """One environment's observations of one group. Images are bytes: uint8, 0 to 255."""
+    """One environment's observations of one group."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -150,8 +150,8 @@ class ArrayInfo:
 
     @property
     def is_image(self) -> bool:
-        """Whether it has height, width and channels."""
-        return len(self.shape) == 3
+        """Whether it is an image as suites give them: bytes, with height, width and channels."""
+        return len(self.shape) == 3 and self.dtype == "uint8"
 
 
 @dataclass(frozen=True)

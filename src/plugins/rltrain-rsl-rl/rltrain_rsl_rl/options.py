@@ -164,15 +164,16 @@ def default_agent(task: TaskInfo, algorithm: str) -> dict[str, Any]:
     agent = load_yaml(str(path), "the defaults of rsl_rl")
     if algorithm == "distillation":
         agent["teacher"] = default_agent(task, "ppo")["actor"]
-    elif task.has_images:
-        agent = overlaid(agent, load_yaml(str(DEFAULTS / "ppo_images.yaml"), "the defaults"))
+    if task.has_images:
         _see(agent, task)
     return agent
 
 
 def _see(agent: dict[str, Any], task: TaskInfo) -> None:
-    """Let actor and critic see the group `policy` and all images; rsl_rl normalises none."""
+    """Let all models see the group `policy` and all images; rsl_rl normalises no images."""
+    encoders = load_yaml(str(DEFAULTS / "images.yaml"), "the defaults of rsl_rl")
     seen = list(dict.fromkeys(["policy", *task.images]))
-    for model in ("actor", "critic"):
+    for model in (model for model in MODELS if model in agent):
         agent["obs_groups"][model] = list(seen)
+        agent[model] = overlaid(agent[model], encoders)
         agent[model]["obs_normalization"] = "policy" not in task.images

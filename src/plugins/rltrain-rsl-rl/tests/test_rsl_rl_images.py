@@ -76,6 +76,8 @@ def test_defaults_see_what_the_task_has():
     assert agent["actor"]["class_name"] == agent["critic"]["class_name"] == "CNNModel"
     assert agent["obs_groups"] == {"actor": ["policy"], "critic": ["policy"]}
     assert not agent["actor"]["obs_normalization"]
+    pupil = default_agent(sight, "distillation")
+    assert pupil["student"]["class_name"] == pupil["teacher"]["class_name"] == "CNNModel"
     groups = {"policy": ArrayInfo((2,)), "wrist": IMAGE, "critic": IMAGE}
     agent = default_agent(TaskInfo("any", "continuous", 8, observations=groups), "ppo")
     assert agent["obs_groups"] == {"actor": ["policy", "wrist"], "critic": ["policy", "wrist"]}
