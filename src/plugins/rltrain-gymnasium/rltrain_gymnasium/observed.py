@@ -48,11 +48,7 @@ def grouped(task: str, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     if isinstance(space, Dict) and any(is_image(part) for part in space.spaces.values()):
         return ImagesApart(task, env)
     _check_images(task, space)
-    if not space.is_np_flattenable:
-        raise UsageError(
-            f"The task {task!r} has the observation space {space}, whose elements vary in size; "
-            "only those that flatten to a vector of fixed size can be learned."
-        )
+    _check_size(task, space)
     is_vector = isinstance(space, Box) and len(space.shape) == 1
     return env if is_vector or is_image(space) else FlattenObservation(env)
 
@@ -72,6 +68,7 @@ class ImagesApart(gymnasium.ObservationWrapper[Any, Any, Any]):
         self._images = {name: part for name, part in parts.items() if is_image(part)}
         self._rest = Dict({name: part for name, part in parts.items() if name not in self._images})
         self._check_one_policy(task)
+        _check_size(task, self._rest)
         for part in (*self._images.values(), *self._rest.values()):
             _check_images(task, part)
         groups = dict(self._images)
@@ -99,6 +96,14 @@ class ImagesApart(gymnasium.ObservationWrapper[Any, Any, Any]):
                 "`policy` must be one of its images, where there is nothing but images, or else "
                 "all that is none. Rename them in a gymnasium.ObservationWrapper."
             )
+
+
+def _check_size(task: str, space: Space[Any]) -> None:
+    if not space.is_np_flattenable:
+        raise UsageError(
+            f"The task {task!r} has the observation space {space}, whose elements vary in size; "
+            "only those that flatten to a vector of fixed size can be learned."
+        )
 
 
 def _check_images(task: str, space: Space[Any]) -> None:

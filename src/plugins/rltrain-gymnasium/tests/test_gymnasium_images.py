@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, Sequence, Tuple
 from gymnasium.wrappers import AddRenderObservation
 
 from rltrain.config import RunConfig
@@ -135,6 +135,7 @@ def test_an_only_image_of_a_dict_is_the_group_policy():
         (Box(0, 255, (3, 48, 64), np.uint8), "height, width and channels, in this order"),
         (Box(0, 255, (4, 6, 8, 3), np.uint8), "must be uint8 with height, width and channels"),
         (Tuple([IMAGE, VECTOR]), "images inside of"),
+        (Dict(eye=IMAGE, words=Sequence(VECTOR)), "elements vary in size"),
         (Dict(eye=IMAGE, arm=Dict(wrist=IMAGE)), "images inside of"),
     ],
 )
