@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import importlib
 import importlib.util
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from rltrain.errors import UsageError
 __all__ = [
     "NEEDS_CAMERAS",
     "Launch",
-    "close_at_exit",
+    "end_with",
     "has_several_agents",
     "load",
     "make",
@@ -98,17 +99,28 @@ def start_to_look() -> None:
         _start_app(Launch("cpu"))
 
 
-def close_at_exit() -> None:
-    """Let the app end in its own way when this process ends.
+def end_with(status: int) -> None:
+    """Let this process, if the app runs in it, end with a status; the last word counts.
 
-    Only after success: Isaac Sim ends the process with status 0. The processes of
-    `multiprocessing`, such as ranks that rltrain starts, end at once in any case.
+    Isaac Sim ends a process with status 0, whatever has happened, when it is closed, and closes
+    itself at the exit in some versions. The processes of `multiprocessing`, such as ranks that
+    rltrain starts, end at once in any case.
     """
+    atexit.unregister(_end)
+    if any(hasattr(runs, "app") for runs, _ in _held) or "omni.kit.app" in sys.modules:
+        atexit.register(_end, status)
+
+
+def _end(status: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if status:
+        os._exit(status)
     for runs, _ in _held:
         if hasattr(runs, "app"):
-            atexit.register(runs.app.close)
+            runs.app.close()
         else:
-            atexit.register(runs.__exit__, None, None, None)
+            runs.__exit__(None, None, None)
 
 
 def registered(task: str) -> Mapping[str, Any] | None:

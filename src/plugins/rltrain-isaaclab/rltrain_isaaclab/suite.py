@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -62,11 +63,13 @@ class IsaacLabSuite:
 
     @hookimpl
     def rltrain_shutdown(self, session: Session, error: BaseException | None) -> None:
-        """Leave the app to the end of the process, whose exit status closing it would set."""
-        if error is None:
-            from rltrain_isaaclab import compat
+        """Leave the app to the end of the process, whose exit status it would set."""
+        from rltrain_isaaclab import compat
 
-            compat.close_at_exit()
+        if isinstance(error, KeyboardInterrupt):
+            compat.end_with(128 + signal.SIGINT)
+        else:
+            compat.end_with(0 if error is None else getattr(error, "exit_code", 1))
 
 
 def _launch(task: str, world: World, headless: bool, own: Mapping[str, Any]) -> Launch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 from pathlib import Path
 
@@ -22,7 +23,8 @@ def standin(monkeypatch):
     monkeypatch.setattr(compat, "_held", [])
     if "isaaclab.app" in sys.modules:
         sys.modules["isaaclab.app"].RUNNING.clear()
-    return STANDIN
+    yield
+    atexit.unregister(compat._end)  # It would end the tests with status 0.
 
 
 @pytest.fixture

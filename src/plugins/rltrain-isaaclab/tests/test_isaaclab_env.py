@@ -164,14 +164,19 @@ def test_closing_leaves_the_app():
     assert started_with()
 
 
-def test_the_app_is_closed_when_the_process_ends_well(monkeypatch):
-    registered = []
-    monkeypatch.setattr(compat.atexit, "register", lambda *call: registered.append(call))
+def test_a_process_ends_with_the_status_of_its_last_run(monkeypatch):
+    ends = []
+    exits = types.SimpleNamespace(
+        register=lambda end, status: ends.append(status), unregister=lambda end: ends.clear()
+    )
+    monkeypatch.setattr(compat, "atexit", exits)
+    shutdown = IsaacLabSuite().rltrain_shutdown
+    shutdown(session=None, error=None)
+    assert not ends  # There is no app.
     make()
-    IsaacLabSuite().rltrain_shutdown(session=None, error=RuntimeError())
-    assert not registered  # Closing would end the process with status 0.
-    IsaacLabSuite().rltrain_shutdown(session=None, error=None)
-    assert len(registered) == 1
+    for error, status in ((UsageError("x"), 2), (RuntimeError(), 1), (None, 0)):
+        shutdown(session=None, error=error)
+        assert ends == [status]
 
 
 def test_jax_arrays():

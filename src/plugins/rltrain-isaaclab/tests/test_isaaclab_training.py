@@ -98,7 +98,9 @@ def test_a_command_trains(generation, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_command_that_is_wrong_says_so(tmp_path):
+@pytest.mark.parametrize("generation", ["2", "3"])
+def test_a_command_that_is_wrong_says_so(generation, tmp_path, monkeypatch):
+    monkeypatch.setenv("STANDIN_GENERATION", generation)
     command = [sys.executable, "-m", "rltrain", "--library", "rsl_rl", "--task", CARTPOLE]
     result = subprocess.run(
         [*command, "env.rewards.alife.weight=2", "--log-root", str(tmp_path), "--device", "cpu"],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
 import sys
 import threading
+import types
 
 from isaaclab import GENERATION
 
@@ -45,5 +47,7 @@ if GENERATION >= 3:
         args = launcher_args if isinstance(launcher_args, dict) else vars(launcher_args)
         args.setdefault("enable_cameras", hasattr(cfg, "tiled_camera"))
         start(args)
+        sys.modules["omni.kit.app"] = types.ModuleType("omni.kit.app")
+        atexit.register(App().close)
         yield
         App().close()
