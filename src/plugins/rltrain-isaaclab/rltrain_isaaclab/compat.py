@@ -87,10 +87,15 @@ def start(
     change(cfg)
     if launch_simulation is not None and not _held:
         with _as_if_alone():
-            context = launch_simulation(cfg, launch.arguments())
+            context = launch_simulation(cfg, _shown_nowhere(launch) | launch.arguments())
             context.__enter__()
         _held.append((context, launch))
     return cfg
+
+
+def _shown_nowhere(launch: Launch) -> dict[str, str]:
+    """Return what Isaac Lab 3 is told besides: its windows are the configuration's visualizers."""
+    return {"visualizer": "none"} if launch.headless else {}
 
 
 def start_to_look() -> None:

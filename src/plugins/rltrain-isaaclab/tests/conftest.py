@@ -23,7 +23,7 @@ def standin(monkeypatch):
     monkeypatch.setattr(compat, "_held", [])
     if "isaaclab.app" in sys.modules:
         sys.modules["isaaclab.app"].RUNNING.clear()
-    yield
+    yield STANDIN
     atexit.unregister(compat._end)  # It would end the tests with status 0.
 
 
