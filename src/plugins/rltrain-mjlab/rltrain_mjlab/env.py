@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box, Dict, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from mjlab.envs import ManagerBasedRlEnv
@@ -149,7 +149,7 @@ def _spaces(groups: Any) -> Dict:
     Raises:
         UsageError: a group is not one array.
     """
-    spaces = {}
+    spaces: dict[str, Space[Any]] = {}
     for name, part in groups.spaces.items():
         if hasattr(part, "spaces"):
             raise UsageError(
@@ -161,10 +161,10 @@ def _spaces(groups: Any) -> Dict:
 
 
 def _box(space: Any) -> Box:
-    bounds = [np.broadcast_to(np.float32(bound), space.shape) for bound in (space.low, space.high)]
+    low, high = (np.broadcast_to(np.float32(x), space.shape) for x in (space.low, space.high))
     if len(space.shape) == 3:
-        bounds = [np.moveaxis(bound, 0, -1) for bound in bounds]
-    return Box(*bounds, dtype=np.float32)
+        low, high = np.moveaxis(low, 0, -1), np.moveaxis(high, 0, -1)
+    return Box(low, high, dtype=np.float32)
 
 
 def _grouped(observations: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ balance = plugin.describe("Mjlab-Cartpole-Balance")
 assert balance.max_episode_length == 1000
 assert plugin.describe("CartPole-v1") is None
 assert "Mjlab-Cartpole-Balance" in plugin.tasks()
-assert plugin.tuned(balance, "rl_games", "ppo")["params"]["config"]["max_epochs"] == 70
+assert plugin.tuned(balance, "rl_games", "ppo")["params"]["config"]["max_epochs"] == 100
 print([m for m in ("torch", "numpy", "gymnasium", "mujoco", "warp", "mjlab") if m in sys.modules])
 """
 
