@@ -154,7 +154,7 @@ def _check_leaf(task: str, path: _Path, leaf: Space[Any]) -> None:
         what = "images" if image else "the space"
         raise UsageError(
             f"The task {task!r} has {what} {leaf}{where}; of EnvPool's tasks only those whose "
-            "observations are numbers are supported. `rltrain tasks` lists them."
+            "observations are numbers are supported."
         )
 
 
