@@ -125,7 +125,9 @@ def _find(task: str) -> EnvSpec | None:
                 f"The task {task!r}: the module {module!r} cannot be imported: {error}"
             ) from error
     try:
-        return gymnasium.spec(name)
+        spec = gymnasium.spec(name)
+        # Isaac Lab's, which its own suite makes, in batches.
+        return None if "env_cfg_entry_point" in spec.kwargs else spec
     except errors.DeprecatedEnv as error:
         raise UsageError(f"Unknown task {task!r}. {error}") from error
     except errors.Error:

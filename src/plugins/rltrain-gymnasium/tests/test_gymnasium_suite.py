@@ -173,6 +173,14 @@ def test_missing_dependency(probe):
         describe(name)
 
 
+def test_what_isaac_lab_registers_is_another_suites():
+    gymnasium.register("Isaac-Ours-v0", "nowhere:Env", kwargs={"env_cfg_entry_point": "a:B"})
+    try:
+        assert describe("Isaac-Ours-v0") is None
+    finally:
+        del gymnasium.registry["Isaac-Ours-v0"]
+
+
 def test_missing_module(probe):
     name = probe(entry_point="no_such_simulator.envs:Arm", kwargs={})
     with pytest.raises(UsageError, match="Try `pip install no_such_simulator`"):

@@ -45,7 +45,7 @@ def test_a_task_is_asked_for_once(asked):
 def test_direct_tasks_tell_more():
     assert describe("Isaac-Cartpole-Asymmetric-Direct-v0").actions == (1,)
     info = describe("Isaac-Cartpole-RGB-Camera-Direct-v0")
-    assert info.has_images
+    assert info.observations["policy"].shape == (36, 36, 3)
     assert info.num_envs == 16
     info = describe("Isaac-Cartpole-Discrete-Direct-v0")
     assert (info.action, info.actions) == ("discrete", (3,))
