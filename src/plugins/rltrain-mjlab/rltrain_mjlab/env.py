@@ -30,8 +30,8 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
     - What ends an episode is told apart as mjlab does: terms that say `time_out` truncate, others
       terminate, and what does both terminates. Where the task has a finite horizon
       (`is_finite_horizon`), its time limit is part of it, and terminates too.
-    - The group that mjlab calls `actor` is called `policy`. Images, which mjlab gives channels
-      first, have them last.
+    - The group that mjlab calls `actor` is called `policy`. Images are as mjlab gives them: float32,
+      channels first.
     - What mjlab logs where episodes have ended is in `info["log"]`.
     - mjlab draws random numbers from the global generators: here from a place of its own in them.
 
@@ -162,13 +162,8 @@ def _spaces(groups: Any) -> Dict:
 
 def _box(space: Any) -> Box:
     low, high = (np.broadcast_to(np.float32(x), space.shape) for x in (space.low, space.high))
-    if len(space.shape) == 3:
-        low, high = np.moveaxis(low, 0, -1), np.moveaxis(high, 0, -1)
     return Box(low, high, dtype=np.float32)
 
 
 def _grouped(observations: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        GROUPS.get(name, name): group.permute(0, 2, 3, 1) if group.dim() == 4 else group
-        for name, group in observations.items()
-    }
+    return {GROUPS.get(name, name): group for name, group in observations.items()}
