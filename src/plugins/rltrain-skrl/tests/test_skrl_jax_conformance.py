@@ -6,6 +6,8 @@ from rltrain.testing import LibraryConformance
 
 pytest.importorskip("jax")
 
+pytestmark = pytest.mark.long  # It compiles several trainings.
+
 
 class TestSkrlJax(LibraryConformance):
     library = "skrl"

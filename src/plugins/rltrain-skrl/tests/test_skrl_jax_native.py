@@ -27,6 +27,8 @@ from rltrain_skrl.jax.env import SkrlEnv  # noqa: E402
 from rltrain_skrl.jax.memory import PooledMemory  # noqa: E402
 from rltrain_skrl.jax.moment_pool import MomentPool  # noqa: E402
 
+pytestmark = pytest.mark.long  # Stock skrl compiles its updates anew for each agent.
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
