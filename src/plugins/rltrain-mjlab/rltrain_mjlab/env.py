@@ -30,8 +30,8 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
     - What ends an episode is told apart as mjlab does: terms that say `time_out` truncate, others
       terminate, and what does both terminates. Where the task has a finite horizon
       (`is_finite_horizon`), its time limit is part of it, and terminates too.
-    - The group that mjlab calls `actor` is called `policy`. Images are as mjlab gives them: float32,
-      channels first.
+    - The group that mjlab calls `actor` is called `policy`. Images are as mjlab gives them:
+      float32, channels first.
     - What mjlab logs where episodes have ended is in `info["log"]`.
     - mjlab draws random numbers from the global generators: here from a place of its own in them.
 
