@@ -51,8 +51,8 @@ test-fast: $(READY) lint
 test-mjlab: $(MJLAB_READY)
 	$(TIMEOUT) 600 $(MJLAB_BIN)/python -m pytest src/plugins/rltrain-mjlab src/plugins/rltrain-rsl-rl \
 		-m "not slow and not long" --numprocesses auto --dist loadfile
-	$(TIMEOUT) 600 $(MJLAB_BIN)/python -m pytest src/plugins/rltrain-mjlab -m "slow or long"
-	$(TIMEOUT) 600 $(MJLAB_BIN)/python -m pytest tests/integration/test_translation.py -k Mjlab
+	$(TIMEOUT) 900 $(MJLAB_BIN)/python -m pytest src/plugins/rltrain-mjlab tests/integration/test_translation.py \
+		-m "slow or long" -k mjlab --numprocesses 2 --dist load
 
 lint: $(READY)
 	$(BIN)/ruff check .
