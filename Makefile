@@ -20,8 +20,9 @@ MJLAB_READY := $(MJLAB_VENV)/.ready
 TIMEOUT := timeout --kill-after=30
 # Tests that start no ranks: as many at once as there are cores.
 SIDE_BY_SIDE := --numprocesses auto --dist worksteal
-# Those that do: much of their time is spent in waiting. Files share what they set up.
-TWO_RANKS_EACH := --numprocesses 2 --dist loadfile
+# Those that do: much of their time is spent in waiting. Files share what they set up; in the order
+# of their number of tests, the longest single test would come last, alone.
+TWO_RANKS_EACH := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 ifeq ($(shell command -v $(PYTHON) 2>/dev/null),)
 PYTHON := python3
