@@ -520,6 +520,13 @@ def test_a_suite_of_another_framework_is_refused_with_what_works(site, refused):
     )
 
 
+def test_an_unknown_task_may_be_of_a_plugin_that_cannot_be_used(site, refused):
+    site.install("robots", "import no_such_module")
+    message = refused(task="Robot-v0")
+    assert message.startswith("Unknown task 'Robot-v0'.")
+    assert "robots (broken: ModuleNotFoundError: No module named 'no_such_module')" in message
+
+
 def test_a_library_that_is_blocked_says_so(refused):
     assert "its plugin rltrain-stub 1.0 is blocked" in refused(no_plugins="stub")
 

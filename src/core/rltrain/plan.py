@@ -111,7 +111,7 @@ def _suite(config: RunConfig, registry: Registry) -> tuple[SuiteSpec, TaskInfo]:
         known = [name for suite in suites for name in suite.tasks()]
         raise UsageError(
             f"Unknown task {config.task!r}.{suggest(config.task, known)} Suites asked: "
-            f"{', '.join(suite.name for suite in suites)}."
+            f"{', '.join(suite.name for suite in suites)}.{registry.not_ready()}"
         )
     if len(found) > 1:
         names = ", ".join(suite.name for suite, _ in found)

@@ -95,20 +95,21 @@ class Registry:
     def _missing(self, kind: type[Spec], name: str) -> str:
         label = kind.kind.replace("_", " ")
         known = self.names(kind)
-        asleep = [record for record in self.records if record.status != "ready"]
-        for record in asleep:
-            if record.name == name:
+        for record in self.records:
+            if record.status != "ready" and record.name == name:
                 return (
                     f"The {label} {name!r} cannot be used: its plugin {record.origin} is "
                     f"{record.status}: {record.reason}"
                 )
         message = f"Unknown {label} {name!r}.{suggest(name, known)}"
         message += f" Installed: {', '.join(known)}." if known else f" No {label} is installed."
-        if asleep:
-            message += " Not ready: " + "; ".join(
-                f"{record.name} ({record.status}: {record.reason})" for record in asleep
-            )
-        return message
+        return message + self.not_ready()
+
+    def not_ready(self) -> str:
+        """Say of each plugin that cannot be used why: what the user means may be one's."""
+        asleep = [record for record in self.records if record.status != "ready"]
+        told = "; ".join(f"{each.name} ({each.status}: {each.reason})" for each in asleep)
+        return f" Not ready: {told}" if told else ""
 
 
 def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Registry:
