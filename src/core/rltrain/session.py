@@ -243,7 +243,7 @@ class Session:
 
         env = self._first_result("rltrain_make_env", "suite", session=self)
         check_env(env, self.config.num_envs or 0, self.config.suite or "")
-        counted = CountedEnv(env, self.seeds.environment)
+        counted = CountedEnv(env, self.seeds.environment, bool(self.config.random_lengths))
         if self.resuming_exactly:
             counted.load_state(self._resumption.rank["env"])
         return counted

@@ -71,7 +71,6 @@ def _rsl_rl(config: Mapping[str, Any]) -> Options:
         name: [GROUPS.get(group, group) for group in groups]
         for name, groups in options["obs_groups"].items()
     }
-    options["init_at_random_ep_len"] = True  # As mjlab's script for training says to rsl_rl.
     return options
 
 
