@@ -134,6 +134,7 @@ def _rl_games(options: Mapping[str, Any]) -> Options:
         "reward_shaper": {"scale_value": 1.0},
     }
     if asymmetric:
+        config["use_experimental_cv"] = False  # No second value head on the actor's network.
         config["central_value_config"] = {
             **learning,
             "normalize_input": critic["obs_normalization"],
