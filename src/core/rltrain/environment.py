@@ -14,6 +14,8 @@ __all__ = ["CountedEnv", "check_env"]
 
 
 if TYPE_CHECKING:
+    from rltrain.video import Recorder
+
     _Wrapper = VectorWrapper[Any, Any, Any, Any, Any]
 else:  # Generic only since Gymnasium 1.4.
     _Wrapper = VectorWrapper
@@ -22,12 +24,17 @@ else:  # Generic only since Gymnasium 1.4.
 class CountedEnv(_Wrapper):
     """Counts frames, returns and lengths, so that every library reports the same figures.
 
+    Its recorder, if it has one, is told of every step.
+
     What a suite adds to its environment (`max_episode_length`, `get_state`, ...) is read through
     this wrapper, and set on `unwrapped`.
     """
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], seed: int) -> None:
+    def __init__(
+        self, env: VectorEnv[Any, Any, Any], seed: int, recorder: Recorder | None = None
+    ) -> None:
         super().__init__(env)
+        self.recorder = recorder
         self.episodes = EpisodeCounter()
         self._seed: int | None = seed
         self._observations: Any = None
@@ -60,6 +67,8 @@ class CountedEnv(_Wrapper):
         observations, rewards, terminations, truncations, info = self.env.step(actions)
         self.episodes.step(rewards, terminations, truncations, info.get("success"))
         self._observations = observations
+        if self.recorder is not None:
+            self.recorder.step()
         return observations, rewards, terminations, truncations, info
 
     def save_state(self) -> dict[str, Any] | None:
