@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Generator
@@ -155,9 +156,9 @@ def _partial(clip: Path) -> Path:
 
 def _encoder(path: Path, size: tuple[int, int], fps: float) -> Generator[None, Any, None]:
     """Start an encoder of frames; `size` is width and height in pixels."""
-    import imageio_ffmpeg
+    module = importlib.import_module(_ENCODER)
 
-    encoder: Generator[None, Any, None] = imageio_ffmpeg.write_frames(
+    encoder: Generator[None, Any, None] = module.write_frames(
         path,
         size,
         fps=fps,

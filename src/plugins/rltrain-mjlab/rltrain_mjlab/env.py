@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import mujoco
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Dict, Space
@@ -43,28 +44,32 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
         "autoreset_mode": AutoresetMode.SAME_STEP,
-        "render_modes": [],
+        "render_modes": ["rgb_array"],
     }
 
-    def __init__(self, task: str, config: Any, device: str = "cpu") -> None:
+    def __init__(self, task: str, config: Any, device: str = "cpu", renders: bool = False) -> None:
         """Make the environments.
 
         Args:
             task: its name, for messages.
             config: mjlab's configuration of the task, with number of environments and seed.
             device: where the arrays are, such as "cuda:1".
+            renders: whether they are drawn.
 
         Raises:
-            UsageError: mjlab cannot make the task with this configuration.
+            UsageError: mjlab cannot make the task with this configuration, or cannot draw.
         """
         start_warp(device)
+        if renders:
+            _check_drawing()
+        self.render_mode = "rgb_array" if renders else None
         self.cfg = config
         self.device = device
         self.num_envs = int(config.scene.num_envs)
         self._generators = OwnGenerators(device)
         try:
             with self._generators.in_place():
-                self._env = ManagerBasedRlEnv(config, device)
+                self._env = ManagerBasedRlEnv(config, device, self.render_mode)
         except ValueError as error:
             raise UsageError(
                 f"mjlab cannot make the task {task} with these options: {error}"
@@ -122,6 +127,10 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
             info["log"] = log
         return _grouped(observations), rewards, terminated, truncated, info
 
+    def render(self) -> tuple[Any, ...]:
+        """Return what the camera of `cfg.viewer` sees, uint8 of shape (height, width, 3)."""
+        return (self._env.render(),)
+
     @property
     def max_episode_length(self) -> int:
         """Steps after which the time limit ends an episode."""
@@ -141,6 +150,22 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Let mjlab close its recorders."""
         self._env.close()
+
+
+def _check_drawing() -> None:
+    """Draw nothing, where MuJoCo would: mjlab prepares its pictures amid making environments.
+
+    Raises:
+        UsageError: MuJoCo cannot draw here.
+    """
+    try:
+        mujoco.GLContext(8, 8).free()
+    except Exception as error:
+        raise UsageError(
+            f"--video: MuJoCo cannot draw here: {type(error).__name__}: {error}. The environment "
+            "variable MUJOCO_GL says how it draws: egl, mjlab's choice, on a GPU or in software "
+            "where Mesa is installed; osmesa in software; glfw on a display."
+        ) from error
 
 
 def _spaces(groups: Any) -> Dict:
