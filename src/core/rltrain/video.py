@@ -11,7 +11,7 @@ from typing import Any
 
 from rltrain.errors import PluginError, RltrainError, UsageError
 
-__all__ = ["FOLDER", "Recorder", "check_video", "frames_per_second"]
+__all__ = ["FOLDER", "Recorder", "cannot_draw", "check_video", "frames_per_second"]
 
 FOLDER = "videos"
 """The folder of the videos in the run folder."""
@@ -40,6 +40,15 @@ def check_video(suite: str, renders: bool, able: list[str]) -> None:
             "--video: the package imageio-ffmpeg, which encodes videos, is not installed. "
             'Do: pip install "rltrain[video]"'
         )
+
+
+def cannot_draw(error: Exception) -> UsageError:
+    """Return the error of environments that could not be drawn."""
+    return UsageError(
+        f"--video: the environments could not be drawn: {type(error).__name__}: {error}. What "
+        "MuJoCo draws needs a display, or the environment variable MUJOCO_GL: egl draws without "
+        "one on a GPU, and in software where Mesa is installed; osmesa in software only."
+    )
 
 
 def frames_per_second(env: Any) -> float:
@@ -133,12 +142,7 @@ class Recorder:
         except UsageError:
             raise
         except Exception as error:
-            raise UsageError(
-                f"--video: the environments could not be drawn: {type(error).__name__}: {error}. "
-                "What MuJoCo draws needs a display, or the environment variable MUJOCO_GL: egl "
-                "draws without one on a GPU, and in software where Mesa is installed; osmesa in "
-                "software only."
-            ) from error
+            raise cannot_draw(error) from error
         frame = frames[0] if isinstance(frames, (tuple, list)) and frames else None
         if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8 or frame.shape[2:] != (3,):
             raise PluginError(

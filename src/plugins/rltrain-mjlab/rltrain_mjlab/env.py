@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 from mjlab.envs import ManagerBasedRlEnv
 
 from rltrain.errors import UsageError
+from rltrain.video import cannot_draw
 from rltrain_mjlab.generators import OwnGenerators
 from rltrain_mjlab.registry import start_warp
 from rltrain_mjlab.tasks import GROUPS
@@ -153,19 +154,15 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
 
 
 def _check_drawing() -> None:
-    """Draw nothing, where MuJoCo would: mjlab prepares its pictures amid making environments.
+    """Begin to draw, as mjlab does amid making its environments.
 
     Raises:
         UsageError: MuJoCo cannot draw here.
     """
     try:
-        mujoco.GLContext(8, 8).free()
+        mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 8, 8).close()
     except Exception as error:
-        raise UsageError(
-            f"--video: MuJoCo cannot draw here: {type(error).__name__}: {error}. The environment "
-            "variable MUJOCO_GL says how it draws: egl, mjlab's choice, on a GPU or in software "
-            "where Mesa is installed; osmesa in software; glfw on a display."
-        ) from error
+        raise cannot_draw(error) from error
 
 
 def _spaces(groups: Any) -> Dict:
