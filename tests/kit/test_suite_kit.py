@@ -11,6 +11,7 @@ from rltrain.specs import SuiteSpec
 from rltrain.types import TaskInfo
 
 OPTIONS = {"speed": 1.0, "max_episode_length": 9}
+POLICY = "policy"
 
 def describe(task):
     if task != "Point-v0":
@@ -54,7 +55,8 @@ def point_env(num_envs, speed, max_episode_length):
             self.num_envs = num_envs
             self.max_episode_length = max_episode_length
             self.step_dt = 0.1
-            self.single_observation_space = Dict(policy=Box(-1, 1, (1,)), critic=Box(-4, 4, (2,)))
+            groups = {POLICY: Box(-1, 1, (1,)), "critic": Box(-4, 4, (2,))}
+            self.single_observation_space = Dict(groups)
             self.single_action_space = Box(-1, 1, (1,))
             self.observation_space = batch_space(self.single_observation_space, num_envs)
             self.action_space = batch_space(self.single_action_space, num_envs)
@@ -73,10 +75,10 @@ def point_env(num_envs, speed, max_episode_length):
 
         def observe(self):
             critic = torch.stack((self.x, self.v), -1)
-            return {"policy": self.x[:, None].clone(), "critic": critic}
+            return {POLICY: self.x[:, None].clone(), "critic": critic}
 
         def step(self, actions):
-            force = actions[:, 0].clamp(-1, 1)
+            force = actions.reshape(num_envs).clamp(-1, 1)
             self.v = 0.5 * self.v + speed * force
             self.x = self.x + 0.2 * self.v
             self.episode_length_buf = self.episode_length_buf + 1
@@ -270,6 +272,24 @@ WRONG = {
         "test_spaces_are_as_described",
         "observations are told to be {}; made are {'policy': ArrayInfo(shape=(1,)",
     ),
+    "has no policy": (
+        'POLICY = "policy"',
+        'POLICY = "state"',
+        "test_observation_spaces",
+        "its groups are ['critic', 'state']: no 'policy'.",
+    ),
+    "has actions with two axes": (
+        "self.single_action_space = Box(-1, 1, (1,))",
+        "self.single_action_space = Box(-1, 1, (1, 1))",
+        "test_action_space",
+        "of shape (1, 1); must have one axis.",
+    ),
+    "takes any action": (
+        "force = actions.reshape(num_envs).clamp(-1, 1)",
+        "force = actions.reshape(num_envs)",
+        "test_actions_beyond_the_bounds",
+        "at the bounds, and three times as far: step 1, environment 0",
+    ),
     "tells another length": (
         "max_episode_length=9, options=OPTIONS",
         "max_episode_length=10, options=OPTIONS",
@@ -313,8 +333,8 @@ WRONG = {
         "after reset, observations['critic']: is of float64; must be of float32.",
     ),
     "leaves its space": (
-        '"policy": self.x[:, None].clone()',
-        '"policy": self.x[:, None] * 4',
+        "POLICY: self.x[:, None].clone()",
+        "POLICY: self.x[:, None] * 4",
         "test_observations",
         "observations['policy']: environment ",
     ),
@@ -337,8 +357,8 @@ WRONG = {
         "terminations: is of int64; must be of bool.",
     ),
     "clips the given actions": (
-        "force = actions[:, 0].clamp(-1, 1)",
-        "force = actions[:, 0].mul_(0.5)",
+        "force = actions.reshape(num_envs).clamp(-1, 1)",
+        "force = actions.clamp_(-1, 1).mul_(0.5)[:, 0]",
         "test_actions_are_left_alone",
         "step 1 changed the actions",
     ),

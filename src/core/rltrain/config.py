@@ -73,6 +73,9 @@ class RunConfig:
     """Environments a rank."""
     total_envs: int | None = None
     """Environments of all ranks together."""
+    random_lengths: bool | None = None
+    """Begin as if the first episodes had been running for a random time, so that environments do
+    not march in step; by default where the task's own trainer does."""
     max_iterations: int | None = None
     """Iteration at which training ends, those before a checkpoint included; by default as the
     library's options say."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np  # noqa: TID253
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper  # noqa: TID253
 
-from rltrain.errors import PluginError
+from rltrain.errors import PluginError, UsageError
 from rltrain.statistics import EpisodeCounter
 
 __all__ = ["CountedEnv", "check_env"]
@@ -31,12 +32,26 @@ class CountedEnv(_Wrapper):
     """
 
     def __init__(
-        self, env: VectorEnv[Any, Any, Any], seed: int, recorder: Recorder | None = None
+        self,
+        env: VectorEnv[Any, Any, Any],
+        seed: int,
+        random_lengths: bool = False,
+        recorder: Recorder | None = None,
     ) -> None:
+        """Wrap what the suite has made.
+
+        Args:
+            env: the suite's environments.
+            seed: this rank's, for the first reset.
+            random_lengths: let the first episodes have random lengths, as if they had begun
+                earlier, so that the environments do not march in step.
+            recorder: what is told of every step, to record videos.
+        """
         super().__init__(env)
         self.recorder = recorder
         self.episodes = EpisodeCounter()
         self._seed: int | None = seed
+        self._lengths_seed = seed if random_lengths else None
         self._observations: Any = None
         self._resuming = False
 
@@ -52,6 +67,10 @@ class CountedEnv(_Wrapper):
 
         In a run that goes on exactly, the first call resets nothing: it returns the observations at
         which the checkpoint was written.
+
+        Raises:
+            UsageError: the first episodes' lengths were to be random, and the environment does not
+                let them be set.
         """
         if self._resuming:
             self._resuming = False
@@ -60,6 +79,9 @@ class CountedEnv(_Wrapper):
             seed, self._seed = self._seed, None
         self.episodes.restart()
         self._observations, info = self.env.reset(seed=seed, options=options)
+        if self._lengths_seed is not None:
+            self._draw_lengths(self._lengths_seed)
+            self._lengths_seed = None
         return self._observations, info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -70,6 +92,18 @@ class CountedEnv(_Wrapper):
         if self.recorder is not None:
             self.recorder.step()
         return observations, rewards, terminations, truncations, info
+
+    def _draw_lengths(self, seed: int) -> None:
+        env: Any = self.env.unwrapped
+        most = getattr(env, "max_episode_length", None)
+        if not most or not hasattr(env, "episode_length_buf"):
+            raise UsageError(
+                "--random-lengths: the task's environments do not let the lengths of running "
+                "episodes be set (max_episode_length, episode_length_buf). Leave the option out."
+            )
+        # Not the sequence that the environments themselves may have begun with this seed.
+        lengths = np.random.default_rng((seed, 1)).integers(0, int(most), self.num_envs)
+        env.episode_length_buf = lengths.tolist()
 
     def save_state(self) -> dict[str, Any] | None:
         """Return all that the next steps depend on, or None if the task cannot give its state."""
@@ -86,7 +120,8 @@ class CountedEnv(_Wrapper):
         self.env.reset(seed=self._seed)  # What is made at the first reset has to be there.
         self.env.unwrapped.set_state(state["env"])  # type: ignore[attr-defined]
         self.episodes.set_state(state["episodes"])
-        self._observations, self._resuming, self._seed = state["observations"], True, None
+        self._observations, self._resuming = state["observations"], True
+        self._seed = self._lengths_seed = None
 
 
 def check_env(env: VectorEnv[Any, Any, Any], num_envs: int, suite: str) -> None:

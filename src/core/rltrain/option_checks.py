@@ -146,6 +146,7 @@ CHECKS: dict[str, Any] = {
     "num_envs": _integer(1),
     "total_envs": _integer(1),
     "max_iterations": _integer(1),
+    "random_lengths": _boolean,
     "scale_iterations": _boolean,
     "check_interval": _integer(0),
     "target_return": _number,

@@ -171,8 +171,10 @@ def _agent(
 
 
 def _environments(config: RunConfig, task: TaskInfo, world: World | None) -> RunConfig:
-    """Settle how many environments a rank has."""
+    """Settle how many environments a rank has, and how they begin."""
     env = resolve_env(task, config.env)
+    if config.random_lengths is None:
+        config = dataclasses.replace(config, random_lengths=task.random_lengths)
     if config.total_envs is None:
         return dataclasses.replace(config, env=env, num_envs=config.num_envs or task.num_envs)
     ranks = number_of_ranks(config, world)

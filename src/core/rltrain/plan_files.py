@@ -42,7 +42,9 @@ def settle_files(
     path = config.checkpoint
     if path in CHOICES:
         path = str(find_checkpoint(path, config.log_root, config.library, config.task))
-    _check_checkpoint(config, path, library, registry)
+    # Ranks that were started already start none. jax must not be touched before they are joined.
+    in_child = config.distributed and (world is None or config.framework == "jax")
+    _check_checkpoint(path, library, registry, in_child)
     state = read_state(Path(path))
     before = state["circumstances"].get("framework") if state else None
     if before not in (None, config.framework):
@@ -56,20 +58,18 @@ def settle_files(
     return dataclasses.replace(config, checkpoint=path)
 
 
-def _check_checkpoint(
-    config: RunConfig, path: str, library: LibrarySpec, registry: Registry
-) -> None:
+def _check_checkpoint(path: str, library: LibrarySpec, registry: Registry, in_child: bool) -> None:
     """Tell a checkpoint of this library from another's."""
     if not Path(path).is_file():
         raise UsageError(f"--checkpoint {path}: there is no such file.")
     if library.read_checkpoint is None:
         return
-    found = preflight(library.read_checkpoint, path, in_child=config.distributed)
+    found = preflight(library.read_checkpoint, path, in_child=in_child)
     if isinstance(found, str):
         raise UsageError(f"--checkpoint {path}: {found}")
     missing = sorted(library.checkpoint_keys - set(found))
     if missing:
-        fitting = _whose(config, path, library, registry)
+        fitting = _whose(path, library, registry, in_child)
         hint = f" It looks like one of {fitting}: try --library {fitting}." if fitting else ""
         raise UsageError(
             f"--checkpoint {path}: this is not a checkpoint of {library.name}: it lacks "
@@ -77,12 +77,12 @@ def _check_checkpoint(
         )
 
 
-def _whose(config: RunConfig, path: str, library: LibrarySpec, registry: Registry) -> str | None:
+def _whose(path: str, library: LibrarySpec, registry: Registry, in_child: bool) -> str | None:
     """Return the other library that recognises a checkpoint."""
     for spec in registry.all(LibrarySpec):
         if spec.name == library.name or spec.read_checkpoint is None or not spec.checkpoint_keys:
             continue
-        found = preflight(spec.read_checkpoint, path, in_child=config.distributed)
+        found = preflight(spec.read_checkpoint, path, in_child=in_child)
         if not isinstance(found, str) and spec.checkpoint_keys <= set(found):
             return spec.name
     return None

@@ -251,7 +251,9 @@ class Session:
 
         env = self._first_result("rltrain_make_env", "suite", session=self)
         check_env(env, self.config.num_envs or 0, self.config.suite or "")
-        counted = CountedEnv(env, self.seeds.environment, self._recorder(env))
+        counted = CountedEnv(
+            env, self.seeds.environment, bool(self.config.random_lengths), self._recorder(env)
+        )
         if self.resuming_exactly:
             counted.load_state(self._resumption.rank["env"])
         return counted

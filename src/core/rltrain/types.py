@@ -164,6 +164,8 @@ class TaskInfo:
     """Environments a rank, when the user does not say."""
     max_episode_length: int | None = None
     """In steps; None if episodes are not cut off."""
+    random_lengths: bool = False
+    """Whether the task's own trainer lets the first episodes have random lengths."""
     options: Mapping[str, Any] | None = None
     """The `env.` options with their defaults; None if only making the environment tells."""
     observations: Mapping[str, ArrayInfo] | None = None

@@ -65,6 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="divide the iterations by the number of ranks",
     )
+    size(
+        "--random-lengths",
+        action=argparse.BooleanOptionalAction,
+        help="begin in the midst of episodes, each environment elsewhere (as the task's trainer)",
+    )
     size("--target-return", metavar="R", help="end once the mean return over all ranks reaches R")
     size("--seed", metavar="N", help="base seed; -1 draws one (42)")
 

@@ -2,7 +2,33 @@
 
 from __future__ import annotations
 
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, MultiDiscrete
+
 from rltrain.testing import SuiteConformance
+
+
+class Levers(gymnasium.Env):
+    """A point that two levers move: a direction, and one of three strengths."""
+
+    observation_space = Box(-1.0, 1.0, (1,))
+    action_space = MultiDiscrete([2, 3])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = self.np_random.uniform(-0.5, 0.5)
+        return self.observe(), {}
+
+    def step(self, action):
+        self.x += (int(action[0]) * 2 - 1) * (1 + int(action[1])) / 10
+        return self.observe(), 1.0 - abs(self.x), abs(self.x) > 0.9, False, {}
+
+    def observe(self):
+        return np.clip([self.x], -1, 1).astype(np.float32)
+
+
+gymnasium.register("ConformanceLevers-v0", Levers, max_episode_steps=9)
 
 
 class TestContinuous(SuiteConformance):
@@ -28,6 +54,11 @@ class TestConvertedContinuous(SuiteConformance):
     task = "Pendulum-v1"
     env = {"max_episode_steps": 15}
     ends = False
+
+
+class TestMultiDiscrete(SuiteConformance):
+    suite = "gymnasium"
+    task = "ConformanceLevers-v0"
 
 
 class TestContinuousOfJax(SuiteConformance):

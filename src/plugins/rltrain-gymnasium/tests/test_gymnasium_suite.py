@@ -215,6 +215,36 @@ def test_embedded_task_with_options():
     assert counted.step(torch.zeros(7, 1))[3].all()
 
 
+def test_first_episodes_of_random_lengths():
+    """Drawn once, by the rank's seed, and not where a run goes on from a state."""
+
+    def lengths(seed, state=None):
+        env = CountedEnv(make(DEFAULT_TASK, 64), seed, random_lengths=True)
+        if state is not None:
+            env.load_state(state)
+        env.reset()
+        first = env.episode_length_buf.clone()
+        env.step(torch.zeros(64, 1))
+        kept = env.save_state()
+        env.reset()
+        assert not env.episode_length_buf.any()
+        return first, kept
+
+    first, state = lengths(seed=1)
+    assert first.min() < 50
+    assert first.max() > 400
+    assert torch.equal(lengths(seed=1)[0], first)
+    assert not torch.equal(lengths(seed=2)[0], first)
+    resumed = lengths(seed=2, state=state)[0]
+    assert torch.equal(resumed[resumed > 0], (first + 1)[resumed > 0])
+
+
+def test_lengths_that_cannot_be_set_are_not_drawn():
+    env = CountedEnv(make("Pendulum-v1", 2), seed=1, random_lengths=True)
+    with pytest.raises(UsageError, match=r"--random-lengths: .* Leave the option out"):
+        env.reset()
+
+
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
 def test_converter_gives_what_gymnasium_gives(task):
     env, single = make(task, 1), gymnasium.make(task)

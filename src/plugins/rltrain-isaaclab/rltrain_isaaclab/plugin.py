@@ -50,6 +50,7 @@ def describe(task: str) -> TaskInfo | None:
         action=answer["action"],
         num_envs=answer["num_envs"],
         max_episode_length=answer["max_episode_length"],
+        random_lengths=True,  # As Isaac Lab's script for training says to rsl_rl.
         observations={"policy": ArrayInfo(tuple(image))} if image else None,
         actions=tuple(actions) if actions else None,
     )

@@ -71,7 +71,6 @@ def _rsl_rl(config: Mapping[str, Any]) -> Options:
         name: [GROUPS.get(group, group) for group in groups]
         for name, groups in options["obs_groups"].items()
     }
-    options["init_at_random_ep_len"] = True  # As mjlab's script for training says to rsl_rl.
     return options
 
 
@@ -135,6 +134,7 @@ def _rl_games(options: Mapping[str, Any]) -> Options:
         "reward_shaper": {"scale_value": 1.0},
     }
     if asymmetric:
+        config["use_experimental_cv"] = False  # No second value head on the actor's network.
         config["central_value_config"] = {
             **learning,
             "normalize_input": critic["obs_normalization"],

@@ -71,6 +71,7 @@ def task_info(
         "continuous",
         num_envs=NUM_ENVS,
         max_episode_length=length,
+        random_lengths=True,  # As mjlab's script for training says to rsl_rl.
         observations=observations,
         actions=actions,
     )

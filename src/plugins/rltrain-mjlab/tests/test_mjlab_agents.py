@@ -35,7 +35,6 @@ def test_rsl_rls_are_mjlabs_own():
     }
     assert "distribution_cfg" not in options["critic"]
     assert options["algorithm"]["entropy_coef"] == 0.01
-    assert options["init_at_random_ep_len"] is True
     assert not {"logger", "wandb_project", "resume", "experiment_name"} & set(options)
 
 

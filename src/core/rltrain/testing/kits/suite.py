@@ -14,15 +14,14 @@ from rltrain.testing.kits.suite_drawing import DrawingRules
 from rltrain.testing.kits.suite_episodes import EpisodeRules
 from rltrain.testing.kits.suite_extras import ExtraRules
 from rltrain.testing.kits.suite_rollout import groups
-from rltrain.types import ArrayInfo
+from rltrain.testing.kits.suite_spaces import SpaceRules
 
 __all__ = ["SuiteConformance"]
 
-_KINDS = {"Box": "continuous", "Discrete": "discrete", "MultiDiscrete": "multi_discrete"}
 _NO_SUCH = "no_such_thing"
 
 
-class SuiteConformance(EpisodeRules, ExtraRules, DrawingRules):
+class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
     """What every suite must do, on one of its tasks. Subclass it once for each kind of task.
 
     `rltrain.testing.kits.suite_settings` says what can be set besides these two.
@@ -62,30 +61,6 @@ class SuiteConformance(EpisodeRules, ExtraRules, DrawingRules):
         """Suggestions after a typing error come from there."""
         names = list(self.spec().tasks())
         assert self.task in names, f"{self.task!r} is none of the {len(names)} names: {names[:9]}."
-
-    @must("TaskInfo.action is the kind of the action space.")
-    def test_actions_are_as_described(self) -> None:
-        """Libraries choose their models, and refuse tasks, by it."""
-        described = self.info().action
-        with self.environment() as env:
-            space = env.single_action_space
-        made = _KINDS.get(type(space).__name__)
-        assert made is not None, f"single_action_space is {space}; must be one of {list(_KINDS)}."
-        assert described == made, f"describe says {described!r}; the space {space} is {made!r}."
-
-    @must("What TaskInfo tells of observations and actions is so.")
-    def test_spaces_are_as_described(self) -> None:
-        """Libraries choose their networks by it; None, where only making tells, is compared too."""
-        info = self.info()
-        with self.environment() as env:
-            observations, space = env.single_observation_space, env.single_action_space
-        parts = getattr(observations, "spaces", {"policy": observations})
-        made = {name: ArrayInfo(part.shape, str(part.dtype)) for name, part in parts.items()}
-        told = made if info.observations is None else dict(info.observations)
-        assert told == made, f"observations are told to be {told}; made are {made}."
-        sizes = tuple(int(n) for n in getattr(space, "nvec", (getattr(space, "n", 0),)))
-        actions = space.shape if info.action == "continuous" else sizes
-        assert info.actions in (None, actions), f"actions {info.actions}; made are {actions}."
 
     @may("TaskInfo.max_episode_length is that of an environment made without options.")
     def test_length_is_as_described(self) -> None:

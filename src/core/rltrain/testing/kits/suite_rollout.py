@@ -82,9 +82,10 @@ class Player:
         never = np.zeros(n, dtype=bool)
         return Step(self._joined(observations), np.zeros((n, 1)), never, never, info)
 
-    def step(self) -> Step:
-        """Step every environment once."""
-        observations, rewards, terminations, truncations, info = self.env.step(self.actions())
+    def step(self, actions: Any = None) -> Step:
+        """Step every environment once, with the next random actions if none are given."""
+        actions = self.actions() if actions is None else actions
+        observations, rewards, terminations, truncations, info = self.env.step(actions)
         final_obs = info.get("final_obs")
         return Step(
             self._joined(observations),

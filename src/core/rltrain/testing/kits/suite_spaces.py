@@ -1,0 +1,87 @@
+"""The rules of spaces: which there may be, that they are as described, and what bounds mean."""
+
+from __future__ import annotations
+
+from rltrain.testing.kits import arrays as kit_arrays
+from rltrain.testing.kits.rules import may, must, skip
+from rltrain.testing.kits.suite_rollout import first_difference, groups, table
+from rltrain.testing.kits.suite_settings import SuiteSettings
+from rltrain.types import ArrayInfo
+
+__all__ = ["SpaceRules"]
+
+_KINDS = {"Box": "continuous", "Discrete": "discrete", "MultiDiscrete": "multi_discrete"}
+
+
+class SpaceRules(SuiteSettings):
+    """The part of `SuiteConformance` that looks at spaces."""
+
+    @must("Observations are a Box, or a Dict of them with one called `policy`.")
+    def test_observation_spaces(self) -> None:
+        """Bytes are images, with three axes and bounds from 0 to 255: libraries divide by it."""
+        with self.environment() as env:
+            space = env.single_observation_space
+        parts = groups(space, "single_observation_space")
+        if len(parts) > 1 or hasattr(space, "spaces"):
+            assert "policy" in space.spaces, f"its groups are {sorted(space.spaces)}: no 'policy'."
+        for name, part in parts.items():
+            assert type(part).__name__ == "Box", f"{name} is {part}; must be a Box."
+            if str(part.dtype) == "uint8":
+                assert len(part.shape) == 3, f"{name} is {part}: bytes are for images."
+                bounds = {int(part.low.min()), int(part.low.max()), int(part.high.min())}
+                assert bounds == {0, 255}, f"{name} is {part}: images of bytes go from 0 to 255."
+
+    @must("Actions are a Box with one axis, Discrete from 0, or MultiDiscrete with one axis.")
+    def test_action_space(self) -> None:
+        """What every library can read."""
+        with self.environment() as env:
+            space = env.single_action_space
+        assert type(space).__name__ in _KINDS, f"it is {space}; must be one of {list(_KINDS)}."
+        assert len(space.shape) == (type(space).__name__ != "Discrete"), (
+            f"it is {space}, of shape {space.shape}; must have one axis."
+        )
+        start = kit_arrays.to_numpy(getattr(space, "start", 0))
+        assert not start.any(), f"it is {space}, which begins with {start}; must begin with 0."
+
+    @must("TaskInfo.action is the kind of the action space.")
+    def test_actions_are_as_described(self) -> None:
+        """Libraries choose their models, and refuse tasks, by it."""
+        described = self.info().action
+        with self.environment() as env:
+            space = env.single_action_space
+        made = _KINDS.get(type(space).__name__)
+        assert described == made, f"describe says {described!r}; the space {space} is {made!r}."
+
+    @must("What TaskInfo tells of observations and actions is so.")
+    def test_spaces_are_as_described(self) -> None:
+        """Libraries choose their networks by it; None, where only making tells, is compared too."""
+        info = self.info()
+        with self.environment() as env:
+            observations, space = env.single_observation_space, env.single_action_space
+        parts = getattr(observations, "spaces", {"policy": observations})
+        made = {name: ArrayInfo(part.shape, str(part.dtype)) for name, part in parts.items()}
+        told = made if info.observations is None else dict(info.observations)
+        assert told == made, f"observations are told to be {told}; made are {made}."
+        sizes = tuple(int(n) for n in getattr(space, "nvec", (getattr(space, "n", 0),)))
+        actions = space.shape if info.action == "continuous" else sizes
+        assert info.actions in (None, actions), f"actions {info.actions}; made are {actions}."
+
+    @may("Actions beyond the finite bounds of a Box are as good as the bounds.")
+    def test_actions_beyond_the_bounds(self) -> None:
+        """Libraries give what their policy drew; the suite clips, and none is an error."""
+        self.skip_unless("reproducible")
+        with self.player() as player:
+            one, space = player.env.single_action_space, player.env.action_space
+            if type(one).__name__ != "Box" or not one.is_bounded():
+                skip(f"the action space is {one}")
+            centre = (space.high + space.low) / 2
+            steps = []
+            for factor in (1.0, 3.0):
+                played = [player.reset(seed=0)]
+                for bound in (space.high, space.low, space.high):
+                    actions = centre + factor * (bound - centre)
+                    given = kit_arrays.array(self.framework, actions, "float32", self.device)
+                    played.append(player.step(given))
+                steps.append(played)
+        difference = first_difference(table(steps[0]), table(steps[1]))
+        assert difference is None, f"at the bounds, and three times as far: {difference}."
