@@ -27,6 +27,7 @@ def rltrain_provides():
             frameworks=("torch",),
             describe=describe,
             tasks=lambda: ["Point-v0"],
+            renders=True,
         )
     ]
 
@@ -93,6 +94,9 @@ def point_env(num_envs, speed, max_episode_length):
             observations = self.observe()
             info = {"final_obs": final, "_final_obs": done, "log": {"x": self.x.mean()}}
             return observations, rewards, terminations, truncations, info
+
+        def render(self):
+            return (torch.zeros(4, 6, 3, dtype=torch.uint8).numpy(),)
 
         def get_state(self):
             state = self.x, self.v, self.episode_length_buf
@@ -459,6 +463,18 @@ WRONG = {
         '"log": {"x": self.x}',
         "test_log_holds_scalars",
         "'x' has shape (8,); must be a scalar",
+    ),
+    "draws floats": (
+        "torch.zeros(4, 6, 3, dtype=torch.uint8)",
+        "torch.zeros(4, 6, 3)",
+        "test_environments_are_drawn",
+        "a frame is of float32",
+    ),
+    "draws random numbers to draw": (
+        "torch.zeros(4, 6, 3, dtype=torch.uint8)",
+        "torch.randint(9, (4, 6, 3), dtype=torch.uint8, generator=self.generator)",
+        "test_drawing_changes_nothing",
+        "without drawing and with it, step ",
     ),
 }
 

@@ -105,6 +105,14 @@ class RunConfig:
     """Where run folders are made."""
     headless: bool = False
     """Let no simulator open a window."""
+    enable_cameras: bool = False
+    """Start the simulator so that cameras render, where it has to be told."""
+    video: bool = False
+    """Record videos of training, on rank 0."""
+    video_length: int = 200
+    """Length of a video, in steps of the environments."""
+    video_interval: int = 2000
+    """Steps of the environments from the start of one video to the start of the next."""
     writers: tuple[str, ...] | None = None
     """The writers; by default console and tensorboard, where installed."""
     observers: tuple[str, ...] = ()

@@ -15,6 +15,8 @@ __all__ = ["CountedEnv", "check_env"]
 
 
 if TYPE_CHECKING:
+    from rltrain.video import Recorder
+
     _Wrapper = VectorWrapper[Any, Any, Any, Any, Any]
 else:  # Generic only since Gymnasium 1.4.
     _Wrapper = VectorWrapper
@@ -23,12 +25,18 @@ else:  # Generic only since Gymnasium 1.4.
 class CountedEnv(_Wrapper):
     """Counts frames, returns and lengths, so that every library reports the same figures.
 
+    Its recorder, if it has one, is told of every step.
+
     What a suite adds to its environment (`max_episode_length`, `get_state`, ...) is read through
     this wrapper, and set on `unwrapped`.
     """
 
     def __init__(
-        self, env: VectorEnv[Any, Any, Any], seed: int, random_lengths: bool = False
+        self,
+        env: VectorEnv[Any, Any, Any],
+        seed: int,
+        random_lengths: bool = False,
+        recorder: Recorder | None = None,
     ) -> None:
         """Wrap what the suite has made.
 
@@ -37,8 +45,10 @@ class CountedEnv(_Wrapper):
             seed: this rank's, for the first reset.
             random_lengths: let the first episodes have random lengths, as if they had begun
                 earlier, so that the environments do not march in step.
+            recorder: what is told of every step, to record videos.
         """
         super().__init__(env)
+        self.recorder = recorder
         self.episodes = EpisodeCounter()
         self._seed: int | None = seed
         self._lengths_seed = seed if random_lengths else None
@@ -79,6 +89,8 @@ class CountedEnv(_Wrapper):
         observations, rewards, terminations, truncations, info = self.env.step(actions)
         self.episodes.step(rewards, terminations, truncations, info.get("success"))
         self._observations = observations
+        if self.recorder is not None:
+            self.recorder.step()
         return observations, rewards, terminations, truncations, info
 
     def _draw_lengths(self, seed: int) -> None:

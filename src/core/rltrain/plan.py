@@ -24,6 +24,7 @@ from rltrain.specs import (
     WriterSpec,
 )
 from rltrain.types import Iteration, TaskInfo, World
+from rltrain.video import check_video
 
 __all__ = ["Plan", "make_plan", "number_of_ranks"]
 
@@ -74,6 +75,9 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     config = _environments(config, task, world)
     config = _plugins(config, registry)
     _check_refusals(config, library, task)
+    if config.video:
+        able = [spec.name for spec in registry.all(SuiteSpec) if spec.renders]
+        check_video(suite.name, suite.renders, able)
     config, iteration = _iterations(config, library, world)
     total = iteration.iterations if iteration else config.max_iterations
     config = settle_files(config, library, registry, world, total)

@@ -26,6 +26,7 @@ def plan_table(plan: Plan) -> str:
         ("checkpoint", config.checkpoint or "none"),
         ("writers", ", ".join(config.writers or ()) or "none"),
         ("observers", ", ".join(config.observers) or "none"),
+        ("videos", _videos(plan)),
         ("log root", config.log_root),
     ]
     memory = plan.iteration and storage(plan.iteration, plan.task, config.num_envs or 0)
@@ -63,6 +64,13 @@ def _experience(plan: Plan) -> str:
         return "as the library's options say"
     ranks = number_of_ranks(plan.config, plan.world)
     return plan.iteration.experience(plan.config.num_envs or 0, ranks)
+
+
+def _videos(plan: Plan) -> str:
+    config = plan.config
+    if not config.video:
+        return "none"
+    return f"of {config.video_length} steps, one every {config.video_interval} steps, on rank 0"
 
 
 def _environments(plan: Plan) -> str:

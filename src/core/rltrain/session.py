@@ -14,13 +14,16 @@ from rltrain.divergence import Watched, check_divergence
 from rltrain.errors import PluginError
 from rltrain.group import SingleProcess
 from rltrain.progress import Progress
-from rltrain.records import CheckpointSaved, Record, RunStarted, Scalars
+from rltrain.records import CheckpointSaved, Media, Record, RunStarted, Scalars
 from rltrain.resume import Resumption, circumstances, iterations_left, resumption
 from rltrain.run_folder import RunFolder
 from rltrain.seeding import CoreSeeding, SeedPlan
 from rltrain.types import GradientSync, Iteration, ProcessGroup, Stream, TrainResult, World
+from rltrain.video import FOLDER, Recorder, frames_per_second
 
 if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
     from rltrain.config import RunConfig
     from rltrain.environment import CountedEnv
     from rltrain.run_plugins import RunPlugins
@@ -76,6 +79,11 @@ class Session:
     def checkpoint(self) -> Path | None:
         """The checkpoint to start from. Every rank loads it, to its own device."""
         return Path(self.config.checkpoint) if self.config.checkpoint else None
+
+    @property
+    def renders(self) -> bool:
+        """Whether this rank's environments are drawn: their `render()` is to return frames."""
+        return self.config.video and self.world.is_root
 
     @property
     def rank_state(self) -> Any:
@@ -243,10 +251,27 @@ class Session:
 
         env = self._first_result("rltrain_make_env", "suite", session=self)
         check_env(env, self.config.num_envs or 0, self.config.suite or "")
-        counted = CountedEnv(env, self.seeds.environment, bool(self.config.random_lengths))
+        counted = CountedEnv(
+            env, self.seeds.environment, bool(self.config.random_lengths), self._recorder(env)
+        )
         if self.resuming_exactly:
             counted.load_state(self._resumption.rank["env"])
         return counted
+
+    def _recorder(self, env: VectorEnv[Any, Any, Any]) -> Recorder | None:
+        if not self.renders:
+            return None
+        return Recorder(
+            env.render,
+            self.run_folder.path / FOLDER,
+            length=self.config.video_length,
+            interval=self.config.video_interval,
+            fps=frames_per_second(env),
+            finished=self._tell_video,
+        )
+
+    def _tell_video(self, path: Path) -> None:
+        self.record(Media(str(path), path.stem, self._progress.iteration))
 
     def _start(self) -> None:
         config = self.config
@@ -279,6 +304,11 @@ class Session:
     def _shutdown(self, error: BaseException | None) -> None:
         """Let every plugin let go, whatever has happened; then leave the group."""
         errors: list[BaseException] = []
+        if hasattr(self, "env") and self.env.recorder is not None:
+            try:
+                self.env.recorder.close()
+            except Exception as raised:
+                errors.append(raised)
         if self.world.is_root and hasattr(self, "run_folder"):
             try:
                 self.record(self._progress.ended(error, self._solved))

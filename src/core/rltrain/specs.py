@@ -136,6 +136,9 @@ class SuiteSpec(Spec):
     for a task that it has but cannot make here."""
     tasks: Callable[[], list[str]]
     """Return the names of all tasks, for `rltrain tasks` and for suggestions."""
+    renders: bool = False
+    """Whether its environments, where `session.renders`, return frames from `render()`. What only
+    some of its tasks cannot draw it refuses, by `UsageError`, when they are made."""
     tuned: Callable[[TaskInfo, str, str], Mapping[str, Any] | None] | None = None
     """Given a task, a library and its algorithm, return options that are known to learn the task,
     in the library's own format, or None if there are none; see `rltrain.tuned`."""

@@ -84,6 +84,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where("--check-interval", metavar="N", help="iterations between checks of equal ranks (50)")
     where("--launcher", metavar="NAME", help="what starts the ranks (elastic, processes)")
     where("--headless", action="store_true", help="let no simulator open a window")
+    where(
+        "--enable-cameras",
+        action="store_true",
+        help="start Isaac Sim so that cameras render; other simulators need not be told",
+    )
 
     nodes = _group(parser, "several nodes, as for torchrun")
     nodes("--nnodes", metavar="N", help="number of nodes (1)")
@@ -104,6 +109,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     output("--observer", nargs="+", dest="observers", metavar="NAME", help="observers (none)")
     output("--no-plugin", action="append", dest="no_plugins", metavar="NAME", help="leave one out")
+    output("--video", action="store_true", help="record videos of training, on rank 0")
+    output("--video-length", metavar="N", help="length of a video in steps (200)")
+    output("--video-interval", metavar="N", help="steps between the starts of two (2000)")
     output("--dry-run", action="store_true", help="print the plan and start nothing")
 
 

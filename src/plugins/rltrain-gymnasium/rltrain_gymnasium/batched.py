@@ -40,8 +40,9 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
         "autoreset_mode": AutoresetMode.SAME_STEP,
-        "render_modes": [],
+        "render_modes": ["rgb_array"],
     }
+    render_mode = "rgb_array"
 
     def __init__(
         self, task: BatchedTask, num_envs: int, framework: str = "numpy", device: str = "cpu"
@@ -122,6 +123,11 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         )
         observations, rewards, terminations, truncations, info = result
         return observations, rewards, terminations, truncations, info
+
+    def render(self) -> tuple[Any, ...]:
+        """Return a picture of the first environment, uint8 of shape (height, width, 3)."""
+        self._check_reset()
+        return (self.task.picture(self._arrays.to_numpy(self._state)[0].tolist()),)
 
     @property
     def episode_length_buf(self) -> Any:

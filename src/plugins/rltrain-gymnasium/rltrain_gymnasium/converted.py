@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from rltrain.errors import UsageError
 from rltrain_gymnasium.arrays import Arrays, Kind
 from rltrain_gymnasium.observed import grouped, is_image
 from rltrain_gymnasium.single import action_kind, make_single
@@ -104,9 +105,9 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
             info,
         )
 
-    def render(self) -> Any:
-        """Return a frame of each environment."""
-        return self._env.render()
+    def render(self) -> tuple[Any, ...]:
+        """Return a frame of the first environment, uint8 of shape (height, width, 3)."""
+        return (self._env.envs[0].render(),)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the environments."""
@@ -138,7 +139,11 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 def make_converted(
-    task: str, num_envs: int, options: Mapping[str, Any], arrays: Arrays
+    task: str,
+    num_envs: int,
+    options: Mapping[str, Any],
+    arrays: Arrays,
+    renders: bool = False,
 ) -> ConvertedVectorEnv:
     """Make environments of a task that is registered with Gymnasium.
 
@@ -147,17 +152,31 @@ def make_converted(
         num_envs: how many environments.
         options: keyword arguments of `gymnasium.make`.
         arrays: makes the arrays on the session's device.
+        renders: whether the first environment draws itself.
 
     Raises:
-        UsageError: the task cannot be made, or not with these options.
+        UsageError: the task cannot be made, or not with these options, or cannot be drawn.
     """
     create = partial(_make_grouped, task, dict(options))
-    env = SyncVectorEnv([create] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+    creators = [create] * num_envs
+    if renders:
+        creators[0] = partial(_make_drawn, task, dict(options))
+    env = SyncVectorEnv(creators, autoreset_mode=AutoresetMode.SAME_STEP)
     return ConvertedVectorEnv(task, env, arrays)
 
 
 def _make_grouped(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
     return grouped(task, make_single(task, options))
+
+
+def _make_drawn(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    env = _make_grouped(task, options)
+    if env.render_mode == "rgb_array":  # It sees what it draws.
+        return env
+    env.close()
+    if "rgb_array" not in env.metadata.get("render_modes", ()):
+        raise UsageError(f"--video: the task {task!r} does not draw itself. Leave --video out.")
+    return _make_grouped(task, {**options, "render_mode": "rgb_array"})
 
 
 def _with_last(observations: Any, done: npt.NDArray[Any], info: Mapping[str, Any]) -> Any:

@@ -61,6 +61,7 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,
+            renders=True,
             tuned=tuned_in(Path(__file__).parent / "tuned"),
         )
     ]

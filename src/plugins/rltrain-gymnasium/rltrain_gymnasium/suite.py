@@ -36,7 +36,7 @@ class GymnasiumSuite:
             task = _embedded(config.task, config.env)
             return BatchedEnv(task, num_envs, session.framework, device)
         arrays = make_arrays(session.framework, device)
-        return make_converted(config.task, num_envs, config.env, arrays)
+        return make_converted(config.task, num_envs, config.env, arrays, session.renders)
 
 
 def _embedded(name: str, options: Mapping[str, Any]) -> BatchedTask:

@@ -59,7 +59,9 @@ gymnasium.register(RENDERED, rendered, max_episode_steps=7)
 
 def make(task, num_envs=3, framework="torch", **env):
     config = RunConfig(task=task, num_envs=num_envs, framework=framework, env=env)
-    session = types.SimpleNamespace(config=config, world=World(), framework=framework)
+    session = types.SimpleNamespace(
+        config=config, world=World(), framework=framework, renders=False
+    )
     made = GymnasiumSuite().rltrain_make_env(session)
     check_env(made, num_envs, "gymnasium")
     return made

@@ -77,7 +77,9 @@ def make(task, num_envs=3, framework="torch", **env):
     config = RunConfig(
         task=task, suite="gymnasium", num_envs=num_envs, framework=framework, env=env
     )
-    session = types.SimpleNamespace(config=config, world=World(), framework=framework)
+    session = types.SimpleNamespace(
+        config=config, world=World(), framework=framework, renders=False
+    )
     made = GymnasiumSuite().rltrain_make_env(session)
     check_env(made, num_envs, "gymnasium")
     return made
@@ -427,7 +429,8 @@ def test_jax_needs_no_torch():
         "from rltrain_gymnasium.suite import GymnasiumSuite\n"
         "for task in 'rltrain/CartPoleContinuous-v1', 'CartPole-v1':\n"
         "    config = types.SimpleNamespace(task=task, num_envs=2, env={})\n"
-        "    session = types.SimpleNamespace(config=config, world=World(), framework='jax')\n"
+        "    session = types.SimpleNamespace(\n"
+        "        config=config, world=World(), framework='jax', renders=False)\n"
         "    env = CountedEnv(GymnasiumSuite().rltrain_make_env(session), seed=0)\n"
         "    env.reset()\n"
         "    env.step(np.zeros((2, 1)))\n"

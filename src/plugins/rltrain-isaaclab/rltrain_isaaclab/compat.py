@@ -159,11 +159,12 @@ def load(task: str, agent: str | None = None, presets: Sequence[str] = ()) -> tu
     return env_cfg, utils.load_cfg_from_registry(name, agent) if agent else None
 
 
-def make(task: str, cfg: Any) -> Any:
+def make(task: str, cfg: Any, render_mode: str | None = None) -> Any:
     """Return the environments of a configuration, without Gymnasium's wrappers."""
     import gymnasium
 
-    return gymnasium.make(task.rpartition(":")[2], cfg=cfg).unwrapped
+    name = task.rpartition(":")[2]
+    return gymnasium.make(name, cfg=cfg, render_mode=render_mode).unwrapped
 
 
 def has_several_agents(cfg: Any) -> bool:
@@ -191,7 +192,7 @@ def _start_app(launch: Launch) -> None:
     if _held:
         if launch.enable_cameras and not _held[0][1].enable_cameras:
             raise UsageError(
-                "env.enable_cameras=true: Isaac Lab runs in this process already, without "
+                "--enable-cameras: Isaac Lab runs in this process already, without "
                 "rendering, and can be started only once. Start a new process."
             )
         return

@@ -36,7 +36,7 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
         "autoreset_mode": AutoresetMode.SAME_STEP,
-        "render_modes": [],
+        "render_modes": ["rgb_array"],
     }
 
     def __init__(self, env: Any, crossing: Crossing) -> None:
@@ -48,6 +48,7 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         """
         self._env, self._crossing = env, crossing
         self.cfg = env.cfg
+        self.render_mode = getattr(env, "render_mode", None)
         self.num_envs = int(env.num_envs)
         self.device = crossing.device
         groups = dict(env.single_observation_space.spaces)
@@ -113,6 +114,10 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
             self._row(timed_out, torch.bool),
             info,
         )
+
+    def render(self) -> tuple[Any, ...]:
+        """Return what the viewer's camera sees, uint8 of shape (height, width, 3)."""
+        return (self._env.render(),)
 
     @property
     def max_episode_length(self) -> int:

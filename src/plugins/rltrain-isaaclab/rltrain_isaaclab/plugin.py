@@ -99,6 +99,7 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,
+            renders=True,
             tuned=tuned,
         )
     ]

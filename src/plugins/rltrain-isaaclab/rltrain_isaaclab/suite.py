@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
@@ -12,13 +11,11 @@ from rltrain.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from rltrain.session import Session
-    from rltrain.types import World
     from rltrain_isaaclab.compat import Launch
     from rltrain_isaaclab.env import IsaacLabEnv
 
 __all__ = ["IsaacLabSuite"]
 
-_CAMERAS = "enable_cameras"
 _SEES = re.compile("RGB|Depth|Camera|Vision|Visuomotor")
 """In the names of Isaac Lab's tasks that have cameras. Isaac Lab 2 has to be told when it starts,
 before it can look at the task; Isaac Lab 3 finds out."""
@@ -39,7 +36,7 @@ class IsaacLabSuite:
         from rltrain_isaaclab import compat, options
 
         config, world = session.config, session.world
-        rest, own = options.taken_out(config.env, _CAMERAS, *_PRESETS)
+        rest, own = options.taken_out(config.env, *_PRESETS)
 
         def complete(cfg: Any) -> None:
             if compat.has_several_agents(cfg):
@@ -49,7 +46,7 @@ class IsaacLabSuite:
             cfg.seed = session.seeds.environment
             options.change(cfg, rest, config.task)
 
-        launch = _launch(config.task, world, config.headless, own)
+        launch = _launch(session)
         presets = [f"{name}={_joined(own[name])}" for name in _PRESETS if name in own]
         try:
             cfg = compat.start(config.task, launch, presets, complete)
@@ -59,7 +56,7 @@ class IsaacLabSuite:
             raise UsageError(
                 f"env.{' env.'.join(presets)} (task {config.task}): {error}"
             ) from error
-        return _made(config.task, cfg, session.framework, world.device)
+        return _made(session, cfg)
 
     @hookimpl
     def rltrain_shutdown(self, session: Session, error: BaseException | None) -> None:
@@ -72,41 +69,41 @@ class IsaacLabSuite:
             compat.end_with(0 if error is None else getattr(error, "exit_code", 1))
 
 
-def _launch(task: str, world: World, headless: bool, own: Mapping[str, Any]) -> Launch:
-    """Return how this rank starts the app: only the first one has a window."""
+def _launch(session: Session) -> Launch:
+    """Return how this rank starts the app: only the first one has a window, and is recorded."""
     from rltrain_isaaclab.compat import Launch
 
-    cameras = own.get(_CAMERAS, True if _SEES.search(task) else None)
-    if cameras is not None and not isinstance(cameras, bool):
-        raise UsageError(f"env.{_CAMERAS}={cameras!r}: must be true or false.")
+    config, world = session.config, session.world
+    cameras = config.enable_cameras or session.renders or _SEES.search(config.task)
     return Launch(
         device=world.device,
-        headless=headless or not world.is_root,
-        enable_cameras=cameras,
+        headless=config.headless or not world.is_root,
+        enable_cameras=True if cameras else None,
         # Isaac Lab then takes the device that has the local rank's number.
         distributed=world.world_size > 1 and world.device == f"cuda:{world.local_rank}",
     )
 
 
-def _made(task: str, cfg: Any, framework: str, device: str) -> IsaacLabEnv:
+def _made(session: Session, cfg: Any) -> IsaacLabEnv:
     import torch
 
     from rltrain_isaaclab import compat
     from rltrain_isaaclab.arrays import make_crossing
     from rltrain_isaaclab.env import IsaacLabEnv
 
+    task, device = session.config.task, session.world.device
     try:
-        env = compat.make(task, cfg)
+        env = compat.make(task, cfg, "rgb_array" if session.renders else None)
     except RuntimeError as error:
         if compat.NEEDS_CAMERAS not in str(error):
             raise
         raise UsageError(
             f"The task {task!r} has cameras, for which Isaac Lab has to be started with rendering. "
-            f"Give env.{_CAMERAS}=true."
+            "Give --enable-cameras."
         ) from error
     if device.startswith("cuda"):
         torch.cuda.set_device(device)  # Isaac Sim has moved it.
-    return IsaacLabEnv(env, make_crossing(framework, device))
+    return IsaacLabEnv(env, make_crossing(session.framework, device))
 
 
 def _joined(names: Any) -> str:

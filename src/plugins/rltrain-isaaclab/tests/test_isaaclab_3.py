@@ -43,6 +43,10 @@ told["finals"] = finals
 compat._held.clear(), app.clear()
 make(CAMERA, headless=True)
 told["cameras"], told["shown"] = app["enable_cameras"], app["visualizer"]
+compat._held.clear(), app.clear()
+env = make(renders=True)
+env.reset(seed=0)
+told["drawn"] = env.render()[0].shape
 print(json.dumps(told))
 """
 
@@ -67,6 +71,7 @@ def test_environments(generation_3, request):
     assert told["final"] > 2 * told["first"]
     assert told["cameras"]
     assert told["shown"] == "none"
+    assert told["drawn"] == [72, 128, 3]
     assert "visualizer" not in told["app"]
 
 

@@ -20,14 +20,31 @@ from rltrain_isaaclab.suite import IsaacLabSuite
 CARTPOLE = "Isaac-Cartpole-v0"
 ASYMMETRIC = "Isaac-Cartpole-Asymmetric-Direct-v0"
 CAMERA = "Isaac-Cartpole-RGB-Camera-Direct-v0"
+SEEN = "Isaac-Cartpole-Seen-Direct-v0"  # A camera, of which the name says nothing.
 DISCRETE = "Isaac-Cartpole-Discrete-Direct-v0"
 
 
-def make(task=CARTPOLE, num_envs=8, framework="torch", seed=1, world=None, headless=False, **env):
-    config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env, headless=headless)
+def make(
+    task=CARTPOLE,
+    num_envs=8,
+    framework="torch",
+    seed=1,
+    world=None,
+    headless=False,
+    enable_cameras=False,
+    renders=False,
+    **env,
+):
+    config = types.SimpleNamespace(
+        task=task, num_envs=num_envs, env=env, headless=headless, enable_cameras=enable_cameras
+    )
     seeds = types.SimpleNamespace(environment=seed)
     session = types.SimpleNamespace(
-        config=config, world=world or World(), framework=framework, seeds=seeds
+        config=config,
+        world=world or World(),
+        framework=framework,
+        seeds=seeds,
+        renders=renders,
     )
     made = IsaacLabSuite().rltrain_make_env(session)
     check_env(made, num_envs, "isaaclab")
@@ -63,16 +80,23 @@ def test_signals_do_what_they_did():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-@pytest.mark.parametrize("told", [True, False, None])
-def test_cameras_are_enabled_by_name_or_by_option(told):
-    if told is False:
-        with pytest.raises(UsageError, match=r"has cameras.* Give env\.enable_cameras=true"):
-            make(CAMERA, enable_cameras=False)
-    else:
-        make(CAMERA, **({} if told is None else {"enable_cameras": told}))
-        assert started_with()["enable_cameras"]
-    with pytest.raises(UsageError, match=r"env\.enable_cameras=1: must be true or false"):
-        make(enable_cameras=1)
+@pytest.mark.parametrize(("task", "told"), [(CAMERA, False), (SEEN, True)])
+def test_cameras_are_enabled_by_name_or_by_flag(task, told):
+    make(task, enable_cameras=told)
+    assert started_with()["enable_cameras"]
+
+
+def test_cameras_that_were_not_enabled_are_told():
+    with pytest.raises(UsageError, match=r"has cameras.* Give --enable-cameras"):
+        make(SEEN)
+
+
+def test_what_is_recorded_is_drawn_with_cameras_enabled():
+    env = make(renders=True)
+    assert started_with()["enable_cameras"]
+    env.reset(seed=0)
+    (frame,) = env.render()
+    assert (env.render_mode, frame.dtype, frame.shape) == ("rgb_array", np.uint8, (72, 128, 3))
 
 
 def test_an_app_without_cameras_is_told():

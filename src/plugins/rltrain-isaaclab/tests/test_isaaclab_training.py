@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 
@@ -87,6 +88,8 @@ def test_a_command_trains(generation, tmp_path, monkeypatch):
     ranks = ["--distributed", "--nproc-per-node", "2"] if generation == "2" else []
     command = [sys.executable, "-m", "rltrain", "--library", "rsl_rl", "--task", CARTPOLE]
     command += ["--headless", "--max-iterations", "1", "--log-root", str(tmp_path), *ranks]
+    videos = importlib.util.find_spec("imageio_ffmpeg") is not None
+    command += ["--video", "--video_length", "3"] if videos else []
     result = subprocess.run(
         [*command, "env.rewards.alive.weight=2", "--device", "cpu"],
         capture_output=True,
@@ -95,6 +98,7 @@ def test_a_command_trains(generation, tmp_path, monkeypatch):
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert list(tmp_path.rglob("model_*.pt"))
+    assert len(list(tmp_path.rglob("videos/rl-video-step-0.mp4"))) == videos
 
 
 @pytest.mark.slow

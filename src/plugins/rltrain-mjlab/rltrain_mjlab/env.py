@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import mujoco
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Dict, Space
@@ -13,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 from mjlab.envs import ManagerBasedRlEnv
 
 from rltrain.errors import UsageError
+from rltrain.video import cannot_draw
 from rltrain_mjlab.generators import OwnGenerators
 from rltrain_mjlab.registry import start_warp
 from rltrain_mjlab.tasks import GROUPS
@@ -43,28 +45,32 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
         "autoreset_mode": AutoresetMode.SAME_STEP,
-        "render_modes": [],
+        "render_modes": ["rgb_array"],
     }
 
-    def __init__(self, task: str, config: Any, device: str = "cpu") -> None:
+    def __init__(self, task: str, config: Any, device: str = "cpu", renders: bool = False) -> None:
         """Make the environments.
 
         Args:
             task: its name, for messages.
             config: mjlab's configuration of the task, with number of environments and seed.
             device: where the arrays are, such as "cuda:1".
+            renders: whether they are drawn.
 
         Raises:
-            UsageError: mjlab cannot make the task with this configuration.
+            UsageError: mjlab cannot make the task with this configuration, or cannot draw.
         """
         start_warp(device)
+        if renders:
+            _check_drawing()
+        self.render_mode = "rgb_array" if renders else None
         self.cfg = config
         self.device = device
         self.num_envs = int(config.scene.num_envs)
         self._generators = OwnGenerators(device)
         try:
             with self._generators.in_place():
-                self._env = ManagerBasedRlEnv(config, device)
+                self._env = ManagerBasedRlEnv(config, device, self.render_mode)
         except ValueError as error:
             raise UsageError(
                 f"mjlab cannot make the task {task} with these options: {error}"
@@ -122,6 +128,10 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
             info["log"] = log
         return _grouped(observations), rewards, terminated, truncated, info
 
+    def render(self) -> tuple[Any, ...]:
+        """Return what the camera of `cfg.viewer` sees, uint8 of shape (height, width, 3)."""
+        return (self._env.render(),)
+
     @property
     def max_episode_length(self) -> int:
         """Steps after which the time limit ends an episode."""
@@ -141,6 +151,18 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Let mjlab close its recorders."""
         self._env.close()
+
+
+def _check_drawing() -> None:
+    """Begin to draw, as mjlab does amid making its environments.
+
+    Raises:
+        UsageError: MuJoCo cannot draw here.
+    """
+    try:
+        mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 8, 8).close()
+    except Exception as error:
+        raise cannot_draw(error) from error
 
 
 def _spaces(groups: Any) -> Dict:

@@ -69,6 +69,7 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch",),
             describe=describe,
             tasks=tasks,
+            renders=True,
             tuned=tuned,
         )
     ]

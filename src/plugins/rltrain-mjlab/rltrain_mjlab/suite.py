@@ -30,4 +30,4 @@ class MjlabSuite:
         settings = with_options(config.task, config.env)
         settings.scene.num_envs = config.num_envs or 1
         settings.seed = session.seeds.environment
-        return MjlabEnv(config.task, settings, device)
+        return MjlabEnv(config.task, settings, device, session.renders)

@@ -18,12 +18,13 @@ BALANCE, GO1 = "Mjlab-Cartpole-Balance", "Mjlab-Velocity-Flat-Unitree-Go1"
 SHORT = {"episode_length_s": 0.15}  # 3 steps.
 
 
-def make(task=BALANCE, num_envs=3, **env):
+def make(task=BALANCE, num_envs=3, renders=False, **env):
     config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env)
     session = types.SimpleNamespace(
         config=config,
         world=World(),
         seeds=types.SimpleNamespace(environment=5),
+        renders=renders,
     )
     made = MjlabSuite().rltrain_make_env(session)
     check_env(made, num_envs, "mjlab")
@@ -134,3 +135,16 @@ def test_wrong_use():
         make(observations={"actor": {"concatenate_terms": False}})
     with pytest.raises(UsageError, match=r"mjlab cannot make the task .* disable flag 'contcat'"):
         make(sim={"mujoco": {"disableflags": ["contcat"]}})
+
+
+def test_what_is_recorded_is_what_the_viewers_camera_sees():
+    try:
+        made = make(renders=True)
+    except UsageError as error:
+        pytest.skip(str(error))
+    with made as env:
+        env.reset(seed=0)
+        (frame,) = env.render()
+        viewer = env.cfg.viewer
+    assert (str(frame.dtype), frame.shape) == ("uint8", (viewer.height, viewer.width, 3))
+    assert frame.std() > 1

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import jax
+import mujoco
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Dict, Space
@@ -17,12 +18,13 @@ from gymnasium.vector.utils import batch_space
 from ml_collections import ConfigDict
 
 from rltrain.errors import UsageError
+from rltrain.video import cannot_draw
 from rltrain_jax.devices import local_device
 from rltrain_playground.config import episode_steps
 from rltrain_playground.model import load
 from rltrain_playground.programs import Batch, Programs
 
-__all__ = ["PlaygroundEnv"]
+__all__ = ["PlaygroundEnv", "check_drawing"]
 
 
 class PlaygroundEnv(VectorEnv[Any, Any, Any]):
@@ -49,8 +51,9 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
         "autoreset_mode": AutoresetMode.SAME_STEP,
-        "render_modes": [],
+        "render_modes": ["rgb_array"],
     }
+    render_mode = "rgb_array"
 
     def __init__(self, task: str, num_envs: int, config: Any, device: str = "cpu") -> None:
         """Make the environments.
@@ -67,15 +70,16 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = num_envs
         self.device = device
         self._device = local_device(device)
-        env, self._begin, self._step = _compiled(task, num_envs, config.to_json(), self._device)
+        made = _compiled(task, num_envs, config.to_json(), self._device)
+        self._env, self._begin, self._step, self._first = made
         self.max_episode_length = episode_steps(config)
-        self.step_dt = float(env.dt) * int(config.get("action_repeat", 1))
+        self.step_dt = float(self._env.dt) * int(config.get("action_repeat", 1))
         self._batch: Batch | None = None
         self._seed(None)
         _, told = jax.eval_shape(self._begin, self._key)
         self.single_observation_space = _space(task, told)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.single_action_space = Box(-1.0, 1.0, (env.action_size,), np.float32)
+        self.single_action_space = Box(-1.0, 1.0, (self._env.action_size,), np.float32)
         self.action_space = batch_space(self.single_action_space, num_envs)
 
     def reset(
@@ -115,6 +119,11 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
         self._batch, result = self._step(self._current(), self._on_device(actions, np.float32))
         observations, rewards, terminations, truncations, info = result
         return observations, rewards, terminations, truncations, info
+
+    def render(self) -> tuple[Any, ...]:
+        """Return Playground's picture of the first environment, uint8 (height, width, 3)."""
+        state = jax.device_get(self._first(self._current().state))
+        return (self._env.render(state, height=480, width=640),)
 
     @property
     def episode_length_buf(self) -> Any:
@@ -166,11 +175,23 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
         return self._batch
 
 
+def check_drawing() -> None:
+    """Begin to draw, as MuJoCo does for Playground.
+
+    Raises:
+        UsageError: MuJoCo cannot draw here.
+    """
+    try:
+        mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 8, 8).close()
+    except Exception as error:
+        raise cannot_draw(error) from error
+
+
 @functools.cache
 def _compiled(
     task: str, num_envs: int, config: str, device: jax.Device
-) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
-    """Return one environment, and the programs of a batch of them: how it begins, and a step.
+) -> tuple[Any, Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """Return one environment, and the programs of a batch: how it begins, a step, the first row.
 
     Compiling takes longer than a hundred thousand steps: batches that are alike share it.
     """
@@ -179,7 +200,7 @@ def _compiled(
     programs = Programs(
         env, num_envs, episode_steps(settings), int(settings.get("action_repeat", 1))
     )
-    return env, jax.jit(programs.begin), jax.jit(programs.step)
+    return env, jax.jit(programs.begin), jax.jit(programs.step), jax.jit(programs.first)
 
 
 def _space(task: str, told: Any) -> Space[Any]:

@@ -74,5 +74,6 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("jax",),
             describe=describe,
             tasks=tasks,
+            renders=True,
         )
     ]

@@ -69,6 +69,11 @@ class Programs:
         result = observations(state.obs), rewards, terminations, truncations, info
         return Batch(key, lengths * ~done, state), result
 
+    def first(self, state: Any) -> Any:
+        """Return the first environment's state, from that of all."""
+        rows = (self.num_envs,)
+        return jax.tree.map(lambda x: x[0] if x.shape[:1] == rows else x, state)
+
     def _fresh(self, key: Any) -> tuple[Any, Any]:
         keys = jax.random.split(key, self.num_envs + 1)
         return keys[0], _strong(jax.vmap(self.env.reset)(keys[1:]))

@@ -21,11 +21,13 @@ class PlaygroundSuite:
         """Make this rank's environments.
 
         Raises:
-            UsageError: an `env.` option is wrong.
+            UsageError: an `env.` option is wrong, or MuJoCo cannot draw for a video.
         """
         config, device = session.config, session.world.device
         from rltrain_playground.config import with_options
-        from rltrain_playground.env import PlaygroundEnv
+        from rltrain_playground.env import PlaygroundEnv, check_drawing
 
+        if session.renders:
+            check_drawing()
         settings = with_options(config.task, config.env, device)
         return PlaygroundEnv(config.task, config.num_envs or 1, settings, device)

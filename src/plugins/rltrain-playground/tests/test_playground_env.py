@@ -23,7 +23,9 @@ POINT = "playground_point:Point"
 def make(task=POINT, num_envs=8, framework="jax", **env):
     describe(task)  # As a run does, before it makes environments: it imports the module.
     config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env)
-    session = types.SimpleNamespace(config=config, world=World(), framework=framework)
+    session = types.SimpleNamespace(
+        config=config, world=World(), framework=framework, renders=False
+    )
     made = PlaygroundSuite().rltrain_make_env(session)
     check_env(made, num_envs, "playground")
     return made

@@ -10,6 +10,7 @@ from rltrain.specs import SuiteSpec
 from rltrain.testing.kits import arrays as kit_arrays
 from rltrain.testing.kits.declaration import check_declaring_is_light
 from rltrain.testing.kits.rules import may, must, skip
+from rltrain.testing.kits.suite_drawing import DrawingRules
 from rltrain.testing.kits.suite_episodes import EpisodeRules
 from rltrain.testing.kits.suite_extras import ExtraRules
 from rltrain.testing.kits.suite_rollout import groups
@@ -20,7 +21,7 @@ __all__ = ["SuiteConformance"]
 _NO_SUCH = "no_such_thing"
 
 
-class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules):
+class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
     """What every suite must do, on one of its tasks. Subclass it once for each kind of task.
 
     `rltrain.testing.kits.suite_settings` says what can be set besides these two.

@@ -5,9 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = ["BatchedTask"]
 
@@ -97,6 +101,17 @@ class BatchedTask(ABC):
     @abstractmethod
     def observe(self, xp: Any, state: Any) -> Any:
         """Return the observations of a state as a new array, shape (num_envs, components)."""
+
+    @abstractmethod
+    def picture(self, state: Sequence[float]) -> npt.NDArray[np.uint8]:
+        """Draw one environment, for people to see.
+
+        Args:
+            state: its components.
+
+        Returns:
+            uint8 of shape (height, width, 3).
+        """
 
     def render(self, xp: Any, state: Any, places: tuple[Any, ...]) -> Mapping[str, Any]:
         """Return the images of a state.

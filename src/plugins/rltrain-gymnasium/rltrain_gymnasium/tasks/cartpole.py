@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rltrain_gymnasium.tasks.base import BatchedTask
+from rltrain_gymnasium.tasks.drawing import BLUE, GREY, RED, Line, picture
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = ["CartPole", "CartPoleContinuous"]
 
@@ -78,6 +84,17 @@ class CartPolePhysics(BatchedTask):
     def observe(self, xp: Any, state: Any) -> Any:
         """Return the state, as a new array: who is given it may write to it."""
         return state * 1.0
+
+    def picture(self, state: Sequence[float]) -> npt.NDArray[np.uint8]:
+        """Draw the track to its limits, the cart, and the pole."""
+        position, angle, end, long = state[0], state[2], self.position_limit, self.pole_length
+        top = position + long * math.sin(angle), long * math.cos(angle)
+        lines = (
+            Line((-end, 0.0), (end, 0.0), 0.01, GREY),
+            Line((position - 0.15, 0.0), (position + 0.15, 0.0), 0.1, BLUE),
+            Line((position, 0.0), top, 0.04, RED),
+        )
+        return picture(lines, width=2.2 * end, middle=0.5 * long)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rltrain_gymnasium.tasks.base import BatchedTask
+from rltrain_gymnasium.tasks.drawing import GREY, RED, Line, picture
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = ["Pendulum"]
 
@@ -74,3 +80,13 @@ class Pendulum(BatchedTask):
     def observe(self, xp: Any, state: Any) -> Any:
         """Return cosine and sine of the angle, and the angular velocity."""
         return xp.stack((xp.cos(state[:, 0]), xp.sin(state[:, 0]), state[:, 1]), -1)
+
+    def picture(self, state: Sequence[float]) -> npt.NDArray[np.uint8]:
+        """Draw the rod and its axis; it turns as in Gymnasium's picture."""
+        long, angle = self.length, state[0]
+        end = -long * math.sin(angle), long * math.cos(angle)
+        lines = (
+            Line((0.0, 0.0), end, 0.1 * long, RED),
+            Line((0.0, 0.0), (0.0, 0.0), 0.04 * long, GREY),
+        )
+        return picture(lines, width=3.6 * long, middle=0.0)

@@ -1,0 +1,67 @@
+"""The rules of what is drawn of environments, for videos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from rltrain.agent_options import resolve_env
+from rltrain.errors import UsageError
+from rltrain.testing.kits.rules import must, skip
+from rltrain.testing.kits.suite_rollout import STEPS, Player, first_difference, table
+from rltrain.testing.kits.suite_settings import SuiteSettings
+
+__all__ = ["DrawingRules"]
+
+DRAWN = 3
+"""Steps after which environments are drawn; some take seconds for a frame."""
+
+
+class DrawingRules(SuiteSettings):
+    """The part of `SuiteConformance` that looks at frames, where `SuiteSpec.renders`."""
+
+    @must("Where session.renders, render() returns a tuple of frames, uint8 (height, width, 3).")
+    def test_environments_are_drawn(self) -> None:
+        """The first is recorded. Skipped if the suite does not draw, or cannot here."""
+        import numpy as np
+
+        with self._drawn() as player:
+            player.reset(seed=0)
+            shapes = set()
+            for _ in range(DRAWN):
+                frames = player.env.render()
+                assert isinstance(frames, tuple), f"it returned a {type(frames).__name__}."
+                frame = frames[0]
+                assert isinstance(frame, np.ndarray), f"a frame is a {type(frame).__name__}."
+                assert frame.dtype == np.uint8, f"a frame is of {frame.dtype}."
+                assert frame.shape[2:] == (3,), f"a frame has shape {frame.shape}."
+                shapes.add(frame.shape)
+                player.step()
+        assert len(shapes) == 1, f"frames have shapes {sorted(shapes)}; a video has one."
+
+    @must("Drawing changes nothing: steps are to the last bit those of a run without.")
+    def test_drawing_changes_nothing(self) -> None:
+        """No random number of the environments' is drawn. Skipped as above."""
+        self.skip_unless("reproducible")
+        with self._drawn() as player:
+            seen = [player.reset(seed=0)]
+            for _ in range(DRAWN):
+                player.env.render()
+                seen.append(player.step())
+            seen += player.steps(STEPS)
+        with self.player() as player:
+            unseen = player.play(DRAWN + STEPS, seed=0)
+        difference = first_difference(table(unseen), table(seen))
+        assert difference is None, f"without drawing and with it, {difference}."
+
+    @contextmanager
+    def _drawn(self) -> Iterator[Player]:
+        """Make environments of a run that records videos."""
+        if not self.spec().renders:
+            skip("the suite does not draw its environments")
+        try:
+            made = self.make(resolve_env(self.info(), self.env), video=True)
+        except UsageError as error:
+            skip(str(error))
+        with closing(made) as env:
+            yield Player(env, self.framework, self.device)

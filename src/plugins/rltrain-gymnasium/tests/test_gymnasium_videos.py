@@ -1,0 +1,138 @@
+"""What is drawn of the environments, and that training goes on as if nothing were drawn."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import types
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from rltrain import train
+from rltrain.config import RunConfig
+from rltrain.errors import UsageError
+from rltrain.types import World
+from rltrain_gymnasium.suite import GymnasiumSuite
+from rltrain_gymnasium.tasks import EMBEDDED, make_task
+from rltrain_gymnasium.tasks.drawing import BLUE, RED
+
+
+def make(task, **env):
+    config = RunConfig(task=task, suite="gymnasium", num_envs=3, env=env)
+    session = types.SimpleNamespace(config=config, world=World(), framework="torch", renders=True)
+    return GymnasiumSuite().rltrain_make_env(session)
+
+
+def middle(picture, colour):
+    """Return where the middle of all that has a colour is: row and column."""
+    return np.argwhere((picture == colour).all(-1)).mean(0)
+
+
+@pytest.mark.parametrize("task", EMBEDDED)
+def test_embedded_tasks_are_drawn(task):
+    env = make(task)
+    env.reset(seed=0)
+    (picture,) = env.render()
+    assert (picture.dtype, picture.shape) == (np.uint8, (320, 480, 3))
+    assert (picture == RED).all(-1).any()
+
+
+def test_the_picture_of_a_cart_pole_shows_its_state():
+    task = make_task("rltrain/CartPole-v1", {})
+    left, right = (task.picture([x, 0.0, angle, 0.0]) for x, angle in ((-1, 0.2), (1, -0.2)))
+    np.testing.assert_array_equal(left, right[:, ::-1])
+    row, column = middle(left, BLUE)
+    # The pole leans to the right from the cart, which is at the left of the middle.
+    assert middle(left, RED)[1] - column > 5
+    assert column == pytest.approx(240 - 480 / (2.2 * 2.4), abs=1.5)
+    assert middle(left, RED)[0] < row
+
+
+def test_the_first_of_gymnasiums_environments_is_drawn():
+    pytest.importorskip("pygame")
+    env = make("CartPole-v1")
+    assert [one.render_mode for one in env._env.envs] == ["rgb_array", None, None]
+    env.reset(seed=0)
+    (frame,) = env.render()
+    assert (frame.dtype, frame.shape) == (np.uint8, (400, 600, 3))
+    env.close()
+
+
+class Blind(gymnasium.Env):
+    observation_space = action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+
+class Windowed(Blind):
+    metadata = {"render_modes": ["human"]}
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+
+@pytest.mark.parametrize("kind", [Blind, Windowed])
+def test_a_task_that_does_not_draw_itself_is_refused(kind):
+    gymnasium.register("Undrawn-v0", kind)
+    try:
+        with pytest.raises(UsageError, match=r"--video: the task 'Undrawn-v0' does not draw"):
+            make("Undrawn-v0")
+    finally:
+        del gymnasium.registry["Undrawn-v0"]
+
+
+DRAWN = """
+import types
+from test_gymnasium_videos import make
+from rltrain.video import Recorder
+env = make("InvertedPendulum-v5")
+env.reset(seed=0)
+Recorder(env.render, None, length=1, interval=1, fps=1.0, finished=print)._frame()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gl", ["egl", None])
+def test_mujoco_is_drawn_or_says_what_it_needs(gl, request):
+    pytest.importorskip("mujoco")
+    hidden = ("MUJOCO_GL", "DISPLAY", "WAYLAND_DISPLAY")
+    environ = {name: value for name, value in os.environ.items() if name not in hidden}
+    environ |= {"PYTHONPATH": str(request.path.parent)} | ({"MUJOCO_GL": gl} if gl else {})
+    result = subprocess.run(
+        [sys.executable, "-c", DRAWN], env=environ, capture_output=True, text=True, timeout=120
+    )
+    if gl is None:
+        assert "UsageError: --video: the environments could not be drawn" in result.stderr
+    elif result.returncode:
+        pytest.skip(f"MuJoCo cannot draw here: {result.stderr[-200:]}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", ["rltrain/CartPoleContinuous-v1", "Pendulum-v1"])
+def test_training_is_the_same_with_videos(task, tmp_path):
+    pytest.importorskip("rltrain_rsl_rl")
+    pytest.importorskip("imageio_ffmpeg", reason="videos need the extra rltrain[video]")
+    pytest.importorskip("pygame")
+    weights, returns = [], []
+    for video in (False, True):
+        result = train(
+            library="rsl_rl",
+            task=task,
+            num_envs=4,
+            max_iterations=2,
+            agent={"num_steps_per_env": 16},
+            env={"max_episode_length" if "rltrain" in task else "max_episode_steps": 6},
+            video=video,
+            video_length=5,
+            video_interval=20,
+            writers=[],
+            log_root=str(tmp_path / str(video)),
+        )
+        loaded = torch.load(result.checkpoint, weights_only=False)
+        weights.append(loaded["actor_state_dict"])
+        returns.append(result.episode_return)
+    assert returns[0] == returns[1] is not None
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert len(list((tmp_path / "True").rglob("rl-video-step-*.mp4"))) == 2

@@ -1,0 +1,198 @@
+"""Videos of training: which steps are seen, what is written, and who is told."""
+
+from __future__ import annotations
+
+import importlib.util
+import types
+
+import numpy as np
+import pytest
+import stub_parts
+import stub_plugin
+from fake_ranks import run_ranks
+
+from rltrain.config import RunConfig
+from rltrain.errors import PluginError, UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain.plan import make_plan
+from rltrain.plan_table import plan_table
+from rltrain.records import Media, RunEnded
+from rltrain.run_plugins import RunPlugins
+from rltrain.session import Session
+from rltrain.types import World
+from rltrain.video import Recorder, check_video, frames_per_second
+
+ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="videos need the extra rltrain[video]")
+
+
+def grey(step: int) -> tuple[np.ndarray]:
+    """A frame that tells its step, of odd size."""
+    return (np.full((33, 47, 3), 20 * step, np.uint8),)
+
+
+@pytest.fixture
+def record(tmp_path):
+    """Record some steps; return the names of the videos in the order in which they were told."""
+
+    def run(steps, length, interval, draw=grey):
+        told, now = [], iter(range(steps))
+        recorder = Recorder(
+            lambda: draw(next(now)),
+            tmp_path,
+            length=length,
+            interval=interval,
+            fps=25.0,
+            finished=told.append,
+        )
+        for _ in range(steps):
+            recorder.step()
+        recorder.close(), recorder.close()
+        assert sorted(told) == sorted(tmp_path.iterdir())
+        return {path.name: frames(path) for path in told}
+
+    return run
+
+
+def frames(path) -> list[int]:
+    """Return by frame the steps that it shows."""
+    reader = ffmpeg.read_frames(path)
+    next(reader)
+    return [round(np.frombuffer(frame, np.uint8).mean() / 20) for frame in reader]
+
+
+def test_clips_begin_at_their_interval_and_the_last_is_completed(record):
+    drawn = iter(range(100))
+    videos = record(7, length=3, interval=5, draw=lambda step: grey(next(drawn)))
+    # Steps 3 and 4 are not drawn at all.
+    assert videos == {"rl-video-step-0.mp4": [0, 1, 2], "rl-video-step-5.mp4": [3, 4]}
+
+
+def test_a_clip_ends_where_the_next_begins(record):
+    videos = record(4, length=3, interval=2)
+    assert videos == {"rl-video-step-0.mp4": [0, 1], "rl-video-step-2.mp4": [2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("drawn", "said"),
+    [
+        (None, "It returned NoneType"),
+        ((), "It returned tuple of NoneType"),
+        (grey(0)[0], "It returned ndarray"),
+        ((grey(0)[0][..., :2],), r"tuple of uint8 \(33, 47, 2\)"),
+        ((grey(0)[0] / 255,), "tuple of float64"),
+    ],
+)
+def test_what_is_no_frame_is_told(record, drawn, said):
+    with pytest.raises(PluginError, match=said):
+        record(1, length=3, interval=5, draw=lambda step: drawn)
+
+
+def test_what_cannot_be_drawn_says_what_to_do(record):
+    def draw(step):
+        raise RuntimeError("no display")
+
+    with pytest.raises(UsageError, match=r"--video: .* RuntimeError: no display.* MUJOCO_GL: egl"):
+        record(1, length=3, interval=5, draw=draw)
+
+
+def test_videos_are_as_fast_as_the_environments():
+    def of(metadata, **attributes):
+        env = types.SimpleNamespace(metadata=metadata, **attributes)
+        env.unwrapped = env
+        return frames_per_second(env)
+
+    assert of({"render_fps": 50}, step_dt=0.05) == 20.0
+    assert of({"render_fps": 50}) == 50.0
+    assert of({}) == 30.0
+
+
+# What a run does with it
+
+
+class DrawnEnv(stub_parts.StubEnv):
+    def render(self):
+        return (np.zeros((8, 8, 3), np.uint8),)
+
+
+class Parts:
+    """A suite that draws, a library that takes seven steps, and ranks in threads."""
+
+    def __init__(self, group, fails):
+        self.group, self.fails = group, fails
+
+    @hookimpl
+    def rltrain_init_distributed(self):
+        return self.group
+
+    @hookimpl
+    def rltrain_make_env(self, session):
+        self.renders = session.renders
+        return DrawnEnv(session.config.num_envs)
+
+    @hookimpl
+    def rltrain_train(self, session):
+        session.env.reset()
+        for _ in range(7):
+            session.env.step(np.zeros((2, 1)))
+        if self.fails:
+            raise ValueError("as asked")
+        return session.result()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_rank_0_records_and_tells_the_writers(stub, tmp_path, fails):
+    def one(group):
+        config = RunConfig(
+            num_envs=2,
+            distributed=True,
+            log_root=str(tmp_path / "logs"),
+            video=True,
+            video_length=3,
+            video_interval=5,
+        )
+        plugins, parts = RunPlugins(), Parts(group, fails)
+        plugins.register(parts, "parts")
+        if group.rank == 0:
+            plugins.register(stub_parts.NotesWriter(), "writer")
+        session = Session(config, World(group.rank, group.rank, 0, 2, 2), plugins)
+        try:
+            session.run()
+        except ValueError:
+            assert fails
+        return parts.renders, session.env.recorder is not None
+
+    assert run_ranks(2, one) == [(True, True), (False, False)]
+    *_, first, last, end = stub.RECORDS
+    assert isinstance(end, RunEnded)
+    assert [(type(told), told.name) for told in (first, last)] == [
+        (Media, "rl-video-step-0"),
+        (Media, "rl-video-step-5"),
+    ]
+    folder = next((tmp_path / "logs").rglob("videos"))
+    assert [str(path) for path in sorted(folder.iterdir())] == [first.path, last.path]
+
+
+def test_a_run_without_videos_draws_nothing(stub):
+    session = Session(RunConfig(num_envs=2), World(), RunPlugins())
+    assert not session.renders
+
+
+def test_a_suite_that_does_not_draw_is_refused(stub):
+    with pytest.raises(UsageError, match=r"--video: the suite stubs does not draw.* Leave --video"):
+        make_plan({**stub.OPTIONS, "video": True}, {})
+
+
+def test_without_its_encoder_the_plan_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r'pip install "rltrain\[video\]"'):
+        check_video("stubs", renders=True, able=["stubs"])
+
+
+def test_the_plan_tells_of_videos(stub):
+    plan = make_plan(stub_plugin.OPTIONS, {})
+    assert "videos        none" in plan_table(plan)
+
+
+def test_lengths_are_numbers_from_1():
+    with pytest.raises(UsageError, match="--video-length 0: must be at least 1"):
+        RunConfig.from_options({"video_length": 0})
