@@ -123,9 +123,9 @@ RL_GAMES = (
         mini_batches=4,
     ),
     PPO(
-        features="images (height, width, channels), normalised by pixel",
+        features="images of floats, normalised by pixel",
         agent={**FOUR, **IMAGES},
-        make_env=functools.partial(WithImages, channels_last=True),
+        make_env=WithImages,
         mini_batches=4,
     ),
     PPO(
@@ -161,9 +161,9 @@ RL_GAMES = (
         mini_batches=4,
     ),
     PPO(
-        features="recurrent, images",
+        features="recurrent, images of floats",
         agent={**FOUR, **IMAGES, **recurrent("gru")},
-        make_env=functools.partial(WithImages, channels_last=True),
+        make_env=WithImages,
         mini_batches=4,
     ),
     PPO(features="recurrent, GRU", agent={**FOUR, **recurrent("gru")}, mini_batches=4),

@@ -150,8 +150,11 @@ class ArrayInfo:
 
     @property
     def is_image(self) -> bool:
-        """Whether it is an image as suites give them: bytes, with height, width and channels."""
-        return len(self.shape) == 3 and self.dtype == "uint8"
+        """Whether it is an image as suites give them: of height, width and channels, in this order.
+
+        Bytes from 0 to 255, which networks are given divided by 255; or float32, as it is.
+        """
+        return len(self.shape) == 3 and self.dtype in ("uint8", "float32")
 
 
 @dataclass(frozen=True)
