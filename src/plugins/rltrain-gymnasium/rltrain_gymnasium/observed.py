@@ -32,7 +32,7 @@ def described(space: Space[Any]) -> dict[str, ArrayInfo]:
     """Return what an environment that `grouped` has returned observes, by group."""
     parts = space.spaces if isinstance(space, Dict) else {"policy": space}
     return {
-        name: ArrayInfo(part.shape or (), is_image(part) and array_dtype(part) or "float32")
+        name: ArrayInfo(part.shape or (), (is_image(part) and array_dtype(part)) or "float32")
         for name, part in parts.items()
     }
 

@@ -75,7 +75,7 @@ def test_bytes_are_not_clipped():
     [
         ({"clip_actions": True}, r"agent\.params\.env\.clip_actions=True: must be a number"),
         ({"clip_observations": -1}, r"clip_observations=-1: must be a number above 0"),
-        ({"concate_obs_groups": False}, r"concate_obs_groups=false: .* Isaac Lab's own"),
+        ({"concate_obs_groups": False}, r"concate_obs_groups=false: .* actor_critic_groups, and"),
         ({"obs_groups": {"obs": ["policy", "image"]}}, "only groups that are vectors"),
         ({"obs_groups": {"obs": ["polcy"]}}, r"obs_groups\.obs=\['polcy'\]: must name"),
     ],

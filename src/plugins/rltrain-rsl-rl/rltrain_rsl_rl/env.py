@@ -22,9 +22,9 @@ class RslRlEnv(VecEnv):
 
     Observations of a `Dict` space are rsl_rl's observation groups; those of a `Box` are the group
     "policy". They become float32; but images of bytes stay bytes. Images have their channels first,
-    as rsl_rl's convolutions read them. Where an action has two finite bounds, the policy's output is clamped to [-1, 1] and mapped onto them,
-    so that an output of 0 is the middle of the range; where a bound is infinite, the output passes
-    as it is.
+    as rsl_rl's convolutions read them. Where an action has two finite bounds, the policy's output
+    is clamped to [-1, 1] and mapped onto them, so that an output of 0 is the middle of the range;
+    where a bound is infinite, the output passes as it is.
 
     Attributes:
         num_envs: number of environments.

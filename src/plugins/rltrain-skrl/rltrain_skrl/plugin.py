@@ -120,9 +120,7 @@ def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
     if algorithm in ON_POLICY and task.has_images:
         options = overlaid(options, _load(_DEFAULTS / "images.yaml"))
         for model in ("policy", "value"):
-            options["models"][model]["network"] = _seeing(
-                options["models"][model]["network"], task
-            )
+            options["models"][model]["network"] = _seeing(options["models"][model]["network"], task)
     return options
 
 
