@@ -122,9 +122,9 @@ def check_observations(env: RlGamesEnv, params: Mapping[str, Any]) -> None:
     """
     info = env.get_env_info()
     for name, group in (("observation_space", "policy"), ("state_space", "critic")):
-        space = info.get(name)
-        apart = isinstance(space, spaces.Dict) and params["network"]["name"] == SEVERAL_GROUPS
-        parts = space.spaces.values() if apart else [space]
+        parts = [info.get(name)]
+        if isinstance(parts[0], spaces.Dict) and params["network"]["name"] == SEVERAL_GROUPS:
+            parts = list(parts[0].values())
         if any(isinstance(part, spaces.Dict) for part in parts):
             raise UsageError(
                 f"The observation group {group!r} is itself a Dict, or holds one, which rl_games' "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,10 +173,8 @@ def expected_observations(
     """
     if not isinstance(normaliser, GroupsMeanStd):
         return [Expected(normaliser, observations.split(rows), rounds)]
-    return [
-        Expected(part, observations[group].split(rows), rounds)
-        for group, part in normaliser.running_mean_std.items()
-    ]
+    parts: Iterable[tuple[str, Any]] = normaliser.running_mean_std.items()
+    return [Expected(part, observations[group].split(rows), rounds) for group, part in parts]
 
 
 def _unit(batch: torch.Tensor) -> float:

@@ -42,6 +42,12 @@ gym.register(
     },
 )
 gym.register(
+    id="Isaac-Cartpole-Depth-Camera-Direct-v0",
+    entry_point=f"{__name__}.cartpole_direct:CartpoleCameraEnv",
+    disable_env_checker=True,
+    kwargs={"env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartpoleDepthCameraEnvCfg"},
+)
+gym.register(
     id="Isaac-Cartpole-Discrete-Direct-v0",
     entry_point=f"{__name__}.cartpole_direct:CartpoleDiscreteEnv",
     disable_env_checker=True,
