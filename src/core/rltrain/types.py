@@ -200,7 +200,7 @@ class Iteration:
     """Rows of a rank's replay buffer, over all environments; None: what is learned from is the
     iteration's rollout."""
     image_bytes: int = 1
-    """In how many bytes each number of an image is kept."""
+    """In how many bytes each byte of an image is kept."""
 
     def experience(self, num_envs: int, ranks: int) -> str:
         """Say how much a run learns from, in an iteration and in all.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
@@ -122,6 +123,20 @@ def test_images_beside_vectors_are_learned_from_on_ranks(train_ranks, critic, mo
         "policy.running_mean"
     }
     assert not any("camera" in name for name in moments)
+
+
+@pytest.mark.long
+def test_a_run_that_goes_on_ends_with_the_same_bytes(train_ranks):
+    options = {
+        "task": "rltrain/CartPoleContinuousCameraAndMotion-v1",
+        "agent": {**SHORT, "params.config.save_frequency": 1, "params.config.save_best_after": 99},
+    }
+    whole = train_ranks(FakeWorld(2), max_iterations=2, **options)
+    folder = Path(whole[0].result.run_dir) / "checkpoints"
+    (first,) = folder.glob("*_ep_1*.pth")
+    resumed = train_ranks(FakeWorld(2), max_iterations=2, checkpoint=str(first), **options)
+    last, again = (Path(runs[0].result.checkpoint) for runs in (whole, resumed))
+    assert last.read_bytes() == again.read_bytes()
 
 
 def test_the_buffer_keeps_bytes(train, monkeypatch):
