@@ -12,6 +12,7 @@ from gymnasium.vector import VectorEnv
 from rl_games.common.ivecenv import IVecEnv
 
 from rltrain.errors import UsageError
+from rltrain.types import ArrayInfo
 from rltrain_rl_games.refusals import SEVERAL_GROUPS
 from rltrain_rl_games.wrapping import Wrapping
 
@@ -72,6 +73,18 @@ class RlGamesEnv(IVecEnv):
             info["state_space"] = self._space("states")
         return info
 
+    def unseen_images(self) -> list[str]:
+        """Return the groups of images that the actor does not see, unless options chose groups."""
+        space = self.env.single_observation_space
+        if "obs" in self._wrapping.groups or not isinstance(space, spaces.Dict):
+            return []
+        boxes = {name: part for name, part in space.items() if isinstance(part, spaces.Box)}
+        return [
+            name
+            for name, part in boxes.items()
+            if ArrayInfo(part.shape, str(part.dtype)).is_image and name not in ("policy", "critic")
+        ]
+
     def _observed(self, observations: Any) -> Any:
         if not self._states and not self._wrapping.apart:
             return self._part(observations, "obs")
@@ -120,6 +133,14 @@ def check_observations(env: RlGamesEnv, params: Mapping[str, Any]) -> None:
     Raises:
         UsageError: the observations are none that rl_games' networks take.
     """
+    unseen = env.unseen_images()
+    if unseen:
+        raise UsageError(
+            f"The task has images beside the group `policy`, {', '.join(unseen)}, which rl_games' "
+            "actor would not see. Name the groups that it sees in agent.params.env.obs_groups.obs, "
+            "a list; for images beside a vector, with agent.params.env.concate_obs_groups=false "
+            f"and agent.params.network.name={SEVERAL_GROUPS}."
+        )
     info = env.get_env_info()
     for name, group in (("observation_space", "policy"), ("state_space", "critic")):
         parts = [info.get(name)]

@@ -8,7 +8,7 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete
 
 from rltrain.errors import UsageError
-from rltrain_rl_games.env import RlGamesEnv
+from rltrain_rl_games.env import RlGamesEnv, check_observations
 from rltrain_rl_games.wrapping import Wrapping
 
 
@@ -62,6 +62,34 @@ def test_groups_are_concatenated():
     assert env.get_env_info()["state_space"].shape == (2,)
     observed, *_ = env.step(torch.zeros(2, 1))
     assert observed["obs"].tolist() == [[0.0, 7.0, 7.0]] * 2
+
+
+def test_images_that_the_actor_would_not_see_are_refused():
+    params = {"algo": {"name": "a2c_continuous"}, "network": {"name": "actor_critic"}}
+    with pytest.raises(UsageError, match=r"beside the group `policy`, image, .*obs_groups\.obs"):
+        check_observations(wrapped(), params)
+    check_observations(wrapped(obs_groups={"obs": ["policy"]}), params)
+
+
+def test_groups_stay_apart_for_the_network_that_takes_them():
+    env_options = {"obs_groups": {"obs": ["policy", "image"]}, "concate_obs_groups": False}
+    params = {
+        "algo": {"name": "a2c_continuous"},
+        "network": {"name": "actor_critic_groups"},
+        "env": env_options,
+    }
+    env = RlGamesEnv(Unbounded(), True, Wrapping.read(params))
+    check_observations(env, params)
+    space = env.get_env_info()["observation_space"]
+    assert {name: part.shape for name, part in space.items()} == {
+        "image": (2, 2, 3),
+        "policy": (1,),
+    }
+    observed, *_ = env.step(torch.zeros(2, 1))
+    assert observed["obs"]["image"].dtype == torch.uint8
+    assert observed["states"].shape == (2, 2)
+    with pytest.raises(UsageError, match=r"network\.name=actor_critic_groups: takes several"):
+        Wrapping.read({**params, "env": {}})
 
 
 def test_bytes_are_not_clipped():
