@@ -20,6 +20,7 @@ def task(action="continuous", actions=(1,), **groups):
         # 32 x 64 rows of 4 + 3 + 6 floats.
         (Iteration(32), task(policy=VECTOR), "about 106 kB a rank for rollouts"),
         (Iteration(32), task(policy=IMAGE), "about 43 MB a rank for rollouts"),
+        (Iteration(32), task(policy=ArrayInfo(IMAGE.shape)), "about 173 MB a rank for rollouts"),
         (Iteration(32, image_bytes=4), task(policy=IMAGE), "about 173 MB a rank for rollouts"),
         (Iteration(32), task(policy=VECTOR, camera=IMAGE), "about 43 MB a rank for rollouts"),
         (

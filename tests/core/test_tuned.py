@@ -73,12 +73,13 @@ def test_what_a_changed_copy_holds_does_not_reach_the_next_run(suite):
     assert default_options(LIBRARY, SUITE, TASK, "ppo", "torch")[0]["rate"] == 1
 
 
-def test_images_are_told_by_their_three_axes_and_bytes():
+def test_images_are_told_by_their_three_axes():
     image = ArrayInfo((48, 64, 3), "uint8")
     camera = {"camera": image, "policy": ArrayInfo((4,)), "critic": image}
     assert dataclasses.replace(TASK, observations=camera).images == ("camera",)
     assert dataclasses.replace(TASK, observations=camera).has_images
     assert not dataclasses.replace(TASK, observations={"critic": image}).has_images
-    assert not ArrayInfo((3, 48, 64)).is_image
+    assert ArrayInfo((48, 64, 3)).is_image
+    assert not ArrayInfo((48, 64, 3), "int64").is_image
     assert not dataclasses.replace(TASK, observations={"policy": ArrayInfo((4,))}).has_images
     assert not TASK.has_images

@@ -17,8 +17,8 @@ from rltrain.commands import new, plugins, train
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = PAGES[0].read_text()
-OF_OTHERS = {"--nproc_per_node", "--ntasks-per-node", "--version"}
-"""Flags of torchrun and srun, and what is no field of a run."""
+OF_OTHERS = {"--nproc_per_node", "--ntasks-per-node", "--version", "--seeds", "--enable_cameras"}
+"""Flags of torchrun, srun, benchmarks and Isaac Lab, and what is no field of a run."""
 
 
 def blocks(language):

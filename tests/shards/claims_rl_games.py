@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from claim import Claim
-from shard_envs import CAMERA, MULTI_DISCRETE, WithCritic, WithImages, WithTwoChoices
+from shard_envs import BESIDE, CAMERA, MULTI_DISCRETE, WithCritic, WithImages, WithTwoChoices
 
 __all__ = ["RL_GAMES"]
 
@@ -123,9 +123,9 @@ RL_GAMES = (
         mini_batches=4,
     ),
     PPO(
-        features="images (height, width, channels), normalised by pixel",
+        features="images of floats, normalised by pixel",
         agent={**FOUR, **IMAGES},
-        make_env=functools.partial(WithImages, channels_last=True),
+        make_env=WithImages,
         mini_batches=4,
     ),
     PPO(
@@ -136,6 +136,12 @@ RL_GAMES = (
             "params.config.central_value_config.minibatch_size_per_env": 4,
             "params.config.central_value_config.mini_epochs": 3,
         },
+        mini_batches=4,
+    ),
+    PPO(
+        features="images of bytes beside a normalised vector",
+        task=BESIDE,
+        agent=FOUR,
         mini_batches=4,
     ),
     PPO(
@@ -161,9 +167,9 @@ RL_GAMES = (
         mini_batches=4,
     ),
     PPO(
-        features="recurrent, images",
+        features="recurrent, images of floats",
         agent={**FOUR, **IMAGES, **recurrent("gru")},
-        make_env=functools.partial(WithImages, channels_last=True),
+        make_env=WithImages,
         mini_batches=4,
     ),
     PPO(features="recurrent, GRU", agent={**FOUR, **recurrent("gru")}, mini_batches=4),

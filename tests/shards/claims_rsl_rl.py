@@ -84,11 +84,9 @@ RSL_RL = (
         make_env=WithCritic,
         mini_batches=4,
     ),
+    PPO(features="images of floats", agent={**FOUR, **IMAGES}, make_env=WithImages, mini_batches=4),
     PPO(
-        features="images (CNNModel)", agent={**FOUR, **IMAGES}, make_env=WithImages, mini_batches=4
-    ),
-    PPO(
-        features="images, actor and critic with one encoder",
+        features="images of floats, actor and critic with one encoder",
         agent={**FOUR, **IMAGES, "algorithm.share_cnn_encoders": True},
         make_env=WithImages,
         mini_batches=4,

@@ -30,7 +30,7 @@ A2C = functools.partial(
 IMAGES = [
     {
         "name": "features",
-        "input": "OBSERVATIONS",
+        "input": "permute(OBSERVATIONS, (0, 3, 1, 2))",
         "layers": [{"conv2d": {"out_channels": 4, "kernel_size": 3, "stride": 2}}, "flatten"],
         "activations": "elu",
     },
@@ -89,7 +89,7 @@ SKRL = (
         mini_batches=4,
     ),
     PPO(
-        features="images (channels, height, width)",
+        features="images of floats",
         agent={**FOUR, "models.policy.network": IMAGES, "models.value.network": IMAGES},
         make_env=WithImages,
         mini_batches=4,

@@ -76,18 +76,15 @@ class WithCritic(Changed):
 class WithImages(Changed):
     """Two channels, where cart and pole are bright spots on a line."""
 
-    def __init__(self, num_envs: int, channels_last: bool = False) -> None:
-        self._channels_last = channels_last
-        shape = (PIXELS, PIXELS, 2) if channels_last else (2, PIXELS, PIXELS)
-        super().__init__(num_envs, Box(0.0, 1.0, shape))
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs, Box(0.0, 1.0, (PIXELS, PIXELS, 2)))
 
     def observe(self, state: torch.Tensor) -> Any:
-        """Return images, shape (num_envs, 2, PIXELS, PIXELS), or with the channels last."""
+        """Return images, shape (num_envs, PIXELS, PIXELS, 2)."""
         place = torch.linspace(-1, 1, PIXELS)
         line = (-((state[:, ::2, None] * 3 - place) ** 2) * 4).exp()
         other = (-((state[:, 1::2, None] / 3 - place) ** 2) * 4).exp()
-        images = line[..., None] * other[..., None, :]
-        return images.movedim(1, -1).contiguous() if self._channels_last else images
+        return (line[..., None] * other[..., None, :]).movedim(1, -1).contiguous()
 
 
 class WithTwoChoices(Changed):

@@ -9,7 +9,7 @@ from rltrain.types import Iteration, TaskInfo
 __all__ = ["storage"]
 
 _FLOAT = 4
-"""Bytes of a number that is none of an image: libraries keep float32."""
+"""Bytes of a number that is no byte of an image: libraries keep float32."""
 
 _SCALARS = 6
 """Reward, value, return, advantage, log-probability and the ends of episodes: one of each a row."""
@@ -29,7 +29,8 @@ def storage(iteration: Iteration, task: TaskInfo, num_envs: int) -> str | None:
     if task.observations is None:
         return None
     observed = sum(
-        math.prod(group.shape) * (iteration.image_bytes if group.is_image else _FLOAT)
+        math.prod(group.shape)
+        * (iteration.image_bytes if group.is_image and group.dtype == "uint8" else _FLOAT)
         for group in task.observations.values()
     )
     # Of an action the distribution is kept too, with a mean and a deviation.

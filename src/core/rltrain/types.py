@@ -150,8 +150,11 @@ class ArrayInfo:
 
     @property
     def is_image(self) -> bool:
-        """Whether it is an image as suites give them: bytes, with height, width and channels."""
-        return len(self.shape) == 3 and self.dtype == "uint8"
+        """Whether it is an image as suites give them: of height, width and channels, in this order.
+
+        Bytes from 0 to 255, which networks are given divided by 255; or float32, as it is.
+        """
+        return len(self.shape) == 3 and self.dtype in ("uint8", "float32")
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,7 @@ class Iteration:
     """Rows of a rank's replay buffer, over all environments; None: what is learned from is the
     iteration's rollout."""
     image_bytes: int = 1
-    """In how many bytes each number of an image is kept."""
+    """In how many bytes each byte of an image is kept."""
 
     def experience(self, num_envs: int, ranks: int) -> str:
         """Say how much a run learns from, in an iteration and in all.

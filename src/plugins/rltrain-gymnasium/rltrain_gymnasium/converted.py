@@ -24,8 +24,8 @@ __all__ = ["ConvertedVectorEnv", "make_converted"]
 class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
     """Steps environments one after another, and converts what goes in and comes out.
 
-    - Observations become float32 vectors and images of bytes, in groups where there are several;
-      see `rltrain_gymnasium.observed`.
+    - Observations become float32 vectors, and images of bytes or of float32, in groups where there
+      are several; see `rltrain_gymnasium.observed`.
     - Rewards become float32.
     - Actions for a Box are clipped to its bounds, as by `gymnasium.wrappers.ClipAction`: a policy
       with a normal distribution does not keep to them. Discrete actions count from 0, also where
@@ -85,9 +85,9 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
             actions: shape (num_envs, components), or (num_envs,) for Discrete.
 
         Returns:
-            Observations of shape (num_envs, ...), by group where there are several: float32, and
-            images uint8; rewards, float32 of shape (num_envs,); terminations and truncations, bool
-            of shape (num_envs,); info.
+            Observations of shape (num_envs, ...), by group where there are several: float32, but
+            images of bytes uint8; rewards, float32 of shape (num_envs,); terminations and
+            truncations, bool of shape (num_envs,); info.
         """
         observations, rewards, terminations, truncations, info = self._env.step(
             self._actions(actions)
@@ -116,7 +116,8 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
     def _converted(self, observations: Any) -> Any:
         if isinstance(observations, Mapping):
             return {name: self._converted(group) for name, group in observations.items()}
-        kind: Kind = "byte" if observations.ndim == 4 else "float"  # Images, or vectors.
+        image = observations.ndim == 4
+        kind: Kind = "byte" if image and observations.dtype == np.uint8 else "float"
         return self._arrays.asarray(observations, kind)
 
     def _tell_success(self, info: dict[str, Any]) -> None:
@@ -198,7 +199,7 @@ def _as_given(space: Space[Any]) -> Space[Any]:
     """Return the observation space as libraries see it."""
     if isinstance(space, Dict):
         return Dict({name: _as_given(part) for name, part in space.spaces.items()})
-    return space if is_image(space) else _float32(space)
+    return space if is_image(space) and space.dtype == np.uint8 else _float32(space)
 
 
 def _float32(space: Space[Any]) -> Box:

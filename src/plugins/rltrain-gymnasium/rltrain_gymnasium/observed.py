@@ -1,4 +1,4 @@
-"""What one environment observes, as groups: vectors of numbers, and images of bytes."""
+"""What one environment observes, as groups: vectors of numbers, and images."""
 
 from __future__ import annotations
 
@@ -17,15 +17,22 @@ __all__ = ["described", "grouped", "is_image"]
 
 
 def is_image(space: Space[Any]) -> bool:
-    """Whether a space is of images: bytes, with height, width and channels."""
-    return isinstance(space, Box) and len(space.shape) == 3 and space.dtype == np.uint8
+    """Whether a space is of images: bytes, or floats, with height, width and channels."""
+    return isinstance(space, Box) and len(space.shape) == 3 and array_dtype(space) is not None
+
+
+def array_dtype(space: Space[Any]) -> str | None:
+    """Return the data type in which images are given, or None if they cannot be."""
+    if space.dtype == np.uint8:
+        return "uint8"
+    return "float32" if np.issubdtype(space.dtype, np.floating) else None
 
 
 def described(space: Space[Any]) -> dict[str, ArrayInfo]:
     """Return what an environment that `grouped` has returned observes, by group."""
     parts = space.spaces if isinstance(space, Dict) else {"policy": space}
     return {
-        name: ArrayInfo(part.shape or (), "uint8" if is_image(part) else "float32")
+        name: ArrayInfo(part.shape or (), (is_image(part) and array_dtype(part)) or "float32")
         for name, part in parts.items()
     }
 
@@ -107,7 +114,7 @@ def _check_size(task: str, space: Space[Any]) -> None:
 
 
 def _check_images(task: str, space: Space[Any]) -> None:
-    """Refuse images other than bytes with the channels last, and those inside of something."""
+    """Refuse images whose channels do not come last, or of integers, or inside of something."""
     if isinstance(space, (Dict, Tuple)):
         inside = space.spaces.values() if isinstance(space, Dict) else space.spaces
         if any(_has_images(part) for part in inside):
@@ -118,7 +125,7 @@ def _check_images(task: str, space: Space[Any]) -> None:
     elif _has_images(space) and (not is_image(space) or _channels_first(space)):
         raise UsageError(
             f"The task {task!r} observes {space.dtype} of shape {space.shape}; images must be "
-            "uint8 with height, width and channels, in this order. Convert them in a "
+            "uint8 or floats with height, width and channels, in this order. Convert them in a "
             "gymnasium.ObservationWrapper."
         )
 

@@ -94,6 +94,19 @@ def test_an_image_stays_bytes():
     assert observations[:, 0, 0, 0].tolist() == [count + 2 for count in before]
 
 
+def test_an_image_of_floats_becomes_float32():
+    space = Box(0.0, 1.0, (6, 8, 3), np.float64)
+    assert seen(space) == {"policy": ArrayInfo((6, 8, 3), "float32")}
+    gymnasium.register("SeenFloats-v0", Counting, kwargs={"space": space})
+    try:
+        env = make("SeenFloats-v0")
+    finally:
+        del gymnasium.registry["SeenFloats-v0"]
+    observations, _ = env.reset(seed=0)
+    assert (observations.dtype, observations.shape) == (torch.float32, (3, 6, 8, 3))
+    assert env.single_observation_space == Box(0.0, 1.0, (6, 8, 3), np.float32)
+
+
 def test_what_is_no_image_is_flattened_to_the_group_policy():
     told = describe(BESIDE).observations
     assert told == {"policy": ArrayInfo((4,)), "camera": ArrayInfo((6, 8, 3), "uint8")}
@@ -133,9 +146,10 @@ def test_an_only_image_of_a_dict_is_the_group_policy():
     [
         (Dict(left=IMAGE, right=IMAGE), "the group `policy` must be one of its images"),
         (Dict(policy=IMAGE, arm=VECTOR), "the group `policy` must be"),
-        (Box(0.0, 1.0, (6, 8, 3)), "float32 of shape .* must be uint8 with height, width"),
+        (Box(0, 255, (6, 8, 3), np.int32), "int32 of shape .* must be uint8 or floats"),
+        (Box(0.0, 1.0, (3, 48, 64)), "height, width and channels, in this order"),
         (Box(0, 255, (3, 48, 64), np.uint8), "height, width and channels, in this order"),
-        (Box(0, 255, (4, 6, 8, 3), np.uint8), "must be uint8 with height, width and channels"),
+        (Box(0, 255, (4, 6, 8, 3), np.uint8), "must be uint8 or floats with height, width"),
         (Tuple([IMAGE, VECTOR]), "images inside of"),
         (Dict(eye=IMAGE, words=Sequence(VECTOR)), "elements vary in size"),
         (Dict(eye=IMAGE, arm=Dict(wrist=IMAGE)), "images inside of"),

@@ -18,6 +18,7 @@ from typing import Any
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from rltrain_isaaclab import compat
+from rltrain_isaaclab.images import channels_last
 
 __all__ = ["answer"]
 
@@ -80,10 +81,13 @@ def _actions(space: Any) -> tuple[str, list[int] | None]:
 
 
 def _image(space: Any) -> list[int] | None:
-    """Return the shape of images. Of vectors some tasks settle the size only when they are made."""
+    """Return the shape of images, channels last.
+
+    Of vectors some tasks settle the size only when they are made.
+    """
     shape = getattr(space, "shape", space)
     if isinstance(shape, (list, tuple)) and len(shape) == 3:
-        return [int(n) for n in shape] if all(isinstance(n, int) for n in shape) else None
+        return list(channels_last(shape)) if all(isinstance(n, int) for n in shape) else None
     return None
 
 

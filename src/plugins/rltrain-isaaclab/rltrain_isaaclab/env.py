@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from rltrain_isaaclab.arrays import Crossing
+from rltrain_isaaclab.images import channels_come_first
 
 __all__ = ["IsaacLabEnv"]
 
@@ -22,8 +24,8 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
       steps in which an episode ended, if the task's configuration says `compute_final_obs`, which
       Isaac Lab 3 knows.
     - Groups of observations are Isaac Lab's (`policy`, `critic` for what it calls states, others);
-      a task with `policy` alone has no groups. Images come as the task gives them, in the data
-      type that its space says.
+      a task with `policy` alone has no groups. Images come in the data type that their space says,
+      with the channels last: where a task gives them first, they are permuted.
     - Where the configuration says `is_finite_horizon`, time-outs are terminations.
     - Isaac Lab draws its random numbers from the global generators, and `reset(seed=...)` seeds
       them, on this rank with this rank's seed.
@@ -51,7 +53,14 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         self.render_mode = getattr(env, "render_mode", None)
         self.num_envs = int(env.num_envs)
         self.device = crossing.device
-        groups = dict(env.single_observation_space.spaces)
+        given = env.single_observation_space.spaces
+        self._to_permute = {
+            name for name, part in given.items() if channels_come_first(part.shape or ())
+        }
+        groups = {
+            name: _with_channels_last(part) if name in self._to_permute else part
+            for name, part in given.items()
+        }
         self._grouped = len(groups) > 1 or not isinstance(groups.get("policy"), Box)
         self.single_observation_space: Space[Any] = (
             Dict(groups) if self._grouped else groups["policy"]
@@ -145,9 +154,12 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         self._env.close()
 
     def _given(self, observations: Any) -> Any:
-        if self._grouped:
-            return self._crossing.give_each(observations, self.single_observation_space)
-        return self._crossing.give_each(observations["policy"], self.single_observation_space)
+        groups = {
+            name: part.movedim(1, -1) if name in self._to_permute else part
+            for name, part in observations.items()
+        }
+        chosen = groups if self._grouped else groups["policy"]
+        return self._crossing.give_each(chosen, self.single_observation_space)
 
     def _row(self, tensor: torch.Tensor, dtype: torch.dtype) -> Any:
         return self._crossing.give(tensor.reshape(self.num_envs), dtype)
@@ -157,3 +169,8 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         if not isinstance(value, torch.Tensor):
             return value
         return self._crossing.give(value.float().mean())
+
+
+def _with_channels_last(image: Any) -> Box:
+    low, high = (np.moveaxis(bound, 0, -1) for bound in (image.low, image.high))
+    return Box(low, high, dtype=image.dtype)

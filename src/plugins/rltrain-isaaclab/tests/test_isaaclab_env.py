@@ -10,11 +10,15 @@ import types
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box, Dict
 
 from rltrain.environment import CountedEnv, check_env
 from rltrain.errors import UsageError
 from rltrain.types import World
 from rltrain_isaaclab import compat
+from rltrain_isaaclab.arrays import make_crossing
+from rltrain_isaaclab.env import IsaacLabEnv
+from rltrain_isaaclab.images import channels_last
 from rltrain_isaaclab.suite import IsaacLabSuite
 
 CARTPOLE = "Isaac-Cartpole-v0"
@@ -127,7 +131,21 @@ def test_images_come_as_their_space_says():
     env = make(CAMERA)
     assert env.single_observation_space.shape == (36, 36, 3)
     image, _ = env.reset(seed=0)
-    assert (image.dtype, image.max()) == (torch.float32, 255)
+    assert (image.dtype, image.shape) == (torch.float32, (8, 36, 36, 3))
+    assert image.mean().abs() < 1e-6
+    assert 0.9 < image.max() < 1
+
+
+def test_channels_that_come_first_are_put_last():
+    made = make(CAMERA)._env
+    plain = made._get_observations
+    made._get_observations = lambda: {"policy": plain()["policy"].movedim(-1, 1)}
+    made.single_observation_space = Dict(policy=Box(-1, 1, (3, 36, 36)))
+    env = IsaacLabEnv(made, make_crossing("torch", "cpu"))
+    assert env.single_observation_space == Box(-1, 1, (36, 36, 3))
+    image, _ = env.reset(seed=0)
+    assert torch.equal(image, plain()["policy"])
+    assert channels_last((3, 36, 36)) == channels_last((36, 36, 3)) == (36, 36, 3)
 
 
 def test_what_is_given_is_not_written_to_afterwards():

@@ -32,8 +32,8 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
     - What ends an episode is told apart as mjlab does: terms that say `time_out` truncate, others
       terminate, and what does both terminates. Where the task has a finite horizon
       (`is_finite_horizon`), its time limit is part of it, and terminates too.
-    - The group that mjlab calls `actor` is called `policy`. Images are as mjlab gives them:
-      float32, channels first.
+    - The group that mjlab calls `actor` is called `policy`. Images are float32; mjlab's channels
+      come first, and are put last.
     - What mjlab logs where episodes have ended is in `info["log"]`.
     - mjlab draws random numbers from the global generators: here from a place of its own in them.
 
@@ -178,7 +178,10 @@ def _spaces(groups: Any) -> Dict:
                 f"The observation group {name!r} is not one array. Give "
                 f"env.observations.{name}.concatenate_terms=true."
             )
-        spaces[GROUPS.get(name, name)] = _box(part)
+        box = _box(part)
+        if _is_image(part.shape):
+            box = Box(np.moveaxis(box.low, 0, -1), np.moveaxis(box.high, 0, -1), dtype=np.float32)
+        spaces[GROUPS.get(name, name)] = box
     return Dict(spaces)
 
 
@@ -188,4 +191,12 @@ def _box(space: Any) -> Box:
 
 
 def _grouped(observations: Mapping[str, Any]) -> dict[str, Any]:
-    return {GROUPS.get(name, name): group for name, group in observations.items()}
+    return {
+        GROUPS.get(name, name): group.movedim(1, -1) if _is_image(group.shape[1:]) else group
+        for name, group in observations.items()
+    }
+
+
+def _is_image(shape: tuple[int, ...]) -> bool:
+    """Whether one environment's observation has three axes: mjlab's have their channels first."""
+    return len(shape) == 3

@@ -30,7 +30,7 @@ class Bundled(NamedTuple):
     actions: int
     """Numbers of an action."""
     camera: tuple[int, int, int] | None = None
-    """Channels, height and width of what is in the group `camera`, if there is one."""
+    """Height, width and channels of the image that is the group `camera`, if there is one."""
 
 
 BUNDLED: Mapping[str, Bundled] = {
@@ -41,9 +41,9 @@ BUNDLED: Mapping[str, Bundled] = {
     "Mjlab-Velocity-Flat-Unitree-G1": Bundled(1000, 99, 111, 29),
     "Mjlab-Velocity-Rough-Unitree-G1": Bundled(1000, 286, 298, 29),
     "Mjlab-Lift-Cube-Yam": Bundled(1000, 29, 29, 7),
-    "Mjlab-Lift-Cube-Yam-Depth": Bundled(1000, 26, 29, 7, (1, 32, 32)),
-    "Mjlab-Lift-Cube-Yam-Rgb": Bundled(1000, 26, 29, 7, (3, 32, 32)),
-    "Mjlab-Multi-Cube-Seg-Yam": Bundled(1000, 26, 26, 7, (2, 32, 32)),
+    "Mjlab-Lift-Cube-Yam-Depth": Bundled(1000, 26, 29, 7, (32, 32, 1)),
+    "Mjlab-Lift-Cube-Yam-Rgb": Bundled(1000, 26, 29, 7, (32, 32, 3)),
+    "Mjlab-Multi-Cube-Seg-Yam": Bundled(1000, 26, 26, 7, (32, 32, 2)),
     "Mjlab-Tracking-Flat-Unitree-G1": Bundled(500, 160, 286, 29),
     "Mjlab-Tracking-Flat-Unitree-G1-No-State-Estimation": Bundled(500, 154, 286, 29),
 }

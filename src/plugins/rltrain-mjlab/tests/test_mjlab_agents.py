@@ -61,12 +61,13 @@ def test_skrls_are_translated():
     assert options["trainer"]["timesteps"] == 240_000
 
 
-def test_images_are_rsl_rls_only():
+def test_convolutions_are_mjlabs_for_rsl_rl_and_the_librarys_own_for_others():
     options = agent_options(CAMERA, "rsl_rl")
     assert options["obs_groups"]["actor"] == ["policy", "camera"]
     assert options["actor"]["class_name"].startswith("mjlab.rl.spatial_softmax:")
     assert options["actor"]["cnn_cfg"]["output_channels"] == [16, 32]
-    assert agent_options(CAMERA, "skrl") is None
+    assert agent_options(CAMERA, "skrl") is agent_options(CAMERA, "rl_games") is None
+    assert describe(CAMERA).images == ("camera",)
 
 
 def test_other_algorithms_and_libraries_have_none():

@@ -15,6 +15,7 @@ from rltrain_mjlab.plugin import describe
 from rltrain_mjlab.suite import MjlabSuite
 
 BALANCE, GO1 = "Mjlab-Cartpole-Balance", "Mjlab-Velocity-Flat-Unitree-Go1"
+CAMERA = "Mjlab-Lift-Cube-Yam-Rgb"
 SHORT = {"episode_length_s": 0.15}  # 3 steps.
 
 
@@ -128,6 +129,21 @@ def test_an_asymmetric_task_is_as_described():
         assert {n: ArrayInfo(p.shape, str(p.dtype)) for n, p in parts.items()} == info.observations
         assert env.single_action_space.shape == info.actions
         assert env.max_episode_length == info.max_episode_length
+
+
+def test_images_have_their_channels_last():
+    with make(CAMERA, num_envs=2) as env:
+        image = env.reset(seed=0)[0]["camera"]
+        (given,) = [x for x in env._env.observation_manager.compute().values() if x.ndim == 4]
+        assert env.single_observation_space["camera"].shape == (32, 32, 3)
+        assert describe(CAMERA).observations["camera"] == ArrayInfo((32, 32, 3), "float32")
+    assert (image.dtype, image.shape, given.shape) == (
+        torch.float32,
+        (2, 32, 32, 3),
+        (2, 3, 32, 32),
+    )
+    assert torch.equal(image, given.permute(0, 2, 3, 1))
+    assert image.std() > 0.05
 
 
 def test_wrong_use():

@@ -13,6 +13,7 @@ from rltrain.session import Session
 from rltrain.types import TrainResult
 from rltrain_rl_games.agents import ContinuousAgent, DiscreteAgent
 from rltrain_rl_games.env import RlGamesEnv, check_observations
+from rltrain_rl_games.network import register_network
 from rltrain_rl_games.run import LogObserver
 from rltrain_rl_games.sac import SacAgent
 from rltrain_rl_games.wrapping import Wrapping
@@ -28,6 +29,7 @@ class RlGamesLibrary:
     @hookimpl
     def rltrain_train(self, session: Session) -> TrainResult:
         """Run rl_games' runner until its epochs are done."""
+        register_network()
         runner = Runner(LogObserver())
         for name, agent in _AGENTS.items():
             # Bound as a default: a plain closure would see the last agent only.

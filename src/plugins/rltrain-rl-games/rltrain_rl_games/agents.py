@@ -20,7 +20,14 @@ from rl_games.common.a2c_common import A2CBase
 from rltrain.session import Session
 from rltrain_rl_games.central_value import CentralValue
 from rltrain_rl_games.checkpoints import on_host
-from rltrain_rl_games.normaliser import Expected, expect, pool_normalisers
+from rltrain_rl_games.normaliser import (
+    Expected,
+    GroupsMeanStd,
+    expect,
+    expected_observations,
+    pool_normalisers,
+)
+from rltrain_rl_games.refusals import SEVERAL_GROUPS
 from rltrain_rl_games.run import RunAgent
 from rltrain_rl_games.scheduler import CommonScheduler
 from rltrain_torch.gradients import synchronise
@@ -41,7 +48,13 @@ class _PpoAgent(RunAgent, A2CBase):
 
     def __init__(self, session: Session, base_name: str, params: dict[str, Any]) -> None:
         self.session = session
+        config = params["config"]
+        of_groups = config["normalize_input"] and params["network"]["name"] == SEVERAL_GROUPS
+        if of_groups:
+            params = {**params, "config": {**config, "normalize_input": False}}
         super().__init__(base_name, params)
+        if of_groups:
+            self._normalise_groups()
         self.take_over()
         self._normalises_advantages = self.normalize_advantage
         if session.group.world_size > 1:
@@ -129,6 +142,11 @@ class _PpoAgent(RunAgent, A2CBase):
         if self._central is not None:
             self._central.set_rank_state(state["central_value"])
 
+    def _normalise_groups(self) -> None:
+        """Give the model the normaliser of groups that rl_games cannot make."""
+        self.normalize_input = self.model.normalize_input = True
+        self.model.running_mean_std = GroupsMeanStd(self.obs_shape).to(self.ppo_device)
+
     def _pool_normalisers(self) -> None:
         """Put pooled normalisers in rl_games' places, and take over the advantages' too."""
         pool_normalisers(self.model)
@@ -147,9 +165,12 @@ class _PpoAgent(RunAgent, A2CBase):
             batches = [batch_dict["values"], batch_dict["returns"]]
             expected.append(Expected(self.value_mean_std, batches))
         if self.normalize_input:
-            batches = batch_dict["obses"].split(self.dataset.minibatch_size)
-            normaliser = self.model.running_mean_std
-            expected.append(Expected(normaliser, batches, self.mini_epochs_num))
+            expected += expected_observations(
+                self.model.running_mean_std,
+                batch_dict["obses"],
+                rows=self.dataset.minibatch_size,
+                rounds=self.mini_epochs_num,
+            )
         if self._central is not None:
             expected += self._central.expected(batch_dict["states"])
         return expected

@@ -12,6 +12,8 @@ from gymnasium.vector import VectorEnv
 from rl_games.common.ivecenv import IVecEnv
 
 from rltrain.errors import UsageError
+from rltrain.types import ArrayInfo
+from rltrain_rl_games.refusals import SEVERAL_GROUPS
 from rltrain_rl_games.wrapping import Wrapping
 
 __all__ = ["RlGamesEnv", "check_observations"]
@@ -26,7 +28,7 @@ class RlGamesEnv(IVecEnv):
     Args:
         env: the environments; of groups of observations, the actor sees `policy`.
         states: whether a critic of its own is to see the group `critic`, or where there is none,
-            what the actor sees.
+            `policy`.
         wrapping: bounds, and other groups.
     """
 
@@ -71,38 +73,58 @@ class RlGamesEnv(IVecEnv):
             info["state_space"] = self._space("states")
         return info
 
+    def unseen_images(self) -> list[str]:
+        """Return the groups of images that the actor does not see, unless options chose groups."""
+        space = self.env.single_observation_space
+        if "obs" in self._wrapping.groups or not isinstance(space, spaces.Dict):
+            return []
+        boxes = {name: part for name, part in space.items() if isinstance(part, spaces.Box)}
+        return [
+            name
+            for name, part in boxes.items()
+            if ArrayInfo(part.shape, str(part.dtype)).is_image and name not in ("policy", "critic")
+        ]
+
     def _observed(self, observations: Any) -> Any:
-        if not self._states:
+        if not self._states and not self._wrapping.apart:
             return self._part(observations, "obs")
-        return {name: self._part(observations, name) for name in ("obs", "states")}
+        names = ("obs", "states") if self._states else ("obs",)
+        return {name: self._part(observations, name) for name in names}
 
     def _space(self, name: str) -> spaces.Space[Any]:
         """Return the space of what rl_games calls "obs" or "states"."""
         parts = self._parts(self.env.single_observation_space, name)
-        return self._wrapping.space_of_observations(_joined_space(parts))
+        joined = spaces.Dict(parts) if self._apart(name) else _joined_space(list(parts.values()))
+        return self._wrapping.space_of_observations(joined)
 
     def _part(self, observations: Any, name: str) -> Any:
         """Return the observations of this name, shape (num_envs, ...)."""
-        parts = self._parts(observations, name)
         spaces_of_parts = self._parts(self.env.single_observation_space, name)
-        clipped = [
-            self._wrapping.observations(part, space)
-            for part, space in zip(parts, spaces_of_parts, strict=True)
-        ]
-        return clipped[0] if len(clipped) == 1 else torch.cat(clipped, -1)
+        clipped = {
+            group: self._wrapping.observations(part, spaces_of_parts[group])
+            for group, part in self._parts(observations, name).items()
+        }
+        if self._apart(name):
+            return clipped
+        parts = list(clipped.values())
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
-    def _parts(self, groups: Any, name: str) -> list[Any]:
+    def _apart(self, name: str) -> bool:
+        """Whether the groups of what rl_games calls "obs" stay apart: our network takes them."""
+        return self._wrapping.apart and name == "obs"
+
+    def _parts(self, groups: Any, name: str) -> dict[str, Any]:
         chosen = self._wrapping.groups.get(name)
         if chosen is None:
             usual = ("policy",) if name == "obs" else ("critic", "policy")
-            return [_group(groups, *usual)]
+            return {"policy": _group(groups, *usual)}
         absent = [group for group in chosen if group not in list(groups)]
         if absent or not isinstance(groups, (Mapping, spaces.Dict)):
             raise UsageError(
                 f"agent.params.env.obs_groups.{name}={list(chosen)}: must name observation groups "
                 "of the task."
             )
-        return [groups[group] for group in chosen]
+        return {group: groups[group] for group in chosen}
 
 
 def check_observations(env: RlGamesEnv, params: Mapping[str, Any]) -> None:
@@ -111,16 +133,26 @@ def check_observations(env: RlGamesEnv, params: Mapping[str, Any]) -> None:
     Raises:
         UsageError: the observations are none that rl_games' networks take.
     """
+    unseen = env.unseen_images()
+    if unseen:
+        raise UsageError(
+            f"The task has images beside the group `policy`, {', '.join(unseen)}, which rl_games' "
+            "actor would not see. Name the groups that it sees in agent.params.env.obs_groups.obs, "
+            "a list; for images beside a vector, with agent.params.env.concate_obs_groups=false "
+            f"and agent.params.network.name={SEVERAL_GROUPS}."
+        )
     info = env.get_env_info()
     for name, group in (("observation_space", "policy"), ("state_space", "critic")):
-        space = info.get(name)
-        if isinstance(space, spaces.Dict):
+        parts = [info.get(name)]
+        if isinstance(parts[0], spaces.Dict) and params["network"]["name"] == SEVERAL_GROUPS:
+            parts = list(parts[0].values())
+        if any(isinstance(part, spaces.Dict) for part in parts):
             raise UsageError(
-                f"The observation group {group!r} is itself a Dict ({', '.join(space)}), which "
-                "rl_games' networks cannot take, nor normalize_input. Give one array a group."
+                f"The observation group {group!r} is itself a Dict, or holds one, which rl_games' "
+                "networks cannot take, nor normalize_input. Give one array a group."
             )
     shape = info["observation_space"].shape
-    if params["algo"]["name"] == "sac" and len(shape) != 1:
+    if params["algo"]["name"] == "sac" and (shape is None or len(shape) != 1):
         raise UsageError(
             f"rl_games' SAC takes observations that are vectors; the task's have the shape {shape}."
             " Use --algorithm ppo with params.network.cnn."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,14 @@ from rl_games.algos_torch.running_mean_std import RunningMeanStd
 from rltrain.types import ProcessGroup
 from rltrain_torch.moments import Moments, pool_moments
 
-__all__ = ["Expected", "PooledMeanStd", "expect", "pool_normalisers"]
+__all__ = [
+    "Expected",
+    "GroupsMeanStd",
+    "PooledMeanStd",
+    "expect",
+    "expected_observations",
+    "pool_normalisers",
+]
 
 
 class PooledMeanStd(RunningMeanStd):
@@ -83,6 +90,27 @@ class PooledMeanStd(RunningMeanStd):
         )
 
 
+class GroupsMeanStd(torch.nn.Module):
+    """Normalises the vectors among several groups of observations; images pass.
+
+    rl_games' own would take moments of every pixel, but cannot be made: torch does not compile it.
+
+    Args:
+        shapes: of one environment's groups, by name.
+    """
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        super().__init__()
+        self.running_mean_std = torch.nn.ModuleDict(
+            {name: RunningMeanStd(shape) for name, shape in shapes.items() if len(shape) == 1}
+        )
+
+    def forward(self, input: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the groups, of shape (B, ...); in training, update first."""
+        vectors = self.running_mean_std
+        return {name: vectors[name](x) if name in vectors else x for name, x in input.items()}
+
+
 @dataclass(frozen=True)
 class Expected:
     """What one normaliser will be given in an update."""
@@ -124,8 +152,29 @@ def pool_normalisers(model: Any) -> None:
     """Replace the normalisers of one of rl_games' models by pooled ones."""
     for name in ("running_mean_std", "value_mean_std"):
         normaliser = getattr(model, name, None)
-        if normaliser is not None:
+        if isinstance(normaliser, GroupsMeanStd):
+            vectors = normaliser.running_mean_std
+            for group, part in vectors.items():
+                vectors[group] = PooledMeanStd(part)
+        elif normaliser is not None:
             setattr(model, name, PooledMeanStd(normaliser))
+
+
+def expected_observations(
+    normaliser: Any, observations: Any, rows: int, rounds: int
+) -> list[Expected]:
+    """Return what a pooled normaliser of observations will be given, in mini-batches.
+
+    Args:
+        normaliser: of one array, or of groups.
+        observations: of shape (B, ...), or such by group.
+        rows: of a mini-batch.
+        rounds: how often all of them come.
+    """
+    if not isinstance(normaliser, GroupsMeanStd):
+        return [Expected(normaliser, observations.split(rows), rounds)]
+    parts: Iterable[tuple[str, Any]] = normaliser.running_mean_std.items()
+    return [Expected(part, observations[group].split(rows), rounds) for group, part in parts]
 
 
 def _unit(batch: torch.Tensor) -> float:

@@ -13,7 +13,7 @@ from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
 from rltrain_rl_games.iteration import iteration
 from rltrain_rl_games.options import OPTION_KEYS
-from rltrain_rl_games.refusals import REFUSALS
+from rltrain_rl_games.refusals import REFUSALS, SEVERAL_GROUPS
 
 __all__ = ["rltrain_provides"]
 
@@ -57,5 +57,19 @@ def _default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
     files = (_DEFAULTS / f"{algorithm}_{kind}.yaml" for kind in kinds)
     options = load_yaml(str(next(path for path in files if path.exists())), "the defaults")
     if algorithm == "ppo" and task.has_images:
-        return overlaid(options, load_yaml(str(_DEFAULTS / "ppo_images.yaml"), "the defaults"))
+        options = overlaid(options, load_yaml(str(_DEFAULTS / "ppo_images.yaml"), "the defaults"))
+        if task.images != ("policy",):
+            options = overlaid(options, _of_groups(task))
     return options
+
+
+def _of_groups(task: TaskInfo) -> dict[str, Any]:
+    """Return what options have besides where there are images beside the group `policy`."""
+    seen = list(dict.fromkeys(["policy", *task.images]))
+    return {
+        "params": {
+            "env": {"obs_groups": {"obs": seen}, "concate_obs_groups": False},
+            "network": {"name": SEVERAL_GROUPS},
+            "config": {"normalize_input": "policy" not in task.images},
+        }
+    }

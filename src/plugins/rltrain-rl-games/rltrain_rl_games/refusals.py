@@ -9,7 +9,11 @@ from rltrain.config import RunConfig
 from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
 
-__all__ = ["REFUSALS"]
+__all__ = ["REFUSALS", "SEVERAL_GROUPS"]
+
+SEVERAL_GROUPS = "actor_critic_groups"
+"""What options call our network of several groups of observations: see `rltrain_rl_games.network`.
+"""
 
 _CENTRAL = "config.central_value_config"
 
@@ -60,8 +64,15 @@ def _sac_of_images(config: RunConfig, task: TaskInfo) -> bool:
     return _option(config, "algo.name") == "sac" and task.has_images
 
 
-def _camera_beside_the_policy(config: RunConfig, task: TaskInfo) -> bool:
-    return any(name != "policy" for name in task.images)
+def _camera_unseen(config: RunConfig, task: TaskInfo) -> bool:
+    """Whether there are images beside `policy`, and the options do not say what the actor sees."""
+    chosen = _option(config, "env.obs_groups.obs")
+    return any(name != "policy" for name in task.images) and not chosen
+
+
+def _groups_without_convolutions(config: RunConfig, task: TaskInfo) -> bool:
+    network = _option(config, "network") or {}
+    return network.get("name") == SEVERAL_GROUPS and not network.get("cnn")
 
 
 REFUSALS = (
@@ -91,10 +102,17 @@ REFUSALS = (
         "--algorithm ppo, whose network has convolutions (params.network.cnn).",
     ),
     Refusal(
-        "images beside the group `policy`",
-        _camera_beside_the_policy,
-        "rl_games' networks take one array: the actor would not see the images.",
-        "a task whose group `policy` is the image, or --library rsl_rl or skrl.",
+        "images beside the group `policy`, and no params.env.obs_groups",
+        _camera_unseen,
+        "the actor would see the group `policy` alone.",
+        "leave --agent-config out; or give params.env.obs_groups.obs, a list of groups, with "
+        f"concate_obs_groups: false and params.network.name: {SEVERAL_GROUPS}.",
+    ),
+    Refusal(
+        f"params.network.name {SEVERAL_GROUPS} without cnn",
+        _groups_without_convolutions,
+        "it has convolutions for each image, by the options of params.network.cnn.",
+        "give params.network.cnn, or the name actor_critic.",
     ),
     Refusal(
         "params.config.schedule_type with lr_schedule adaptive",

@@ -15,6 +15,7 @@ import torch
 from gymnasium import spaces
 
 from rltrain.errors import UsageError
+from rltrain_rl_games.refusals import SEVERAL_GROUPS
 
 __all__ = ["Wrapping"]
 
@@ -29,29 +30,42 @@ class Wrapping:
     clip_actions: float = math.inf
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By rl_games' names, "obs" and "states"."""
+    apart: bool = False
+    """Whether several groups of "obs" stay apart; those of "states" are always concatenated."""
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> Wrapping:
         """Read `params.env`; other keys than Isaac Lab's are left to others.
 
         Raises:
-            UsageError: a bound is none, or groups are to stay apart.
+            UsageError: a bound is none, or groups are to stay apart for a network that takes one
+                array.
         """
         told = {key: value for key, value in (params.get("env") or {}).items() if key in _KEYS}
-        if not told.pop("concate_obs_groups", True):
+        apart, network = not told.pop("concate_obs_groups", True), _network(params)
+        groups = told.pop("obs_groups", None) or {}
+        if apart and network != SEVERAL_GROUPS:
             raise UsageError(
                 "agent.params.env.concate_obs_groups=false: the network that takes groups apart is "
-                "one of Isaac Lab's own, which is not rl_games'. Leave it out: groups are then "
-                "concatenated."
+                f"{SEVERAL_GROUPS}, and params.network.name is {network}. Leave it out: groups are "
+                "then concatenated."
             )
-        groups = told.pop("obs_groups", None) or {}
+        if network == SEVERAL_GROUPS and not (apart and len(groups.get("obs") or ()) > 1):
+            raise UsageError(
+                f"agent.params.network.name={network}: takes several groups. Name them in "
+                "params.env.obs_groups.obs, with concate_obs_groups: false."
+            )
         for key, value in told.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
                 raise UsageError(f"agent.params.env.{key}={value}: must be a number above 0.")
-        return cls(**told, groups={name: tuple(names) for name, names in groups.items() if names})
+        groups = {name: tuple(names) for name, names in groups.items() if names}
+        return cls(**told, groups=groups, apart=apart)
 
     def space_of_observations(self, space: spaces.Space[Any]) -> spaces.Space[Any]:
         """Return the space of clipped observations; only numbers with a point are clipped."""
+        if isinstance(space, spaces.Dict):
+            parts = {name: self.space_of_observations(part) for name, part in space.items()}
+            return spaces.Dict(parts)
         if not self._clips(space):
             return space
         bound = self.clip_observations
@@ -81,3 +95,8 @@ class Wrapping:
     def _clips(self, space: spaces.Space[Any]) -> bool:
         floats = isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating)
         return floats and math.isfinite(self.clip_observations)
+
+
+def _network(params: Mapping[str, Any]) -> str | None:
+    name: str | None = (params.get("network") or {}).get("name")
+    return name

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 import rl_games
 import torch
-from rl_games.algos_torch import central_value, models, running_mean_std, sac_agent, torch_ext
+from rl_games.algos_torch import (
+    central_value,
+    models,
+    network_builder,
+    running_mean_std,
+    sac_agent,
+    torch_ext,
+)
 from rl_games.algos_torch.a2c_continuous import A2CAgent
 from rl_games.algos_torch.a2c_discrete import DiscreteA2CAgent
 from rl_games.common import a2c_common, datasets, experience, schedulers
@@ -136,10 +143,34 @@ def test_moments_are_of_rows_and_count_rows():
     assert "input.size(0)" in source
 
 
+def test_the_network_of_groups_overrides_what_rl_games_builds_its_layers_by():
+    network = network_builder.A2CBuilder.Network
+    assert in_order(
+        network.__init__,
+        *("self.load(params)", "if self.permute_input:", "'input_shape': input_shape"),
+        *("self.actor_cnn = self._build_conv(**cnn_args)", "if self.separate:"),
+        *("self.critic_cnn = self._build_conv(", "self._calc_input_size(input_shape, self.actor"),
+    )
+    assert in_order(network.forward, "if self.permute_input and", "self.actor_cnn(a_out)")
+    assert list(inspect.signature(network._build_conv).parameters) == ["self", "ctype", "kwargs"]
+
+
+def test_groups_pass_through_buffer_and_mini_batches():
+    assert inspect.getsource(experience.ExperienceBuffer).count("isinstance(v, dict)") >= 2
+    dataset = datasets.PPODataset(8, 4, False, False, "cpu", 4)
+    dataset.update_values_dict({"obs": {"eye": torch.arange(8), "policy": torch.zeros(8)}})
+    assert [batch["obs"]["eye"].tolist() for batch in dataset] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    # So the normaliser of groups has a reason.
+    with pytest.raises(RuntimeError, match="items"):
+        torch.jit.script(running_mean_std.RunningMeanStdObs({"policy": (2,)}))
+
+
 def test_images_of_bytes_are_converted_by_255():
     for owner in (a2c_common.A2CBase, central_value.CentralValueTrain):
         images = torch.tensor([0, 51, 255], dtype=torch.uint8)
         assert torch.equal(owner._preproc_obs(None, images), images.float() / 255.0)
+        groups = owner._preproc_obs(None, {"eye": images, "policy": images.float()})
+        assert [groups[name].max() for name in ("eye", "policy")] == [1, 255]
 
 
 @pytest.mark.parametrize("base", BASES)

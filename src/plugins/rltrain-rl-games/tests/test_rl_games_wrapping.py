@@ -8,7 +8,7 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete
 
 from rltrain.errors import UsageError
-from rltrain_rl_games.env import RlGamesEnv
+from rltrain_rl_games.env import RlGamesEnv, check_observations
 from rltrain_rl_games.wrapping import Wrapping
 
 
@@ -64,6 +64,34 @@ def test_groups_are_concatenated():
     assert observed["obs"].tolist() == [[0.0, 7.0, 7.0]] * 2
 
 
+def test_images_that_the_actor_would_not_see_are_refused():
+    params = {"algo": {"name": "a2c_continuous"}, "network": {"name": "actor_critic"}}
+    with pytest.raises(UsageError, match=r"beside the group `policy`, image, .*obs_groups\.obs"):
+        check_observations(wrapped(), params)
+    check_observations(wrapped(obs_groups={"obs": ["policy"]}), params)
+
+
+def test_groups_stay_apart_for_the_network_that_takes_them():
+    env_options = {"obs_groups": {"obs": ["policy", "image"]}, "concate_obs_groups": False}
+    params = {
+        "algo": {"name": "a2c_continuous"},
+        "network": {"name": "actor_critic_groups"},
+        "env": env_options,
+    }
+    env = RlGamesEnv(Unbounded(), True, Wrapping.read(params))
+    check_observations(env, params)
+    space = env.get_env_info()["observation_space"]
+    assert {name: part.shape for name, part in space.items()} == {
+        "image": (2, 2, 3),
+        "policy": (1,),
+    }
+    observed, *_ = env.step(torch.zeros(2, 1))
+    assert observed["obs"]["image"].dtype == torch.uint8
+    assert observed["states"].shape == (2, 2)
+    with pytest.raises(UsageError, match=r"network\.name=actor_critic_groups: takes several"):
+        Wrapping.read({**params, "env": {}})
+
+
 def test_bytes_are_not_clipped():
     env = wrapped(clip_observations=5.0, obs_groups={"obs": ["image"]})
     assert env.get_env_info()["observation_space"].dtype == np.uint8
@@ -75,7 +103,7 @@ def test_bytes_are_not_clipped():
     [
         ({"clip_actions": True}, r"agent\.params\.env\.clip_actions=True: must be a number"),
         ({"clip_observations": -1}, r"clip_observations=-1: must be a number above 0"),
-        ({"concate_obs_groups": False}, r"concate_obs_groups=false: .* Isaac Lab's own"),
+        ({"concate_obs_groups": False}, r"concate_obs_groups=false: .* actor_critic_groups, and"),
         ({"obs_groups": {"obs": ["policy", "image"]}}, "only groups that are vectors"),
         ({"obs_groups": {"obs": ["polcy"]}}, r"obs_groups\.obs=\['polcy'\]: must name"),
     ],

@@ -21,10 +21,10 @@ class RslRlEnv(VecEnv):
     """Translates a `gymnasium.vector.VectorEnv` with SAME_STEP autoreset to rsl_rl's `VecEnv`.
 
     Observations of a `Dict` space are rsl_rl's observation groups; those of a `Box` are the group
-    "policy". They become float32; but images of bytes stay bytes, with their channels first. Where
-    an action has two finite bounds, the policy's output is clamped to [-1, 1] and mapped onto them,
-    so that an output of 0 is the middle of the range; where a bound is infinite, the output passes
-    as it is.
+    "policy". They become float32; but images of bytes stay bytes. Images have their channels first,
+    as rsl_rl's convolutions read them. Where an action has two finite bounds, the policy's output
+    is clamped to [-1, 1] and mapped onto them, so that an output of 0 is the middle of the range;
+    where a bound is infinite, the output passes as it is.
 
     Attributes:
         num_envs: number of environments.
@@ -160,7 +160,8 @@ class RslRlEnv(VecEnv):
 
     def _copied(self, name: str, group: torch.Tensor) -> torch.Tensor:
         if name in self._images:
-            return group.movedim(-1, 1).to(self.device, copy=True)
+            dtype = torch.uint8 if group.dtype == torch.uint8 else torch.float32
+            return group.movedim(-1, 1).to(self.device, dtype, copy=True)
         rows = group.reshape(self.num_envs, *(group.shape[1:] or (1,)))
         return rows.to(self.device, torch.float32, copy=True)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from gymnasium.spaces import Box, Space
 from rsl_rl.models import CNNModel
 from rsl_rl.modules import HiddenState
 from tensordict import TensorDict
+
+from rltrain.types import ArrayInfo
 
 __all__ = ["ByteCNNModel", "is_image", "use_byte_models"]
 
@@ -40,8 +41,8 @@ class ByteCNNModel(CNNModel):
 
 
 def is_image(space: Space[Any]) -> bool:
-    """Whether a group is an image as suites give it: bytes, height, width, channels."""
-    return isinstance(space, Box) and len(space.shape) == 3 and space.dtype == np.uint8
+    """Whether a group is an image as suites give it: height, width and channels."""
+    return isinstance(space, Box) and ArrayInfo(space.shape, str(space.dtype)).is_image
 
 
 def use_byte_models(options: Mapping[str, Any]) -> None:

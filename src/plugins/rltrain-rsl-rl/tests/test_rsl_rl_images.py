@@ -26,26 +26,26 @@ IMAGE = ArrayInfo((12, 48, 2), "uint8")
 
 
 class Seeing(PointEnv):
-    """The point, as an image and as floats of the shape of one."""
+    """The point, as an image of bytes and as one of floats."""
 
     def __init__(self):
         super().__init__(2)
         self.single_observation_space = Dict(
-            policy=Box(0, 255, (4, 6, 3), np.uint8), floats=Box(0, 1, (3, 4, 6))
+            policy=Box(0, 255, (4, 6, 3), np.uint8), floats=Box(0, 1, (4, 6, 1))
         )
 
     def _observe(self):
         image = torch.arange(2 * 4 * 6 * 3).reshape(2, 4, 6, 3).to(torch.uint8)
-        return {"policy": image, "floats": torch.zeros(2, 3, 4, 6)}
+        return {"policy": image, "floats": image[..., :1] / 255}
 
 
-def test_images_come_with_their_channels_first_as_bytes_of_their_own():
+def test_images_come_with_their_channels_first_in_memory_of_their_own():
     inner = Seeing()
     observations = RslRlEnv(inner, "cpu").get_observations()
     image = inner._observe()["policy"]
     assert torch.equal(observations["policy"], image.permute(0, 3, 1, 2))
     assert observations["policy"].dtype == torch.uint8
-    assert observations["floats"].shape == (2, 3, 4, 6)
+    assert torch.equal(observations["floats"], image.permute(0, 3, 1, 2)[:, :1] / 255)
 
 
 def test_the_model_is_rsl_rls_on_bytes_divided_by_255():

@@ -41,12 +41,12 @@ class ImageEnv(PointEnv):
 
     def __init__(self, num_envs):
         super().__init__(num_envs)
-        self.single_observation_space = Box(0, 1, (1, 8, 8))
+        self.single_observation_space = Box(0, 1, (8, 8, 1))
 
     def _observe(self):
         column = torch.linspace(-4, 4, 8)
         bright = (-((self.position[:, None] - column) ** 2)).exp()
-        return bright[:, None, None, :].expand(-1, 1, 8, 8)
+        return bright[:, None, :, None].expand(-1, 8, 8, 1)
 
 
 class Images:

@@ -154,10 +154,10 @@ def test_parameters_that_actor_and_critic_share_are_synchronised_once(tmp_path):
     class ImageEnv(PointEnv):
         def __init__(self):
             super().__init__()
-            self.single_observation_space = Box(-10, 10, (1, 8, 8))
+            self.single_observation_space = Box(-10, 10, (8, 8, 1))
 
         def _observe(self):
-            return self.position.reshape(-1, 1, 1, 1).expand(-1, 1, 8, 8)
+            return self.position.reshape(-1, 1, 1, 1).expand(-1, 8, 8, 1)
 
     agent = small_agent(share_cnn_encoders=True)
     cnn = {"output_channels": [2], "kernel_size": [3]}

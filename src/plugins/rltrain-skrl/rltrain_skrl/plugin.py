@@ -87,6 +87,9 @@ _IN_JAX = {
 """Outputs of models in the default options, which skrl evaluates as Python: in torch's words, and
 in jax's."""
 
+_BYTES = " / 255"
+"""How the inputs of models in the default options make numbers from 0 to 1 of bytes."""
+
 _CHANNELS_FIRST = re.compile(r"permute\((?P<images>\S+), \(0, 3, 1, 2\)\)")
 """How the inputs of models in options for torch put the channels of images first; flax's
 convolutions want them last, as they come."""
@@ -116,11 +119,8 @@ def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
     options = _load(next(file for file in files if file.is_file()))
     if algorithm in ON_POLICY and task.has_images:
         options = overlaid(options, _load(_DEFAULTS / "images.yaml"))
-        if task.images != ("policy",):
-            for model in ("policy", "value"):
-                options["models"][model]["network"] = _of_groups(
-                    options["models"][model]["network"], task.images
-                )
+        for model in ("policy", "value"):
+            options["models"][model]["network"] = _seeing(options["models"][model]["network"], task)
     return options
 
 
@@ -128,24 +128,32 @@ def _load(file: Path) -> dict[str, Any]:
     return load_yaml(str(file), "the default options")
 
 
-def _of_groups(network: list[dict[str, Any]], images: Iterable[str]) -> list[dict[str, Any]]:
-    """Return a network of one image as one of several groups: an encoder for each image.
+def _seeing(network: list[dict[str, Any]], task: TaskInfo) -> list[dict[str, Any]]:
+    """Return a network of one image of bytes for what a task observes: an encoder for each image.
 
     Args:
         network: convolutions, and after them one layer that joins all.
-        images: names of groups. The group `policy`, where it is none of them, is a vector.
+        task: its group `policy`, where it is no image, is a vector.
     """
     (encoder,) = network
+    images = task.images
+    reads = [encoder["input"].removesuffix("" if _is_of_bytes(task, x) else _BYTES) for x in images]
+    if images == ("policy",):
+        return [{**encoder, "input": reads[0]}]
     *convolutions, joining = encoder["layers"]
     parts, joined = [], []
     for index, group in enumerate(images):
-        read = encoder["input"].replace("OBSERVATIONS", f'OBSERVATIONS["{group}"]')
+        read = reads[index].replace("OBSERVATIONS", f'OBSERVATIONS["{group}"]')
         joined.append(f"image_{index}")
         parts.append({**encoder, "name": joined[-1], "input": read, "layers": convolutions})
     if "policy" not in images:
         joined.append('OBSERVATIONS["policy"]')
     join = {"input": f"concatenate([{', '.join(joined)}])", "layers": [joining]}
     return [*parts, {**encoder, **join}]
+
+
+def _is_of_bytes(task: TaskInfo, group: str) -> bool:
+    return (task.observations or {})[group].dtype == "uint8"
 
 
 def in_jax(options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.errors import UsageError
+from rltrain.types import ArrayInfo
 
 __all__ = ["as_floats", "holds_bytes", "observation_groups"]
 
@@ -35,15 +36,20 @@ def observation_groups(
     images = {
         name: part
         for name, part in groups.items()
-        if name not in ("policy", "critic") and holds_bytes(part) and len(part.shape or ()) == 3
+        if name not in ("policy", "critic") and _is_image(part)
     }
     if images:
         groups["policy"] = spaces.Dict({"policy": groups["policy"], **images})
     return groups, True
 
 
+def _is_image(space: spaces.Space[Any]) -> bool:
+    """Whether a group is an image as suites give it: height, width and channels."""
+    return isinstance(space, spaces.Box) and ArrayInfo(space.shape, str(space.dtype)).is_image
+
+
 def holds_bytes(space: spaces.Space[Any] | None) -> bool:
-    """Whether observations are bytes, as those of images are."""
+    """Whether observations are bytes, as those of most images are."""
     return isinstance(space, spaces.Box) and space.dtype == np.uint8
 
 

@@ -132,6 +132,12 @@ def test_the_defaults_have_an_encoder_for_each_image():
     assert [part["name"] for part in network] == ["image_0", "image_1", "net"]
     assert network[1]["input"] == 'permute(OBSERVATIONS["right"], (0, 3, 1, 2)) / 255'
     assert network[2]["input"] == 'concatenate([image_0, image_1, OBSERVATIONS["policy"]])'
+    floats = {**groups, "right": ArrayInfo((6, 8, 1))}
+    network = agent(groups=floats)["models"]["policy"]["network"]
+    assert network[0]["input"] == 'permute(OBSERVATIONS["left"], (0, 3, 1, 2)) / 255'
+    assert network[1]["input"] == 'permute(OBSERVATIONS["right"], (0, 3, 1, 2))'
+    (alone,) = agent(groups={"policy": ArrayInfo((6, 8, 1))})["models"]["value"]["network"]
+    assert alone["input"] == "permute(OBSERVATIONS, (0, 3, 1, 2))"
     assert in_jax(agent(groups=groups))["models"]["value"]["network"][1]["input"] == (
         'OBSERVATIONS["right"] / 255'
     )

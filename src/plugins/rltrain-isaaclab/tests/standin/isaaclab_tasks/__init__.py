@@ -48,6 +48,12 @@ gym.register(
     kwargs={"env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartpoleRGBCameraEnvCfg"},
 )
 gym.register(
+    id="Isaac-Cartpole-Depth-Camera-Direct-v0",
+    entry_point=f"{__name__}.cartpole_direct:CartpoleCameraEnv",
+    disable_env_checker=True,
+    kwargs={"env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartpoleDepthCameraEnvCfg"},
+)
+gym.register(
     id="Isaac-Cartpole-Discrete-Direct-v0",
     entry_point=f"{__name__}.cartpole_direct:CartpoleDiscreteEnv",
     disable_env_checker=True,

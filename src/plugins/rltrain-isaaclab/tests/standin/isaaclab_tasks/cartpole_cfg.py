@@ -67,7 +67,13 @@ class CartpoleRGBCameraEnvCfg(DirectRLEnvCfg):
     scene: SceneCfg = SceneCfg(num_envs=16)
     action_space: int = 1
     observation_space: list = [36, 36, 3]
-    tiled_camera: dict = {"width": 36, "height": 36}
+    tiled_camera: dict = {"width": 36, "height": 36, "data_types": ["rgb"]}
+
+
+@configclass
+class CartpoleDepthCameraEnvCfg(CartpoleRGBCameraEnvCfg):
+    observation_space: list = [36, 36, 1]
+    tiled_camera: dict = {"width": 36, "height": 36, "data_types": ["depth"]}
 
 
 @configclass

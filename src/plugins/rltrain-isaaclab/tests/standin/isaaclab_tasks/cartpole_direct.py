@@ -13,11 +13,20 @@ class CartpoleAsymmetricEnv(DirectRLEnv):
 
 class CartpoleCameraEnv(DirectRLEnv):
     def _get_observations(self):
-        """A bright column where the pole's tip is, as uint8, as cameras have it."""
-        columns = ((self.state[:, 2] + 1) * 18).long().clamp(0, 35)
-        image = torch.zeros(self.num_envs, 36, 36, 3, dtype=torch.uint8, device=self.device)
-        image[torch.arange(self.num_envs), :, columns] = 255
+        """Colours less their mean over the image, or depths without what is infinitely far."""
+        if "rgb" in self.cfg.tiled_camera["data_types"]:
+            image = self._seen(torch.zeros(3, dtype=torch.uint8), 255).float() / 255.0
+            return {"policy": image - image.mean(dim=(1, 2), keepdim=True)}
+        image = self._seen(torch.full((1,), torch.inf), 2.0)
+        image[image == torch.inf] = 0
         return {"policy": image}
+
+    def _seen(self, background, column):
+        """Return what a tiled camera gives: a column where the pole's tip is."""
+        image = background.repeat(self.num_envs, 36, 36, 1)
+        columns = ((self.state[:, 2] + 1) * 18).long().clamp(0, 35)
+        image[torch.arange(self.num_envs), :, columns] = column
+        return image
 
 
 class CartpoleDiscreteEnv(DirectRLEnv):
