@@ -12,6 +12,7 @@ from rltrain.types import TaskInfo
 
 OPTIONS = {"speed": 1.0, "max_episode_length": 9}
 POLICY = "policy"
+FLOAT = "float32"
 
 def describe(task):
     if task != "Point-v0":
@@ -55,7 +56,8 @@ def point_env(num_envs, speed, max_episode_length):
             self.num_envs = num_envs
             self.max_episode_length = max_episode_length
             self.step_dt = 0.1
-            groups = {POLICY: Box(-1, 1, (1,)), "critic": Box(-4, 4, (2,))}
+            critic = Box(-4, 4, (2,), dtype=FLOAT)
+            groups = {POLICY: Box(-1, 1, (1,)), "critic": critic}
             self.single_observation_space = Dict(groups)
             self.single_action_space = Box(-1, 1, (1,))
             self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -75,6 +77,7 @@ def point_env(num_envs, speed, max_episode_length):
 
         def observe(self):
             critic = torch.stack((self.x, self.v), -1)
+            critic = critic.to(getattr(torch, FLOAT))
             return {POLICY: self.x[:, None].clone(), "critic": critic}
 
         def step(self, actions):
@@ -277,6 +280,12 @@ WRONG = {
         'POLICY = "state"',
         "test_observation_spaces",
         "its groups are ['critic', 'state']: no 'policy'.",
+    ),
+    "gives numbers of double precision": (
+        'FLOAT = "float32"',
+        'FLOAT = "float64"',
+        "test_observation_spaces",
+        "must be a vector of float32, or an image with height, width and channels, of uint8",
     ),
     "has actions with two axes": (
         "self.single_action_space = Box(-1, 1, (1,))",

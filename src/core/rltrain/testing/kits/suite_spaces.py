@@ -10,24 +10,30 @@ from rltrain.types import ArrayInfo
 
 __all__ = ["SpaceRules"]
 
+_DTYPES = {1: ("float32",), 3: ("float32", "uint8")}
+"""What observations may be of, by their number of axes."""
+
 _KINDS = {"Box": "continuous", "Discrete": "discrete", "MultiDiscrete": "multi_discrete"}
 
 
 class SpaceRules(SuiteSettings):
     """The part of `SuiteConformance` that looks at spaces."""
 
-    @must("Observations are a Box, or a Dict of them with one called `policy`.")
+    @must("Observations are a Box, or a Dict of them with one called `policy`: vectors, images.")
     def test_observation_spaces(self) -> None:
-        """Bytes are images, with three axes and bounds from 0 to 255: libraries divide by it."""
+        """Three axes are an image's, channels last; libraries divide bytes by 255."""
         with self.environment() as env:
             space = env.single_observation_space
         parts = groups(space, "single_observation_space")
-        if len(parts) > 1 or hasattr(space, "spaces"):
+        if hasattr(space, "spaces"):
             assert "policy" in space.spaces, f"its groups are {sorted(space.spaces)}: no 'policy'."
         for name, part in parts.items():
             assert type(part).__name__ == "Box", f"{name} is {part}; must be a Box."
+            assert str(part.dtype) in _DTYPES.get(len(part.shape), ()), (
+                f"{name} is {part}; must be a vector of float32, or an image with height, width "
+                "and channels, of uint8 or float32."
+            )
             if str(part.dtype) == "uint8":
-                assert len(part.shape) == 3, f"{name} is {part}: bytes are for images."
                 bounds = {int(part.low.min()), int(part.low.max()), int(part.high.min())}
                 assert bounds == {0, 255}, f"{name} is {part}: images of bytes go from 0 to 255."
 
