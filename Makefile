@@ -4,6 +4,8 @@
 #   PYTHON        interpreter for the virtual environment
 
 export TORCH_INDEX
+# Tests start hundreds of processes: what all of them import is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin

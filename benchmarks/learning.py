@@ -12,6 +12,7 @@ are not installed are left out: those of mjlab are printed from an environment o
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import sys
 import tempfile
@@ -58,7 +59,8 @@ def random_return(task: str, episodes: int = 100) -> float:
     settings.task, settings.num_envs = task, episodes
     settings.suite = str(make_plan({"task": task}).config.suite)
     running, final = np.zeros(episodes), np.full(episodes, np.nan)
-    with settings.player() as player:
+    # Simulators greet; what is printed here is a table.
+    with contextlib.redirect_stdout(sys.stderr), settings.player() as player:
         player.reset(seed=0)
         while np.isnan(final).any():
             step = player.step()

