@@ -19,11 +19,9 @@ from rltrain.resume import Resumption, circumstances, iterations_left, resumptio
 from rltrain.run_folder import RunFolder
 from rltrain.seeding import CoreSeeding, SeedPlan
 from rltrain.types import GradientSync, Iteration, ProcessGroup, Stream, TrainResult, World
-from rltrain.video import FOLDER, Recorder, frames_per_second
+from rltrain.video import recorder
 
 if TYPE_CHECKING:
-    from gymnasium.vector import VectorEnv
-
     from rltrain.config import RunConfig
     from rltrain.environment import CountedEnv
     from rltrain.run_plugins import RunPlugins
@@ -251,24 +249,12 @@ class Session:
 
         env = self._first_result("rltrain_make_env", "suite", session=self)
         check_env(env, self.config.num_envs or 0, self.config.suite or "")
-        counted = CountedEnv(
-            env, self.seeds.environment, bool(self.config.random_lengths), self._recorder(env)
-        )
+        recording = recorder(self, env, finished=self._tell_video)
+        random_lengths = bool(self.config.random_lengths)
+        counted = CountedEnv(env, self.seeds.environment, random_lengths, recording)
         if self.resuming_exactly:
             counted.load_state(self._resumption.rank["env"])
         return counted
-
-    def _recorder(self, env: VectorEnv[Any, Any, Any]) -> Recorder | None:
-        if not self.renders:
-            return None
-        return Recorder(
-            env.render,
-            self.run_folder.path / FOLDER,
-            length=self.config.video_length,
-            interval=self.config.video_interval,
-            fps=frames_per_second(env),
-            finished=self._tell_video,
-        )
 
     def _tell_video(self, path: Path) -> None:
         self.record(Media(str(path), path.stem, self._progress.iteration))

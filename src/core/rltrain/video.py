@@ -7,11 +7,24 @@ import importlib.util
 import os
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import PluginError, RltrainError, UsageError
 
-__all__ = ["FOLDER", "Recorder", "cannot_draw", "check_video", "frames_per_second"]
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+    from rltrain.session import Session
+
+__all__ = [
+    "FOLDER",
+    "Recorder",
+    "cannot_draw",
+    "check_mujoco_draws",
+    "check_video",
+    "frames_per_second",
+    "recorder",
+]
 
 FOLDER = "videos"
 """The folder of the videos in the run folder."""
@@ -48,6 +61,41 @@ def cannot_draw(error: Exception) -> UsageError:
         f"--video: the environments could not be drawn: {type(error).__name__}: {error}. What "
         "MuJoCo draws needs a display, or the environment variable MUJOCO_GL: egl draws without "
         "one on a GPU, and in software where Mesa is installed; osmesa in software only."
+    )
+
+
+def check_mujoco_draws() -> None:
+    """Begin to draw with MuJoCo, for suites whose simulator would do so amid its own work.
+
+    Raises:
+        UsageError: it cannot draw here.
+    """
+    mujoco = importlib.import_module("mujoco")
+    try:
+        mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 8, 8).close()
+    except Exception as error:
+        raise cannot_draw(error) from error
+
+
+def recorder(
+    session: Session, env: VectorEnv[Any, Any, Any], finished: Callable[[Path], None]
+) -> Recorder | None:
+    """Return what records a rank's environments, or None if they are not to be drawn.
+
+    Args:
+        session: the rank's.
+        env: its environments.
+        finished: told the path of each video.
+    """
+    if not session.renders:
+        return None
+    return Recorder(
+        env.render,
+        session.run_folder.path / FOLDER,
+        length=session.config.video_length,
+        interval=session.config.video_interval,
+        fps=frames_per_second(env),
+        finished=finished,
     )
 
 

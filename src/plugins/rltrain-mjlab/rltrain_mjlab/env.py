@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import mujoco
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Dict, Space
@@ -14,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from mjlab.envs import ManagerBasedRlEnv
 
 from rltrain.errors import UsageError
-from rltrain.video import cannot_draw
+from rltrain.video import check_mujoco_draws
 from rltrain_mjlab.generators import OwnGenerators
 from rltrain_mjlab.registry import start_warp
 from rltrain_mjlab.tasks import GROUPS
@@ -62,7 +61,7 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
         """
         start_warp(device)
         if renders:
-            _check_drawing()
+            check_mujoco_draws()
         self.render_mode = "rgb_array" if renders else None
         self.cfg = config
         self.device = device
@@ -151,18 +150,6 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Let mjlab close its recorders."""
         self._env.close()
-
-
-def _check_drawing() -> None:
-    """Begin to draw, as mjlab does amid making its environments.
-
-    Raises:
-        UsageError: MuJoCo cannot draw here.
-    """
-    try:
-        mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 8, 8).close()
-    except Exception as error:
-        raise cannot_draw(error) from error
 
 
 def _spaces(groups: Any) -> Dict:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import jax
-import mujoco
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Dict, Space
@@ -18,13 +17,12 @@ from gymnasium.vector.utils import batch_space
 from ml_collections import ConfigDict
 
 from rltrain.errors import UsageError
-from rltrain.video import cannot_draw
 from rltrain_jax.devices import local_device
 from rltrain_playground.config import episode_steps
 from rltrain_playground.model import load
 from rltrain_playground.programs import Batch, Programs
 
-__all__ = ["PlaygroundEnv", "check_drawing"]
+__all__ = ["PlaygroundEnv"]
 
 
 class PlaygroundEnv(VectorEnv[Any, Any, Any]):
@@ -173,18 +171,6 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
         if self._batch is None:
             raise ResetNeeded("Call reset() before anything else.")
         return self._batch
-
-
-def check_drawing() -> None:
-    """Begin to draw, as MuJoCo does for Playground.
-
-    Raises:
-        UsageError: MuJoCo cannot draw here.
-    """
-    try:
-        mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 8, 8).close()
-    except Exception as error:
-        raise cannot_draw(error) from error
 
 
 @functools.cache

@@ -24,10 +24,11 @@ class PlaygroundSuite:
             UsageError: an `env.` option is wrong, or MuJoCo cannot draw for a video.
         """
         config, device = session.config, session.world.device
+        from rltrain.video import check_mujoco_draws
         from rltrain_playground.config import with_options
-        from rltrain_playground.env import PlaygroundEnv, check_drawing
+        from rltrain_playground.env import PlaygroundEnv
 
         if session.renders:
-            check_drawing()
+            check_mujoco_draws()
         settings = with_options(config.task, config.env, device)
         return PlaygroundEnv(config.task, config.num_envs or 1, settings, device)
