@@ -61,6 +61,7 @@ def test_spaces_and_arrays():
     assert all(part.device == device for part in jax.tree.leaves(env.step(np.zeros((8, 1)))))
 
 
+@pytest.mark.long
 def test_ends_are_told_apart_and_episodes_begin_at_once():
     env, ended = make(num_envs=32), np.zeros(2, int)
     env.reset(seed=0)

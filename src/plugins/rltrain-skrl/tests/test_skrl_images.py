@@ -151,6 +151,7 @@ def test_ranks_learn_from_images_with_the_default_options_and_end_equal(train_ra
     assert any(tensor.dim() == 4 for tensor in runs[0].state().values())
 
 
+@pytest.mark.long
 def test_networks_of_jax_read_the_channels_where_they_are():
     jax = pytest.importorskip("jax")
     from skrl.utils.model_instantiators.jax import deterministic_model

@@ -54,6 +54,7 @@ def entropy(model, params):
     ],
     ids=["categorical", "multi-categorical"],
 )
+@pytest.mark.long
 def test_an_entropy_bonus_has_an_effect(make, action, most):
     stock, ours = made(make, action, mend=False), made(make, action)
     params = ours.state_dict.params
