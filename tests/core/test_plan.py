@@ -334,6 +334,20 @@ def test_environments_a_rank(config, options, each):
     assert config(**options).num_envs == each
 
 
+@pytest.mark.parametrize(
+    ("of_task", "asked", "random"),
+    [(False, None, False), (False, True, True), (True, None, True), (True, False, False)],
+)
+def test_first_lengths_are_random_as_the_task_or_the_user_says(
+    monkeypatch, plan, stub, of_task, asked, random
+):
+    described = dataclasses.replace(stub.describe("Stub-v0"), random_lengths=of_task)
+    monkeypatch.setattr(stub, "describe", lambda task: described)
+    made = plan(random_lengths=asked)
+    assert made.config.random_lengths is random
+    assert ("first episodes of random lengths" in plan_table(made)) is random
+
+
 def test_total_environments_are_divided_over_joined_ranks(config):
     assert config(TORCHRUN, total_envs=8, distributed=True).num_envs == 4
 

@@ -77,4 +77,5 @@ def _environments(plan: Plan) -> str:
     config = plan.config
     ranks = number_of_ranks(config, plan.world)
     each = config.num_envs or 0
-    return f"{each} a rank, {each * ranks} in all"
+    lengths = ", first episodes of random lengths" if config.random_lengths else ""
+    return f"{each} a rank, {each * ranks} in all{lengths}"
