@@ -56,9 +56,9 @@ def point_env(num_envs, speed, max_episode_length):
             self.num_envs = num_envs
             self.max_episode_length = max_episode_length
             self.step_dt = 0.1
-            critic = Box(-4, 4, (2,), dtype=FLOAT)
-            groups = {POLICY: Box(-1, 1, (1,)), "critic": critic}
-            self.single_observation_space = Dict(groups)
+            self.single_observation_space = Dict(
+                {POLICY: Box(-1, 1, (1,)), "critic": Box(-4, 4, (2,), dtype=FLOAT)}
+            )
             self.single_action_space = Box(-1, 1, (1,))
             self.observation_space = batch_space(self.single_observation_space, num_envs)
             self.action_space = batch_space(self.single_action_space, num_envs)
@@ -273,7 +273,7 @@ WRONG = {
         "options=OPTIONS)",
         "options=OPTIONS, observations={})",
         "test_spaces_are_as_described",
-        "observations are told to be {}; made are {'policy': ArrayInfo(shape=(1,)",
+        "observations are told to be {}; made are {'critic': ArrayInfo(shape=(2,)",
     ),
     "has no policy": (
         'POLICY = "policy"',

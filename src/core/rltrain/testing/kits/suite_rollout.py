@@ -8,10 +8,23 @@ from typing import Any, NamedTuple
 
 from rltrain.testing.kits import arrays as kit_arrays
 
-__all__ = ["STEPS", "Episode", "Player", "Step", "episodes", "first_difference", "groups", "table"]
+__all__ = [
+    "STEPS",
+    "UNREPEATED",
+    "Episode",
+    "Player",
+    "Step",
+    "episodes",
+    "first_difference",
+    "groups",
+    "table",
+]
 
 STEPS = 32
 """Steps over which two trajectories are compared."""
+
+UNREPEATED = "the same seed and actions do not give the same numbers again"
+"""Why a rule cannot be looked at that compares two runs."""
 
 
 @dataclass(frozen=True)
