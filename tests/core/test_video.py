@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 import types
 
 import numpy as np
@@ -196,3 +199,20 @@ def test_the_plan_tells_of_videos(stub):
 def test_lengths_are_numbers_from_1():
     with pytest.raises(UsageError, match="--video-length 0: must be at least 1"):
         RunConfig.from_options({"video_length": 0})
+
+
+def test_mujoco_is_asked_once_whether_it_draws():
+    """In a process of its own: what MuJoCo has failed at once, it ends the process for."""
+    pytest.importorskip("mujoco")
+    code = (
+        "from rltrain.errors import UsageError\n"
+        "from rltrain.video import check_mujoco_draws\n"
+        "for _ in range(2):\n"
+        "    try:\n"
+        "        check_mujoco_draws()\n"
+        "    except UsageError as error:\n"
+        "        assert 'MUJOCO_GL' in str(error)\n"
+    )
+    environ = {name: value for name, value in os.environ.items() if name != "MUJOCO_GL"}
+    run = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, timeout=60)
+    assert run.returncode == 0, run.stderr.decode()

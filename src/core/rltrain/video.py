@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import os
@@ -70,11 +71,20 @@ def check_mujoco_draws() -> None:
     Raises:
         UsageError: it cannot draw here.
     """
+    fault = _mujoco_fault()
+    if fault is not None:
+        raise cannot_draw(fault) from fault
+
+
+@functools.cache
+def _mujoco_fault() -> Exception | None:
+    """Return why MuJoCo cannot draw. Asked once: after a failure, a second try ends the process."""
     mujoco = importlib.import_module("mujoco")
     try:
         mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 8, 8).close()
     except Exception as error:
-        raise cannot_draw(error) from error
+        return error
+    return None
 
 
 def recorder(
