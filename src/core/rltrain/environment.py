@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np  # noqa: TID253
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper  # noqa: TID253
 
 from rltrain.errors import PluginError, UsageError
@@ -94,6 +93,8 @@ class CountedEnv(_Wrapper):
         return observations, rewards, terminations, truncations, info
 
     def _draw_lengths(self, seed: int) -> None:
+        import numpy as np
+
         env: Any = self.env.unwrapped
         most = getattr(env, "max_episode_length", None)
         if not most or not hasattr(env, "episode_length_buf"):
