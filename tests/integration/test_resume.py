@@ -13,7 +13,7 @@ from rltrain.config import DEFAULT_TASK
 from rltrain.testing import FakeWorld
 
 KILLS = 20
-REAL_KILLS = 3
+REAL_KILLS = 5
 ITERATIONS = 22
 STEPS = 8
 OPTIONS = {
@@ -107,7 +107,7 @@ def killer(command):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # Five starts of two ranks.
+@pytest.mark.timeout(600)  # Seven starts of two ranks.
 def test_real_ranks_killed_again_and_again_end_with_the_same_bytes(killer, tmp_path):
     agent = [f"agent.{key}={value}" for key, value in OPTIONS["rsl_rl"].items()]
     words = ["--library", "rsl_rl", "--distributed", "--nproc-per-node", "2", "--num-envs", "8"]

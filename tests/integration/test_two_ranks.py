@@ -59,16 +59,17 @@ def test_hooks_are_called_on_every_rank_and_models_end_equal(command, library, m
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_the_same_seed_gives_the_same_run(command, library):
-    def trained():
+    def trained(seed):
         run = command(
             *("--library", library, *TWO_RANKS, "--max-iterations", "3"),
-            *("--observer", "probe", "--seed", "3"),
+            *("--observer", "probe", "--seed", seed),
         )
         assert run.returncode == 0, run.stderr
         return torch.load(command.folder / "state_1.pt", weights_only=True)
 
-    first, again = trained(), trained()
+    first, again, other = (trained(seed) for seed in ("3", "3", "4"))
     assert all(torch.equal(value, again[name]) for name, value in first.items())
+    assert not all(torch.equal(value, other[name]) for name, value in first.items())
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
