@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rltrain_torch.elastic import SHUTDOWN_TIMEOUT, launch_config
-
 from rltrain.config import RunConfig
+from rltrain_torch.elastic import SHUTDOWN_TIMEOUT, launch_config
 
 
 def test_torch_elastic_takes_the_options(tmp_path):
