@@ -32,7 +32,7 @@ BESIDE = "rltrain/CartPoleContinuousCameraAndMotion-v1"
 PIXELS = 12
 
 
-class Changed(VectorWrapper[Any, Any, Any, Any, Any]):
+class Changed(VectorWrapper):
     """The cart-pole with other observations."""
 
     def __init__(self, num_envs: int, space: Space[Any] | None = None, **options: Any) -> None:
