@@ -92,13 +92,14 @@ def _library(config: RunConfig, registry: Registry) -> tuple[RunConfig, LibraryS
             f"{' and '.join(library.frameworks)} only."
             f"{suggest(config.framework, library.frameworks)}"
         )
-    if config.algorithm is None:
-        config = dataclasses.replace(config, algorithm=library.algorithms[0])
-    elif config.algorithm not in library.algorithms:
+    names = {name.lower(): name for name in library.algorithms}
+    algorithm = names.get((config.algorithm or library.algorithms[0]).lower())  # Or PPO.
+    if algorithm is None:
         raise UsageError(
             f"--algorithm {config.algorithm}: {library.name} is offered with "
-            f"{', '.join(library.algorithms)}.{suggest(config.algorithm, library.algorithms)}"
+            f"{', '.join(library.algorithms)}.{suggest(config.algorithm or '', library.algorithms)}"
         )
+    config = dataclasses.replace(config, algorithm=algorithm)
     return config, library
 
 
