@@ -141,6 +141,8 @@ def translate(words: list[str]) -> list[str]:
         dashed = name.replace("_", "-")
         if equals and name in _PRESETS:
             translated.append(f"env.{word}")
+        elif word == "--":  # Behind it Isaac Lab's launcher finds the words of the script.
+            continue
         elif not name.startswith(("--env.", "--agent.")) or dashed in REFUSED:
             translated.append(word)
         else:
