@@ -386,6 +386,14 @@ def test_a_variable_that_nothing_follows_is_mentioned(typed, monkeypatch):
     assert "TORCHRUNX" not in typed("RANK=1 WORLD_SIZE=2 rltrain --distributed")[1]
 
 
+def test_where_the_usual_library_is_missing_those_that_are_there_are_named(typed, monkeypatch):
+    monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-torch,rltrain-rsl-rl,rltrain-skrl,seeds")
+    status, printed = typed("uv run rltrain Mjlab-Cartpole-Balance --gpu-ids None")
+    assert status == 2
+    assert "The library 'rl_games' cannot be used: its plugin rltrain-rl-games" in printed
+    assert printed.endswith(". Ready: --library rsl_rl or skrl.\n")
+
+
 def test_what_is_not_mjlabs_stays_as_it_was_typed():
     words = ["--agent-config", "env.x.yaml", "env.x=--1", "--gpu-ids", "0", "--env", "a"]
     assert foreign.translate(words) == words

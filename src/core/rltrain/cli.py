@@ -66,9 +66,9 @@ def _command(words: list[str]) -> tuple[str | None, list[str]]:
         UsageError: the first word is neither a command nor a task.
     """
     first = _bare(words)
-    if first in foreign.COMMANDS:
-        name, implied = foreign.COMMANDS[first]
-        return name, [*_command(["train", *words[1:]])[1], implied]
+    if first in foreign.TRAIN_DISTRIBUTED:
+        name, rest = _command(["train", *words[1:]])
+        return name, [*rest, "--distributed"]
     if first in _COMMANDS:
         task = _bare(words[1:]) if first == "train" else None
         return first, ["--task", *words[1:]] if task and _is_task(task) else words[1:]

@@ -85,7 +85,19 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
 
 
 def _library(config: RunConfig, registry: Registry) -> tuple[RunConfig, LibrarySpec]:
-    library = registry.get(LibrarySpec, config.library)
+    try:
+        library = registry.get(LibrarySpec, config.library)
+    except UsageError as error:
+        ready = registry.names(LibrarySpec)
+        if (
+            not ready
+            or config.library in ready
+            or all(record.name != config.library for record in registry.records)
+        ):
+            raise
+        # The one that is asked for by default need not be there, as beside mjlab.
+        said = str(error).rstrip(".")
+        raise UsageError(f"{said}. Ready: --library {' or '.join(ready)}.") from None
     if config.framework not in library.frameworks:
         raise UsageError(
             f"--framework {config.framework}: {library.name} runs on "

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from rltrain.errors import UsageError
 
-__all__ = ["COMMANDS", "REFUSED", "note", "translate"]
+__all__ = ["REFUSED", "TRAIN_DISTRIBUTED", "note", "translate"]
 
-COMMANDS = {name: ("train", "--distributed") for name in ("train_multigpu", "train-multigpu")}
-"""Isaac Lab's commands: which of ours each one is, and the flag that it implies."""
+TRAIN_DISTRIBUTED = ("train_multigpu", "train-multigpu")
+"""Isaac Lab's names for `train --distributed`."""
 
 _PRESETS = ("presets", "physics", "renderer")
 """Options of the task that Isaac Lab 3 takes without `env.`."""
