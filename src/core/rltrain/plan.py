@@ -89,11 +89,8 @@ def _library(config: RunConfig, registry: Registry) -> tuple[RunConfig, LibraryS
         library = registry.get(LibrarySpec, config.library)
     except UsageError as error:
         ready = registry.names(LibrarySpec)
-        if (
-            not ready
-            or config.library in ready
-            or all(record.name != config.library for record in registry.records)
-        ):
+        asleep = [record.name for record in registry.records if record.status != "ready"]
+        if not ready or config.library not in asleep:
             raise
         # The one that is asked for by default need not be there, as beside mjlab.
         said = str(error).rstrip(".")
