@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import multiprocessing
 import os
@@ -20,6 +19,7 @@ from rltrain.errors import UsageError
 from rltrain.ranks import hide_rank_variables
 from rltrain.reports import ended_by_signal, failure
 from rltrain.types import TrainResult
+from rltrain_torch.compat import shutdown_timeout
 
 __all__ = ["ElasticLauncher", "launch_config"]
 
@@ -105,19 +105,8 @@ def launch_config(config: RunConfig, reports: Path) -> Any:
         logs_specs=DefaultLogsSpecs(log_dir=str(reports)),
         # Names of hosts often do not resolve, least of all a laptop's own.
         local_addr="127.0.0.1" if alone else None,
-        **_shutdown_timeout(),
+        **shutdown_timeout(SHUTDOWN_TIMEOUT),
     )
-
-
-def _shutdown_timeout() -> dict[str, int]:
-    """Return the option by which ranks that do not end are killed sooner; torch has it from 2.12.
-
-    Before, they have 30 seconds. Only a rank that ignores SIGTERM notices: see `rltrain.worker`.
-    """
-    from torch.distributed.launcher.api import LaunchConfig
-
-    known = {field.name for field in dataclasses.fields(LaunchConfig)}
-    return {"shutdown_timeout": SHUTDOWN_TIMEOUT} if "shutdown_timeout" in known else {}
 
 
 def _endpoint(config: RunConfig) -> str:
