@@ -164,6 +164,10 @@ CLASHES = (
         "MLPModel and RNNModel read vectors",
     ),
     Clash(
+        {"observations": (CAMERA,), "recurrent": RECURRENT[3:]},
+        "mini-batches are of trajectories, which a CNNModel cannot read",
+    ),
+    Clash(
         {"observations": (CAMERA,), "critic sees": ("both",)}, "MLPModel and RNNModel read vectors"
     ),
     Clash(

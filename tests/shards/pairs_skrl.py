@@ -200,11 +200,17 @@ REPLAYED: dict[str, dict[str, Change]] = {
     "polyak": {"0.005": change(), "1": agent(polyak=1.0)},
     "rewards_shaper_scale": COMMON["rewards_shaper_scale"],
 }
-ACTING: dict[str, dict[str, Change]] = {
-    "actions": CONTINUOUS["actions"],
-    "critics see": {"observations": change(), "states": of_states(*CRITICS, actions=True)},
-    "grad_norm_clip": {"0": agent(grad_norm_clip=0), "0.1": agent(grad_norm_clip=0.1)},
-}
+
+
+def acting(*critics: str) -> dict[str, dict[str, Change]]:
+    """Return the options of agents with an actor and these critics."""
+    return {
+        "actions": CONTINUOUS["actions"],
+        "critics see": {"observations": change(), "states": of_states(*critics, actions=True)},
+        "grad_norm_clip": {"0": agent(grad_norm_clip=0), "0.1": agent(grad_norm_clip=0.1)},
+    }
+
+
 ENTROPY: dict[str, dict[str, Change]] = {
     "learn_entropy": {"yes": agent(learn_entropy=True), "no": agent(learn_entropy=False)},
     "target_entropy": {"of the actions": change(), "-0.5": agent(target_entropy=-0.5)},
@@ -256,9 +262,9 @@ SKRL = (
     Table(RPO, {**COMMON, **CLIPPED, **WITH_NOISE}, CLASHES),
     Table(A2C, {**COMMON, **CONTINUOUS}, CLASHES, "of continuous actions"),
     Table(A2C, {**COMMON, **CHOICES}, CLASHES, "of choices"),
-    Table(replayed("sac"), {**REPLAYED, **ACTING, **ENTROPY}, CLASHES),
-    Table(replayed("td3"), {**REPLAYED, **ACTING, **NOISES, **SMOOTH}, CLASHES),
-    Table(replayed("ddpg"), {**REPLAYED, **ACTING, **NOISES}, CLASHES),
+    Table(replayed("sac"), {**REPLAYED, **acting(*CRITICS), **ENTROPY}, CLASHES),
+    Table(replayed("td3"), {**REPLAYED, **acting(*CRITICS), **NOISES, **SMOOTH}, CLASHES),
+    Table(replayed("ddpg"), {**REPLAYED, **acting("critic", "target_critic"), **NOISES}, CLASHES),
     Table(replayed("dqn"), {**REPLAYED, **DQN}, CLASHES),
     Table(replayed("ddqn"), {**REPLAYED, **DQN}, CLASHES),
 )

@@ -17,7 +17,7 @@ SEED = 12
 """Which combination of each table runs in every test run. All of them run with `-m pairs`."""
 
 TOLERANCE = 1e-4
-"""Adam makes whole steps of gradients that are nothing but rounding: some of many runs have such."""
+"""Adam makes whole steps of gradients that are nothing but rounding."""
 
 SAMPLED = {random.Random(f"{SEED} {table}").choice(table.trained) for table in TABLES}
 

@@ -98,6 +98,11 @@ def _images_for_vectors(config: RunConfig, task: TaskInfo) -> bool:
     )
 
 
+def _images_and_recurrent(config: RunConfig, task: TaskInfo) -> bool:
+    kinds = {_class(config, model) for model in ("actor", "critic")}
+    return kinds == {"CNNModel", "RNNModel"}
+
+
 def _normalises_images(config: RunConfig, task: TaskInfo) -> bool:
     return any(
         images and all(images) and get_dotted(config.agent, f"{name}.obs_normalization", False)
@@ -167,6 +172,13 @@ REFUSALS = (
         "MLPModel and RNNModel read vectors, and a group of observations that one of them is to "
         "read is an image.",
         "give class_name=CNNModel with a cnn_cfg, or other groups in obs_groups.",
+    ),
+    Refusal(
+        "CNNModel beside a recurrent model",
+        _images_and_recurrent,
+        "where one model is recurrent, mini-batches are of trajectories, which a CNNModel cannot "
+        "read.",
+        "give neither of them class_name=RNNModel.",
     ),
     Refusal(
         "obs_normalization of images",

@@ -172,7 +172,9 @@ def test_what_shares_or_mirrors_or_is_curious_needs_the_models_for_it():
     ]
     mirrored = {"algorithm__symmetry_cfg": {"use_mirror_loss": True}}
     assert seeing(**vectors, **mirrored) == []
-    assert seeing(**mirrored, critic__class_name="RNNModel") == ["symmetry with recurrent models"]
+    recurrent = {"actor__class_name": "RNNModel", "critic__class_name": "RNNModel"}
+    assert seeing(None, **mirrored, **recurrent) == ["symmetry with recurrent models"]
+    assert seeing(None, critic__class_name="RNNModel") == ["CNNModel beside a recurrent model"]
 
 
 def test_options_of_a_class_that_was_replaced_are_left_out():
