@@ -12,6 +12,9 @@ from pairs import STEPS, Change, Clash, Table, change
 __all__ = ["SKRL"]
 
 
+FREE = "without bounds"
+
+
 def agent(**options: Any) -> Change:
     """Return a change of options under `agent`."""
     return change({f"agent.{name}": value for name, value in options.items()})
@@ -254,6 +257,15 @@ CLASHES = (
         once_made=True,
     ),
     Clash({"replay buffer": ("without a size",)}, "memory_size=-1 stands for a rollout"),
+    *(
+        Clash(
+            {noise: tuple(name for name in values if name != "none"), "actions": (FREE,)},
+            "it keeps actions with noise within the bounds of the action space",
+            once_made=True,
+        )
+        for noise, values in {**NOISES, **SMOOTH}.items()
+        if noise.endswith("noise")
+    ),
 )
 
 SKRL = (
