@@ -99,6 +99,7 @@ def resolve_agent(
                 f"write +agent.{key}=..."
             )
         set_dotted(options, key, value)
+    _check_sections(options, library)
     return options, source
 
 
@@ -193,6 +194,20 @@ def flatten(
             for index, item in enumerate(value):
                 if isinstance(item, Mapping):
                     yield from flatten(item, f"{key}.{index}.")
+
+
+def _check_sections(options: Mapping[str, Any], library: LibrarySpec) -> None:
+    """Check that what has options of the library's below it is a mapping, or is left out."""
+    for key in sorted({*library.option_keys, *library.required_keys}):
+        parts = key.split(".")
+        for end in range(1, len(parts)):
+            section = ".".join(parts[:end])
+            value = get_dotted(options, section, None)
+            if value is not None and not isinstance(value, Mapping):
+                raise UsageError(
+                    f"agent.{section}={value}: must be a mapping, for the library reads agent.{key}"
+                    f" below it. Set agent.{key}=... instead."
+                )
 
 
 def _suggest_key(key: str, known: set[str]) -> str:

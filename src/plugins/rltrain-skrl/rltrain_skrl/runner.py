@@ -9,6 +9,8 @@ import functools
 from collections.abc import Mapping, Set
 from typing import Any, ClassVar
 
+from gymnasium import spaces
+
 from rltrain.errors import StopTraining, UsageError, suggest
 from rltrain.session import Session
 from rltrain_skrl import bootstrap
@@ -129,6 +131,7 @@ class OnSession:
     def _generate_models(self, env: Any, cfg: dict[str, Any]) -> dict[str, dict[str, Any]]:
         if env.state_space is None:
             _check_no_states(cfg.get("models") or {})
+        _check_clipped(cfg.get("models") or {}, env.action_space)
         models: dict[str, dict[str, Any]] = super()._generate_models(env, cfg)  # type: ignore[misc]
         wrapped: dict[int, Any] = {}
         for roles in models.values():
@@ -174,6 +177,18 @@ def _check_keys(
     for key in options:
         if key not in fields:
             raise UsageError(f"{where}.{key}: skrl has no such option.{suggest(key, fields)}")
+
+
+def _check_clipped(models: Mapping[str, Any], space: spaces.Space[Any]) -> None:
+    if not isinstance(space, spaces.Box) or space.is_bounded():
+        return
+    for role, model in models.items():
+        for key in ("clip_actions", "clip_mean_actions"):
+            if isinstance(model, Mapping) and model.get(key):
+                raise UsageError(
+                    f"agent.models.{role}.{key}={model[key]}: this task's actions have no bounds to"
+                    f" clip to, and skrl fails. Set agent.models.{role}.{key}=false."
+                )
 
 
 def _check_no_states(models: Mapping[str, Any]) -> None:

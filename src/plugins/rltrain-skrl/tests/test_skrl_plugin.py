@@ -44,6 +44,11 @@ def test_defaults_are_refused_nowhere():
         ({"agent.class": "Nonsense"}, "an agent.class that is not adapted"),
         ({"agent.class": "DQN", "memory.memory_size": 9}, "an agent for another kind of action"),
         ({"memory.memory_size": 9}, "a memory of another size than the rollout"),
+        (
+            {"agent.learning_rate_scheduler": "torch.optim.lr_scheduler.StepLR"},
+            "a class that skrl's Runner does not know",
+        ),
+        ({"agent.value_preprocessor": "Scaler"}, "a class that skrl's Runner does not know"),
         ({"agent.experiment.wandb": True}, "Weights & Biases by skrl"),
         ({"models.policy.class": "CategoricalMixin"}, "a policy for another kind of action"),
     ],
@@ -93,6 +98,15 @@ def test_what_is_no_count_is_told(key, value):
     agent = small_agent()
     agent["agent"][key] = value
     with pytest.raises(UsageError, match=f"agent.agent.{key}="):
+        iteration(RunConfig(library="skrl", agent=agent, num_envs=8))
+
+
+@pytest.mark.parametrize("key", ["memory.memory_size", "trainer.timesteps"])
+@pytest.mark.parametrize("value", ["a=b", True, None])
+def test_what_is_no_number_is_told(key, value):
+    agent = default_agent(TASK, "sac")
+    set_dotted(agent, key, value)
+    with pytest.raises(UsageError, match=rf"agent\.{key}={value}: give a"):
         iteration(RunConfig(library="skrl", agent=agent, num_envs=8))
 
 

@@ -1,0 +1,282 @@
+"""The options of skrl, to be combined."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from claim import Claim
+from pair_envs import CAMERA
+from pairs import STEPS, Change, Clash, Table, change
+
+__all__ = ["SKRL"]
+
+
+FREE = "without bounds"
+
+
+def agent(**options: Any) -> Change:
+    """Return a change of options under `agent`."""
+    return change({f"agent.{name}": value for name, value in options.items()})
+
+
+def size(num_envs: int, mini_batches: int) -> Change:
+    """Return a change of the number of environments and of mini-batches."""
+    cut = agent(mini_batches=mini_batches)
+    return change(cut.agent, num_envs=num_envs, mini_batches=mini_batches)
+
+
+def scaler(name: str) -> dict[str, Change]:
+    """Return the two values of a preprocessor."""
+    return {
+        "yes": agent(**{name: "RunningStandardScaler"}),
+        "no": agent(**{name: None}),
+    }
+
+
+def scheduler(name: str, **options: Any) -> Change:
+    """Return a change of the learning rate's schedule."""
+    kwargs = {f"+agent.learning_rate_scheduler_kwargs.{key}": x for key, x in options.items()}
+    return change({"agent.learning_rate_scheduler": name, **kwargs})
+
+
+def of_states(*models: str, actions: bool = False) -> Change:
+    """Return a change by which models see the group `critic`."""
+    reads = "concatenate([STATES, ACTIONS])" if actions else "STATES"
+    network = [{"name": "net", "input": reads, "layers": [16], "activations": "elu"}]
+    return change({f"models.{model}.network": network for model in models})
+
+
+OTHERS = ("vector", "images of floats", "images of bytes", "images beside a vector")
+
+COMMON: dict[str, dict[str, Change]] = {
+    "environments and mini-batches": {
+        "8, 4": size(8, 4),
+        "8, 1": size(8, 1),
+        "1, 1": size(1, 1),
+        "1, 16": size(1, 16),
+        "2, 3": size(2, 3),
+    },
+    "observations": {
+        name: change(observations=name)
+        for name in ("vector", "policy and critic", CAMERA, *OTHERS[1:])
+    },
+    "critic sees": {"observations": change(), "states": of_states("value")},
+    "models": {
+        "separate": change({"models.separate": True}),
+        "shared": change({"models.separate": False}),
+    },
+    "observation_preprocessor": scaler("observation_preprocessor"),
+    "state_preprocessor": scaler("state_preprocessor"),
+    "value_preprocessor": scaler("value_preprocessor"),
+    "learning rate": {
+        "constant": agent(learning_rate_scheduler=None, learning_rate_scheduler_kwargs=None),
+        "KLAdaptiveLR": scheduler("KLAdaptiveLR", kl_threshold=0.008),
+        "StepLR": scheduler("torch.optim.lr_scheduler.StepLR", step_size=1, gamma=0.5),
+    },
+    "grad_norm_clip": {"1": agent(grad_norm_clip=1.0), "0": agent(grad_norm_clip=0)},
+    "entropy_loss_scale": {
+        "0": agent(entropy_loss_scale=0.0),
+        "0.01": agent(entropy_loss_scale=0.01),
+    },
+    "rewards_shaper_scale": {"1": change(), "0.1": agent(rewards_shaper_scale=0.1)},
+    "time_limit_bootstrap": {
+        "yes": agent(time_limit_bootstrap=True),
+        "no": agent(time_limit_bootstrap=False),
+    },
+    "memory": {
+        "of the rollout": change(),
+        "with replacement": change({"memory.replacement": True}),
+    },
+}
+
+CLIPPED: dict[str, dict[str, Change]] = {
+    "ratio_clip": {"0.2": change(), "0.02": agent(ratio_clip=0.02)},
+    "value_clip": {"0": agent(value_clip=0.0), "0.2": agent(value_clip=0.2)},
+    "value_loss_scale": {"1": agent(value_loss_scale=1.0), "2.5": agent(value_loss_scale=2.5)},
+    "kl_threshold": {"0": agent(kl_threshold=0.0), "0.01": agent(kl_threshold=0.01)},
+}
+
+CONTINUOUS: dict[str, dict[str, Change]] = {
+    "actions": {
+        name: change(actions=name) for name in ("continuous", "of other bounds", "without bounds")
+    },
+    "policy": {
+        "GaussianMixin": change({"models.policy.class": "GaussianMixin"}),
+        "MultivariateGaussianMixin": change({"models.policy.class": "MultivariateGaussianMixin"}),
+        "its actions clipped": change({"+models.policy.clip_actions": True}),
+        "its means clipped": change({"+models.policy.clip_mean_actions": True}),
+        "its deviation not clipped, fixed": change(
+            {"+models.policy.clip_log_std": False, "+models.policy.fixed_log_std": True}
+        ),
+        "the mean of its log probabilities": change({"+models.policy.reduction": "mean"}),
+    },
+}
+
+CHOICES: dict[str, dict[str, Change]] = {
+    "actions": {
+        "discrete": change(actions="discrete"),
+        "multi-discrete": change(actions="multi-discrete"),
+    },
+}
+
+BASE = Claim(
+    library="skrl",
+    algorithm="ppo",
+    features="",
+    agent={"agent.rollouts": STEPS, "agent.learning_epochs": 2, "agent.learning_rate": 3e-4},
+)
+RPO = dataclasses.replace(BASE, algorithm="rpo")
+WITH_NOISE = {
+    **CONTINUOUS,
+    "policy": {
+        name: CONTINUOUS["policy"][name] for name in ("GaussianMixin", "its actions clipped")
+    },
+    "alpha": {"0.1": agent(alpha=0.1), "0": agent(alpha=0.0)},
+}
+A2C = dataclasses.replace(BASE, algorithm="a2c", agent={"agent.rollouts": STEPS})
+
+CLASHES = (
+    Clash(
+        {
+            "observations": (CAMERA,),
+            "actions": ("of other bounds", "without bounds", "multi-discrete"),
+        },
+        "",
+    ),
+    Clash(
+        {"observations": OTHERS, "critic sees": ("states",)},
+        "this task has no observation group `critic`",
+        once_made=True,
+    ),
+    Clash({"learning rate": ("StepLR",)}, "it knows KLAdaptiveLR, RunningStandardScaler"),
+    Clash(
+        {"policy": ("its actions clipped", "its means clipped"), "actions": ("without bounds",)},
+        "this task's actions have no bounds to clip to",
+        once_made=True,
+    ),
+)
+
+CRITICS = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
+
+
+def replayed(algorithm: str) -> Claim:
+    """Return what an algorithm with a replay buffer begins with."""
+    return Claim(
+        library="skrl",
+        algorithm=algorithm,
+        features="",
+        agent={
+            "agent.batch_size": 16,
+            "agent.gradient_steps": 2,
+            "agent.random_timesteps": 4,
+            "agent.learning_starts": 6,
+            "agent.experiment.write_interval": 8,
+            "memory.memory_size": 12,
+        },
+        scaled=("agent.batch_size",),
+        batch_size=16,
+    )
+
+
+REPLAYED: dict[str, dict[str, Change]] = {
+    "environments": {"8": change(), "1": change(num_envs=1)},
+    "observations": {name: change(observations=name) for name in ("vector", "policy and critic")},
+    "updates and rows of each": {
+        "2, 16": change(),
+        "1, 16": agent(gradient_steps=1),
+        "3, 2": change({"agent.gradient_steps": 3, "agent.batch_size": 2}, batch_size=2),
+    },
+    "replay buffer": {
+        "written over": change(),
+        "not full": change({"memory.memory_size": 100}),
+        "drawn without replacement": change({"memory.replacement": False}),
+        "without a size": change({"memory.memory_size": -1}),
+    },
+    "first steps": {
+        "by chance": change(),
+        "by the policy": agent(random_timesteps=0),
+        "learning at once": agent(random_timesteps=0, learning_starts=0),
+    },
+    "observation_preprocessor": scaler("observation_preprocessor"),
+    "state_preprocessor": scaler("state_preprocessor"),
+    "polyak": {"0.005": change(), "1": agent(polyak=1.0)},
+    "rewards_shaper_scale": COMMON["rewards_shaper_scale"],
+}
+
+
+def acting(*critics: str) -> dict[str, dict[str, Change]]:
+    """Return the options of agents with an actor and these critics."""
+    return {
+        "actions": CONTINUOUS["actions"],
+        "critics see": {"observations": change(), "states": of_states(*critics, actions=True)},
+        "grad_norm_clip": {"0": agent(grad_norm_clip=0), "0.1": agent(grad_norm_clip=0.1)},
+    }
+
+
+ENTROPY: dict[str, dict[str, Change]] = {
+    "learn_entropy": {"yes": agent(learn_entropy=True), "no": agent(learn_entropy=False)},
+    "target_entropy": {"of the actions": change(), "-0.5": agent(target_entropy=-0.5)},
+    "policy": {
+        "as it is": change(),
+        "its actions clipped": change({"+models.policy.clip_actions": True}),
+    },
+}
+NOISES: dict[str, dict[str, Change]] = {
+    "exploration_noise": {
+        "GaussianNoise": change(),
+        "OrnsteinUhlenbeckNoise": change(
+            {
+                "agent.exploration_noise": "OrnsteinUhlenbeckNoise",
+                "agent.exploration_noise_kwargs.theta": 0.1,
+                "agent.exploration_noise_kwargs.sigma": 0.2,
+                "agent.exploration_noise_kwargs.base_scale": 1.0,
+            }
+        ),
+        "none": agent(exploration_noise=None),
+    },
+}
+SMOOTH: dict[str, dict[str, Change]] = {
+    "smooth_regularization_noise": {
+        "GaussianNoise": change(),
+        "none": agent(smooth_regularization_noise=None),
+    },
+    "policy_delay": {"2": agent(policy_delay=2), "1": agent(policy_delay=1)},
+}
+DQN: dict[str, dict[str, Change]] = {
+    "actions": {"discrete": change(actions="discrete")},
+    "update_interval": {"1": change(), "3": agent(update_interval=3)},
+    "target_update_interval": {"1": change(), "5": agent(target_update_interval=5)},
+    "exploration_scheduler": {"falling": change(), "none": agent(exploration_scheduler=None)},
+}
+CLASHES = (
+    *CLASHES,
+    Clash(
+        {"observations": OTHERS, "critics see": ("states",)},
+        "this task has no observation group `critic`",
+        once_made=True,
+    ),
+    Clash({"replay buffer": ("without a size",)}, "memory_size=-1 stands for a rollout"),
+    *(
+        Clash(
+            {noise: tuple(name for name in values if name != "none"), "actions": (FREE,)},
+            "it keeps actions with noise within the bounds of the action space",
+            once_made=True,
+        )
+        for noise, values in {**NOISES, **SMOOTH}.items()
+        if noise.endswith("noise")
+    ),
+)
+
+SKRL = (
+    Table(BASE, {**COMMON, **CLIPPED, **CONTINUOUS}, CLASHES, "of continuous actions"),
+    Table(BASE, {**COMMON, **CLIPPED, **CHOICES}, CLASHES, "of choices"),
+    Table(RPO, {**COMMON, **CLIPPED, **WITH_NOISE}, CLASHES),
+    Table(A2C, {**COMMON, **CONTINUOUS}, CLASHES, "of continuous actions"),
+    Table(A2C, {**COMMON, **CHOICES}, CLASHES, "of choices"),
+    Table(replayed("sac"), {**REPLAYED, **acting(*CRITICS), **ENTROPY}, CLASHES),
+    Table(replayed("td3"), {**REPLAYED, **acting(*CRITICS), **NOISES, **SMOOTH}, CLASHES),
+    Table(replayed("ddpg"), {**REPLAYED, **acting("critic", "target_critic"), **NOISES}, CLASHES),
+    Table(replayed("dqn"), {**REPLAYED, **DQN}, CLASHES),
+    Table(replayed("ddqn"), {**REPLAYED, **DQN}, CLASHES),
+)
