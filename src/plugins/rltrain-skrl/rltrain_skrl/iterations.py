@@ -82,8 +82,9 @@ def iteration(config: RunConfig) -> Iteration:
             )
         rows = None
     else:
+        cuts = None
         rows = get_dotted(config.agent, "memory.memory_size", 0) * num_envs
-    return Iteration(steps, total_iterations(config), rows, _image_bytes(config))
+    return Iteration(steps, total_iterations(config), rows, _image_bytes(config), cuts)
 
 
 def _image_bytes(config: RunConfig) -> int:
