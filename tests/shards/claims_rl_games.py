@@ -70,6 +70,16 @@ RL_GAMES = (
         mini_batches=4,
     ),
     PPO(
+        features="nothing is normalised",
+        agent={
+            **FOUR,
+            "params.config.normalize_advantage": False,
+            "params.config.normalize_input": False,
+            "params.config.normalize_value": False,
+        },
+        mini_batches=4,
+    ),
+    PPO(
         features="learning rate adapted once a mini-epoch (`standard`)",
         agent={**FOUR, "params.config.schedule_type": "standard"},
         mini_batches=4,

@@ -81,6 +81,12 @@ def test_moments_of_other_data_go_with_the_same_collective():
         assert float(moments.variance) == pytest.approx(float(data.var(unbiased=False)))
 
 
+def test_an_update_that_normalises_nothing_asks_no_rank():
+    world = FakeWorld(2)
+    assert world.run(lambda group: expect(group, [])) == [[], []]
+    assert not world.trace
+
+
 @pytest.mark.parametrize("shape", [(4, 2), (3, 2)], ids=["another batch", "another shape"])
 def test_data_that_was_not_announced_is_an_error(shape):
     def on_rank(group):

@@ -40,8 +40,10 @@ def pool_moments(
             may be 0 on some.
 
     Returns:
-        The moments of each batch, equal on all ranks.
+        The moments of each batch, equal on all ranks. Without a batch, no rank is asked.
     """
+    if not batches:
+        return []
     local = [_sums(data, about) for data, about in batches]
     packed = torch.cat(local)
     pooled = group.all_reduce(packed, "sum") if group.world_size > 1 else packed
