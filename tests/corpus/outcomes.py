@@ -24,8 +24,8 @@ from rltrain.testing import FakeWorld, differing
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 STANDIN = Path(__file__).parents[2] / "src/plugins/rltrain-isaaclab/tests/standin"
 WORKS = "works"
-NUM_ENVS = 4
-"""Environments a rank; more where that many cannot be cut into a file's mini-batches."""
+NUM_ENVS = {"rl_games": 4, "rsl_rl": 16, "skrl": 4}
+"""Environments a rank, of which recurrent policies of rsl_rl make their mini-batches; more where that many cannot be cut into a file's mini-batches."""
 
 CUT = {
     "params.config.horizon_length": 36,
@@ -108,7 +108,7 @@ def outcome(library: str, file: File, log_root: Path) -> str:
         "scale_minibatches": True,
     }
     world = FakeWorld(2, rank_local=["skrl:config.torch"] if library == "skrl" else ())
-    num_envs = NUM_ENVS
+    num_envs = NUM_ENVS[library]
     try:
         try:
             runs = world.train(**asked, num_envs=num_envs)
