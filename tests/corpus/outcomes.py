@@ -25,7 +25,10 @@ LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 STANDIN = Path(__file__).parents[2] / "src/plugins/rltrain-isaaclab/tests/standin"
 WORKS = "works"
 NUM_ENVS = {"rl_games": 4, "rsl_rl": 16, "skrl": 4}
-"""Environments a rank, of which recurrent policies of rsl_rl make their mini-batches; more where that many cannot be cut into a file's mini-batches."""
+"""Environments a rank, of which recurrent policies of rsl_rl make their mini-batches; more where that
+many cannot be cut into a file's."""
+TEACHERS = {"AnymalDFlatDistillationRunnerCfg": "AnymalDFlatPPORunnerCfg"}
+"""By configuration of a distillation, that of the PPO whose actor is its teacher."""
 
 CUT = {
     "params.config.horizon_length": 36,
@@ -54,6 +57,8 @@ class File:
     path: Path
     made_for: int
     """The number of environments of its task."""
+    teacher: Path | None = None
+    """Of a distillation, the file of the PPO before it."""
 
 
 def files(library: str, source: Path, folder: Path) -> list[File]:
@@ -65,9 +70,16 @@ def files(library: str, source: Path, folder: Path) -> list[File]:
     script = Path(__file__).parent / "rsl_rl_options.py"
     command = [sys.executable, str(script), str(source), str(folder)]
     subprocess.run(command, check=True, timeout=120)
-    named = {path: path.read_text().partition("\n")[0][2:] for path in sorted(folder.glob("*"))}
+    named = {path.read_text().partition("\n")[0][2:]: path for path in sorted(folder.glob("*"))}
+    by_class = {name.partition(":")[2]: path for name, path in named.items()}
     return [
-        File(name, path, _made_for(root / name.partition(":")[0])) for path, name in named.items()
+        File(
+            name,
+            path,
+            _made_for(root / name.partition(":")[0]),
+            by_class.get(TEACHERS.get(name.partition(":")[2], "")),
+        )
+        for name, path in named.items()
     ]
 
 
@@ -95,29 +107,12 @@ def outcome(library: str, file: File, log_root: Path) -> str:
     """
     options = load_yaml(str(file.path), "the file")
     task = _registered(*getattr(spaces, library)(Path(file.name).name, options), file.made_for)
-    known = dict(flatten(options))
-    cuts = {key: _halved(known[key], most) for key, most in CUT.items() if key in known}
-    asked = {
-        "library": library,
-        "suite": "isaaclab",
-        "task": task,
-        "agent_config": str(file.path),
-        "agent": cuts,
-        "max_iterations": 2,
-        "log_root": str(log_root),
-        "scale_minibatches": True,
-    }
-    world = FakeWorld(2, rank_local=["skrl:config.torch"] if library == "skrl" else ())
-    num_envs = NUM_ENVS[library]
+    run = {"library": library, "suite": "isaaclab", "task": task, "log_root": str(log_root)}
     try:
-        try:
-            runs = world.train(**asked, num_envs=num_envs)
-        except UsageError as error:
-            more = _DIVISIBLE.search(str(error))
-            if more is None:
-                raise
-            num_envs = int(more[1])
-            runs = world.train(**asked, num_envs=num_envs)
+        if file.teacher is not None:
+            (taught,) = _trained(1, file.teacher, **run)
+            run |= {"algorithm": "distillation", "checkpoint": taught.result.checkpoint}
+        runs = _trained(2, file.path, **run)
     except UsageError as error:
         return "refused: " + str(error).partition(": ")[0]
     except Exception as error:
@@ -127,6 +122,22 @@ def outcome(library: str, file: File, log_root: Path) -> str:
         return f"fails: {runs[0].result.iterations} iterations"
     apart = differing(runs)
     return f"fails: ranks differ in {apart}" if apart else WORKS
+
+
+def _trained(ranks: int, path: Path, **run):
+    known = dict(flatten(load_yaml(str(path), "the file")))
+    run["agent"] = {key: _halved(known[key], most) for key, most in CUT.items() if key in known}
+    # The others' files say how many mini-batches there are.
+    run["scale_minibatches"] = run["library"] == "rl_games"
+    run |= {"agent_config": str(path), "max_iterations": 2}
+    world = FakeWorld(ranks, rank_local=["skrl:config.torch"] if run["library"] == "skrl" else ())
+    try:
+        return world.train(**run, num_envs=NUM_ENVS[run["library"]])
+    except UsageError as error:
+        more = _DIVISIBLE.search(str(error))
+        if more is None:
+            raise
+        return world.train(**run, num_envs=int(more[1]))
 
 
 def _halved(value: int, most: int) -> int:

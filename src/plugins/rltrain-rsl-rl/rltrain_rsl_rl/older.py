@@ -1,7 +1,7 @@
 """Options that were written for rsl_rl before version 5, in the words of version 5. Light.
 
-Isaac Lab 2 ships options with one `policy` for actor and critic, or student and teacher; its betas of version 3 say of each
-model whether it is stochastic.
+Isaac Lab 2 ships options with one `policy` for actor and critic, or for student and teacher; its
+betas of version 3 say of each model whether it is stochastic.
 """
 
 from __future__ import annotations
