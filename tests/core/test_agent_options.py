@@ -163,6 +163,17 @@ def test_declared_keys_may_be_set_although_the_file_lacks_them():
     assert resolve({"learn.clip": 0.2})["learn"]["clip"] == 0.2
 
 
+@pytest.mark.parametrize("value", ["x", True, [1, 2], float("inf")])
+@pytest.mark.parametrize("plus", ["", "+"])
+def test_a_section_of_options_is_a_mapping_or_left_out(plus, value):
+    told = refused({f"{plus}learn": value})
+    assert told == (
+        f"agent.learn={value}: must be a mapping, for the library reads agent.learn.clip below it. "
+        "Set agent.learn.clip=... instead."
+    )
+    assert resolve({"learn": {"clip": 0.1}})["learn"]["clip"] == 0.1
+
+
 def test_a_plus_adds_an_option_and_makes_the_mappings_on_the_way():
     assert resolve({"+new.deep.key": 1})["new"] == {"deep": {"key": 1}}
     assert resolve({"+learn.more": 2})["learn"]["more"] == 2

@@ -25,8 +25,8 @@ LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 STANDIN = Path(__file__).parents[2] / "src/plugins/rltrain-isaaclab/tests/standin"
 WORKS = "works"
 NUM_ENVS = {"rl_games": 4, "rsl_rl": 16, "skrl": 4}
-"""Environments a rank, of which recurrent policies of rsl_rl make their mini-batches; more where that
-many cannot be cut into a file's."""
+"""Environments a rank, of which recurrent policies of rsl_rl make their mini-batches; more where
+that many cannot be cut into a file's."""
 TEACHERS = {"AnymalDFlatDistillationRunnerCfg": "AnymalDFlatPPORunnerCfg"}
 """By configuration of a distillation, that of the PPO whose actor is its teacher."""
 

@@ -16,10 +16,13 @@ __all__ = [
     "BESIDE",
     "CAMERA",
     "MULTI_DISCRETE",
+    "PIXELS",
+    "Changed",
     "WithCritic",
     "WithImages",
     "WithTwoChoices",
     "mirrored",
+    "spots",
 ]
 
 MULTI_DISCRETE = "ShardsMultiDiscrete-v0"
@@ -30,6 +33,14 @@ BESIDE = "rltrain/CartPoleContinuousCameraAndMotion-v1"
 """Tasks that show images of bytes, the second beside a vector."""
 
 PIXELS = 12
+
+
+def spots(state: torch.Tensor) -> torch.Tensor:
+    """Return images of states, shape (num_envs, PIXELS, PIXELS, 2)."""
+    place = torch.linspace(-1, 1, PIXELS)
+    line = (-((state[:, ::2, None] * 3 - place) ** 2) * 4).exp()
+    other = (-((state[:, 1::2, None] / 3 - place) ** 2) * 4).exp()
+    return (line[..., None] * other[..., None, :]).movedim(1, -1).contiguous()
 
 
 class Changed(VectorWrapper[Any, Any, Any, Any, Any]):
@@ -81,10 +92,7 @@ class WithImages(Changed):
 
     def observe(self, state: torch.Tensor) -> Any:
         """Return images, shape (num_envs, PIXELS, PIXELS, 2)."""
-        place = torch.linspace(-1, 1, PIXELS)
-        line = (-((state[:, ::2, None] * 3 - place) ** 2) * 4).exp()
-        other = (-((state[:, 1::2, None] / 3 - place) ** 2) * 4).exp()
-        return (line[..., None] * other[..., None, :]).movedim(1, -1).contiguous()
+        return spots(state)
 
 
 class WithTwoChoices(Changed):

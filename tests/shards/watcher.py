@@ -17,6 +17,10 @@ __all__ = ["State", "Watcher", "differences"]
 
 State = dict[str, torch.Tensor]
 
+NOT_COMPARED = ("time/", "diagnostics/exp_var")
+"""Figures that no number of ranks has alike: times, and a share of the variance, which is the mean
+of the ranks' own."""
+
 
 class Watcher:
     """An observer that keeps all that is learned and told, after every iteration.
@@ -91,7 +95,7 @@ def _figures(record: Scalars) -> State:
     return {
         f"recorded {name}": torch.tensor(value, dtype=torch.float64)
         for name, value in figures.items()
-        if value is not None and not name.startswith("time/") and not name.endswith("(ms)")
+        if value is not None and not name.startswith(NOT_COMPARED) and not name.endswith("(ms)")
     }
 
 

@@ -90,7 +90,7 @@ def override_agent(
     """Lay the user's overrides over a library's options, in place.
 
     Raises:
-        UsageError: an override names no option.
+        UsageError: an override names no option, or a section of the options is no mapping.
     """
     # A copy: a later override may reach into the value of an earlier one, which is the caller's.
     for key, value in flatten(copy.deepcopy(dict(overrides)), known=options):
@@ -104,6 +104,7 @@ def override_agent(
                 f"write +agent.{key}=..."
             )
         set_dotted(options, key, value)
+    _check_sections(options, library)
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,6 +198,20 @@ def flatten(
             for index, item in enumerate(value):
                 if isinstance(item, Mapping):
                     yield from flatten(item, f"{key}.{index}.")
+
+
+def _check_sections(options: Mapping[str, Any], library: LibrarySpec) -> None:
+    """Check that what has options of the library's below it is a mapping, or is left out."""
+    for key in sorted({*library.option_keys, *library.required_keys}):
+        parts = key.split(".")
+        for end in range(1, len(parts)):
+            section = ".".join(parts[:end])
+            value = get_dotted(options, section, None)
+            if value is not None and not isinstance(value, Mapping):
+                raise UsageError(
+                    f"agent.{section}={value}: must be a mapping, for the library reads agent.{key}"
+                    f" below it. Set agent.{key}=... instead."
+                )
 
 
 def _suggest_key(key: str, known: set[str]) -> str:

@@ -186,6 +186,13 @@ class _PpoAgent(RunAgent, A2CBase):
 class ContinuousAgent(_PpoAgent, A2CAgent):
     """PPO for continuous actions on several ranks."""
 
+    def __init__(self, session: Session, base_name: str, params: dict[str, Any]) -> None:
+        config = params["config"]
+        # rl_games' own default is None, with which it fails.
+        coefficient = config.get("bounds_loss_coef") or 0.0
+        config = {**config, "bounds_loss_coef": coefficient}
+        super().__init__(session, base_name, {**params, "config": config})
+
 
 class DiscreteAgent(_PpoAgent, DiscreteA2CAgent):
     """PPO for discrete and multi-discrete actions on several ranks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rltrain.agent_options import get_dotted
@@ -46,6 +47,27 @@ def _never_adapts(config: RunConfig, task: TaskInfo) -> bool:
         _option(config, "algo.name") == "a2c_continuous"
         and _option(config, "config.lr_schedule") == "adaptive"
         and _option(config, "config.schedule_type") not in (None, "legacy", "standard")
+    )
+
+
+def _adapts_to_nothing(config: RunConfig, task: TaskInfo) -> bool:
+    adaptive = _option(config, "config.lr_schedule") == "adaptive"
+    return adaptive and _option(config, "config.kl_threshold") is None
+
+
+def _normalises_by_batch(config: RunConfig, task: TaskInfo) -> bool:
+    """Whether a network does; rl_games' plain layers have no normalisation, whatever the option.
+
+    Its layer_norm of images takes mean and deviation over all images of a batch.
+    """
+    networks = [_option(config, name) or {} for name in ("network", f"{_CENTRAL}.network")]
+    return config.on_several_ranks and any(_has_batch_norm(network) for network in networks)
+
+
+def _has_batch_norm(network: Mapping[str, Any]) -> bool:
+    kind, deep = network.get("normalization"), (network.get("mlp") or {}).get("d2rl")
+    return kind in ("batch_norm", "layer_norm") and bool(
+        network.get("cnn") or (deep and kind == "batch_norm")
     )
 
 
@@ -120,6 +142,25 @@ REFUSALS = (
         "rl_games' continuous agent knows legacy and standard; with any other word, its learning "
         "rate never changes.",
         "standard, which adapts it once a mini-epoch.",
+    ),
+    Refusal(
+        "params.config.lr_schedule adaptive without kl_threshold",
+        _adapts_to_nothing,
+        "it keeps the KL divergence of an update near kl_threshold, for which rl_games has no "
+        "default.",
+        "params.config.kl_threshold=0.008.",
+    ),
+    Refusal(
+        "params.model.name continuous_a2c",
+        lambda config, task: _option(config, "model.name") == "continuous_a2c",
+        "while it acts, rl_games' model returns an entropy that it has not computed, and fails.",
+        "continuous_a2c_logstd, whose network gives the logarithm of the deviation.",
+    ),
+    Refusal(
+        "params.network.normalization on several ranks",
+        _normalises_by_batch,
+        "batch_norm, and rl_games' layer_norm of images, normalise by one rank's mini-batch.",
+        "leave it out, take layer_norm for a network without images, or train on one rank.",
     ),
     Refusal(
         "params.config.central_value_config with lr_schedule linear and no end",

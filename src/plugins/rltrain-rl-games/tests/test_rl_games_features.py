@@ -85,6 +85,12 @@ def test_ranks_learn_and_end_equal(train_on, case):
     assert max(counts) > 1
 
 
+@pytest.mark.parametrize("option", [{"bounds_loss_coef": None}, {"use_diagnostics": True}], ids=str)
+def test_what_fails_in_rl_games_alone_trains(train_on, option):
+    agent = {f"params.config.{name}": value for name, value in option.items()}
+    assert not differing(train_on(FakeWorld(2), agent))
+
+
 def test_a_critic_of_its_own_is_averaged_and_its_moments_go_with_the_others(train_on):
     world = FakeWorld(2)
     runs = train_on(world, {**ASYMMETRIC, "params.config.mini_epochs": 3}, env=Groups)

@@ -79,6 +79,11 @@ def test_defaults_are_files_of_this_library_and_are_not_refused(task):
             "params.config.schedule_type with lr_schedule adaptive",
         ),
         (
+            {"params.config.kl_threshold": None},
+            "params.config.lr_schedule adaptive without kl_threshold",
+        ),
+        ({"params.model.name": "continuous_a2c"}, "params.model.name continuous_a2c"),
+        (
             {
                 "params.config.central_value_config.lr_schedule": "linear",
                 "params.config.max_epochs": -1,
@@ -101,6 +106,25 @@ def test_defaults_are_files_of_this_library_and_are_not_refused(task):
 )
 def test_what_cannot_work_is_refused_by_name(agent, expected):
     assert refusals(agent) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("network", "refused"),
+    [
+        ({"normalization": "batch_norm", "cnn": {"type": "conv2d"}}, True),
+        # rl_games' own: over all images of a batch.
+        ({"normalization": "layer_norm", "cnn": {"type": "conv2d"}}, True),
+        ({"normalization": "batch_norm", "mlp": {"d2rl": True}}, True),
+        ({"normalization": "layer_norm", "mlp": {"d2rl": True}}, False),
+        ({"normalization": "batch_norm"}, False),  # Plain layers have none.
+    ],
+)
+def test_what_normalises_by_a_mini_batch_is_refused_on_several_ranks(network, refused):
+    config = resolved({"params.network": network})
+    name = "params.network.normalization on several ranks"
+    (refusal,) = [refusal for refusal in SPEC.refuses if refusal.name == name]
+    assert refusal.applies(dataclasses.replace(config, distributed=True), CONTINUOUS) is refused
+    assert not refusal.applies(config, CONTINUOUS)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "sac"])

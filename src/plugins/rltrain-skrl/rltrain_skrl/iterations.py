@@ -10,7 +10,14 @@ from rltrain.config import RunConfig
 from rltrain.errors import UsageError
 from rltrain.types import Iteration
 
-__all__ = ["ON_POLICY", "iteration", "mini_batches", "steps_per_iteration", "total_iterations"]
+__all__ = [
+    "ON_POLICY",
+    "iteration",
+    "memory_size",
+    "mini_batches",
+    "steps_per_iteration",
+    "total_iterations",
+]
 
 ON_POLICY = ("ppo", "rpo", "a2c")
 """The agents that learn from whole rollouts, and then forget them."""
@@ -59,8 +66,22 @@ def total_iterations(config: RunConfig) -> int:
     """
     if config.max_iterations is not None:
         return config.max_iterations
-    timesteps = (config.agent.get("trainer") or {}).get("timesteps", _TIMESTEPS)
+    timesteps = get_dotted(config.agent, "trainer.timesteps", _TIMESTEPS)
+    if isinstance(timesteps, bool) or not isinstance(timesteps, (int, float)):
+        raise UsageError(f"agent.trainer.timesteps={timesteps}: give a number.")
     return max(1, int(timesteps) // steps_per_iteration(config.agent["agent"]))
+
+
+def memory_size(agent: Mapping[str, Any]) -> int:
+    """Return how many steps of every environment are kept; -1: the rollout.
+
+    Raises:
+        UsageError: it is no number of steps.
+    """
+    size = get_dotted(agent, "memory.memory_size", -1)
+    if isinstance(size, bool) or not isinstance(size, int):
+        raise UsageError(f"agent.memory.memory_size={size}: give a whole number.")
+    return size
 
 
 def iteration(config: RunConfig) -> Iteration:
@@ -83,7 +104,7 @@ def iteration(config: RunConfig) -> Iteration:
         rows = None
     else:
         cuts = None
-        rows = get_dotted(config.agent, "memory.memory_size", 0) * num_envs
+        rows = memory_size(config.agent) * num_envs
     return Iteration(steps, total_iterations(config), rows, _image_bytes(config), cuts)
 
 

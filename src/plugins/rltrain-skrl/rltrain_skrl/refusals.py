@@ -8,7 +8,7 @@ from rltrain.agent_options import get_dotted
 from rltrain.config import RunConfig
 from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
-from rltrain_skrl.iterations import ON_POLICY
+from rltrain_skrl.iterations import ON_POLICY, memory_size
 
 __all__ = ["ACTS_IN", "ALGORITHMS", "REFUSES"]
 
@@ -58,12 +58,12 @@ def _other_policy(config: RunConfig, task: TaskInfo) -> bool:
 
 
 def _other_memory(config: RunConfig, task: TaskInfo) -> bool:
-    size, rollouts = get_dotted(config.agent, "memory.memory_size", -1), _agent(config, "rollouts")
+    size, rollouts = memory_size(config.agent), _agent(config, "rollouts")
     return _class(config) in ON_POLICY and size >= 0 and size != (rollouts or size)
 
 
 def _sizeless(config: RunConfig, task: TaskInfo) -> bool:
-    size = get_dotted(config.agent, "memory.memory_size", -1)
+    size = memory_size(config.agent)
     return _class(config) in ALGORITHMS and _class(config) not in ON_POLICY and size < 1
 
 

@@ -96,6 +96,15 @@ def test_what_is_no_count_is_told(key, value):
         iteration(RunConfig(library="skrl", agent=agent, num_envs=8))
 
 
+@pytest.mark.parametrize("key", ["memory.memory_size", "trainer.timesteps"])
+@pytest.mark.parametrize("value", ["a=b", True, None])
+def test_what_is_no_number_is_told(key, value):
+    agent = default_agent(TASK, "sac")
+    set_dotted(agent, key, value)
+    with pytest.raises(UsageError, match=rf"agent\.{key}={value}: give a"):
+        iteration(RunConfig(library="skrl", agent=agent, num_envs=8))
+
+
 @pytest.mark.parametrize(("every", "steps"), [("auto", 100), (0, 100), (7, 7)])
 def test_an_iteration_without_rollouts_is_a_number_of_steps(every, steps):
     agent = default_agent(TASK, "sac")

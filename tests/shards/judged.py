@@ -1,0 +1,31 @@
+"""Whether ranks are equal, and learned what one rank learns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from watcher import State, Watcher, differences
+
+__all__ = ["TOLERANCE", "check_as_one", "check_equal"]
+
+TOLERANCE = 1e-5
+
+
+def check_equal(split: Sequence[Watcher]) -> None:
+    """Check that ranks ended equal to the last bit, after two iterations at least."""
+    assert len(split[0].states) >= 2
+    for watcher in split[1:]:
+        assert not _off(watcher.last, split[0].last, 0.0)
+
+
+def check_as_one(split: Sequence[Watcher], whole: Watcher) -> None:
+    """Check that ranks are equal, and after every iteration what the one rank is."""
+    check_equal(split)
+    assert len(split[0].states) == len(whole.states)
+    for state, expected in zip(split[0].states, whole.states, strict=True):
+        assert not _off(state, expected, TOLERANCE)
+
+
+def _off(state: State, expected: State, tolerance: float) -> dict[str, float]:
+    apart = differences(state, expected)
+    return {name: value for name, value in apart.items() if not value <= tolerance}

@@ -1,0 +1,186 @@
+"""Combinations of an algorithm's options, such that each two values of two options meet in one."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from allpairspy import AllPairs
+from claim import Claim
+from pair_envs import task
+
+__all__ = ["STEPS", "Change", "Clash", "Combination", "Table", "change", "pairs"]
+
+STEPS = 16
+"""Of a rollout, in all tables."""
+
+Values = Mapping[str, str]
+"""The name of the value of each option."""
+
+Pair = frozenset[tuple[str, str]]
+"""Two options, each with the name of a value."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one value of an option changes in a claim."""
+
+    agent: Mapping[str, Any]
+    fields: Mapping[str, Any]
+
+
+def change(agent: Mapping[str, Any] | None = None, **fields: Any) -> Change:
+    """Return a change of a claim.
+
+    Args:
+        agent: overrides of the library's options, by dotted key.
+        **fields: other fields of `Claim`; `observations` and `actions`, by their names in
+            `pair_envs`.
+    """
+    return Change(agent or {}, fields)
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Values that a run cannot be started with."""
+
+    values: Mapping[str, tuple[str, ...]]
+    """By option, those that are meant: with one of each, a run is refused."""
+    reason: str
+    """Words of the message that say why."""
+
+    def among(self, values: Values) -> bool:
+        """Whether all that clashes is there."""
+        return all(values.get(option) in names for option, names in self.values.items())
+
+
+@dataclass(frozen=True, eq=False)
+class Combination:
+    """One value of each option of a table."""
+
+    table: Table
+    values: Values
+
+    def __str__(self) -> str:
+        """Say what is not as in the table's first combination."""
+        told = [
+            f"{option}: {value}"
+            for option, value in self.values.items()
+            if value != next(iter(self.table.options[option]))
+        ]
+        return f"{self.table}: {', '.join(told) or 'the first values'}"
+
+    @property
+    def claim(self) -> Claim:
+        """What is trained."""
+        fields: dict[str, Any] = {}
+        agent = dict(self.table.base.agent)
+        for each in self._changes():
+            fields.update(each.fields)
+            agent.update(each.agent)
+        kinds = (fields.pop(name, None) for name in ("observations", "actions"))
+        fields.update(task(*kinds), mini_batches=max(self._cuts()))
+        return dataclasses.replace(self.table.base, features=str(self), agent=agent, **fields)
+
+    @property
+    def has_twin(self) -> bool:
+        """Whether one rank can go through the mini-batches that the ranks go through together.
+
+        It cannot if a mini-batch ends within an environment's rollout and libraries cut by
+        environments, nor if mini-batches are not of one size, or two networks have other ones.
+        """
+        claim = self.claim
+        if claim.batch_size is not None:
+            return True
+        whole = claim.num_envs if claim.cut == "environments" else claim.num_envs * STEPS
+        return whole % claim.mini_batches == 0 and len(self._cuts()) == 1
+
+    def _changes(self) -> list[Change]:
+        return [self.table.options[option][value] for option, value in self.values.items()]
+
+    def _cuts(self) -> set[int]:
+        """Return into how many mini-batches networks cut a rollout."""
+        cuts = {each.fields.get("mini_batches") for each in self._changes()} - {None}
+        return cuts or {1}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The options of one algorithm, and the values of each."""
+
+    base: Claim
+    """What the first value of every option changes."""
+    options: Mapping[str, Mapping[str, Change]]
+    """By the options' names, then by the values'."""
+    clashes: tuple[Clash, ...] = ()
+    kind: str = ""
+    """What else tells this table from others of the algorithm."""
+    trained: tuple[Combination, ...] = field(init=False)
+    """In which each two values that do not clash meet."""
+    refused: tuple[tuple[Combination, Clash], ...] = field(init=False)
+    """One for each way in which values clash."""
+
+    def __post_init__(self) -> None:
+        """Choose the combinations; the same in every process."""
+        object.__setattr__(self, "trained", tuple(self._trained()))
+        object.__setattr__(self, "refused", tuple(self._refused()))
+
+    def __str__(self) -> str:
+        return " ".join([self.base.library, self.base.algorithm, *filter(None, [self.kind])])
+
+    def all_pairs(self) -> set[Pair]:
+        """Return all pairs of values of two options."""
+        of_options = [[(option, name) for name in names] for option, names in self.options.items()]
+        return {
+            frozenset(pair)
+            for first, second in itertools.combinations(of_options, 2)
+            for pair in itertools.product(first, second)
+        }
+
+    def _trained(self) -> Iterator[Combination]:
+        found = [Combination(self, values) for values in self._choose({})]
+        yield from found
+        met = {pair for each in found for pair in pairs(each.values)}
+        # AllPairs ends at the first combination that adds nothing, for it must avoid clashes.
+        for pair in sorted(self.all_pairs() - met, key=sorted):
+            clash = any(clash.among(dict(pair)) for clash in self.clashes)
+            added = None if clash or pair in met else self._complete(dict(pair))
+            if added is not None:
+                met |= pairs(added)
+                yield Combination(self, added)
+
+    def _refused(self) -> Iterator[tuple[Combination, Clash]]:
+        for clash in self.clashes:
+            if not clash.values.keys() <= self.options.keys():
+                continue
+            for names in itertools.product(*clash.values.values()):
+                values = self._complete(dict(zip(clash.values, names, strict=True)), clash)
+                assert values is not None, clash
+                yield Combination(self, values), clash
+
+    def _complete(self, values: Values, but: Clash | None = None) -> Values | None:
+        """Return values of all options, with these among them, without clashes but one."""
+        return next(self._choose(values, but), None)
+
+    def _choose(self, fixed: Values, but: Clash | None = None) -> Iterator[Values]:
+        """Yield combinations that have some values, in which all pairs of the others meet."""
+        names = list(self.options)
+
+        def fits(row: list[str]) -> bool:
+            values = dict(zip(names, row, strict=False))
+            return not any(clash.among(values) for clash in self.clashes if clash is not but)
+
+        choices = [
+            [fixed[option]] if option in fixed else list(values)
+            for option, values in self.options.items()
+        ]
+        for row in AllPairs(choices, filter_func=fits):
+            yield dict(zip(names, row, strict=True))
+
+
+def pairs(values: Values) -> set[Pair]:
+    """Return all pairs among values."""
+    return {frozenset(pair) for pair in itertools.combinations(values.items(), 2)}

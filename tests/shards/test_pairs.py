@@ -1,0 +1,60 @@
+"""Every two values of two options, in one run: it learns as one rank, or is refused beforehand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from judged import check_as_one, check_equal
+from pairs import pairs
+from pairs_of_all import TABLES
+from shard_runs import RANK_LOCAL, options, prepared, split_run, whole_run
+
+from rltrain.errors import UsageError
+from rltrain.testing import FakeWorld
+
+SEED = 12
+"""Which combination of each table runs in every test run. All of them run with `-m pairs`."""
+
+SAMPLED = {random.Random(f"{SEED} {table}").choice(table.trained) for table in TABLES}
+
+
+def cases(combinations):
+    return [
+        pytest.param(
+            each,
+            id=str(each),
+            marks=() if each in SAMPLED else (pytest.mark.long, pytest.mark.pairs),
+        )
+        for each in combinations
+    ]
+
+
+@pytest.mark.parametrize("combination", cases([c for table in TABLES for c in table.trained]))
+def test_a_combination_learns_as_one_rank(combination, tmp_path):
+    claim = prepared(combination.claim, tmp_path)
+    split = split_run(claim, 2, tmp_path)
+    if combination.has_twin:
+        check_as_one(split, whole_run(claim, 2, tmp_path))
+    else:
+        check_equal(split)
+
+
+@pytest.mark.parametrize(
+    ("combination", "reason"),
+    [pytest.param(c, clash.reason, id=str(c)) for table in TABLES for c, clash in table.refused],
+)
+def test_a_combination_is_refused_before_a_rank_starts(combination, reason, tmp_path):
+    claim, started = combination.claim, []
+    world = FakeWorld(2, rank_local=RANK_LOCAL.get(claim.library, ()))
+    with pytest.raises(UsageError) as told:
+        world.train(observers=[lambda: started.append("a rank")], **options(claim, 1, tmp_path))
+    assert reason in str(told.value)
+    assert not started
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_each_two_values_meet_in_a_run_or_clash(table):
+    met = {pair for each in table.trained for pair in pairs(each.values)}
+    for pair in table.all_pairs():
+        assert pair in met or any(clash.among(dict(pair)) for clash in table.clashes), pair
