@@ -97,7 +97,7 @@ def _made_for(path: Path) -> int:
             return max(numbers)
         if folder.name == "isaaclab_tasks":
             break
-    return 128  # Forge has Factory's.
+    return 128  # Forge's, which are Factory's; those of skrl's, elsewhere, make no difference.
 
 
 def outcome(library: str, file: File, log_root: Path) -> str:
