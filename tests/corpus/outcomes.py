@@ -41,7 +41,7 @@ CUT = {
     "algorithm.num_learning_epochs": 2,
     "policy.rnn_hidden_dim": 32,
     "agent.learning_epochs": 2,
-    "agent.rollouts": 16,
+    "agent.rollouts": 24,
 }
 """The most of each option, which is halved until it fits, so that this does not take hours. Nothing
 else is changed but the number of iterations and environments, and with it the size of mini-batches.

@@ -1,6 +1,6 @@
 """The spaces that the task of a file of options has, as far as the file says.
 
-Sizes are small, but for what the files count on: images that four convolutions leave something of,
+Sizes are small, but for what the files count on: images that three convolutions leave something of,
 and the vectors of the robots whose symmetries Isaac Lab mirrors.
 """
 
@@ -11,7 +11,7 @@ import re
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 SIZE = 12
-IMAGE = (48, 48, 3)
+IMAGE = (36, 36, 3)
 MIRRORED = {"anymal": (48, 12), "cartpole": (4, 1)}
 """By robot, how many numbers its observations and actions have."""
 _INPUT = re.compile(r"(?P<image>permute\()?OBSERVATIONS(?:\[(?P<part>\"[\w-]+\"|\d+)\])?")
@@ -37,7 +37,9 @@ def rl_games(name, options):
 
 
 def rsl_rl(name, options):
-    named = {group for each in options["obs_groups"].values() for group in each} | {"policy"}
+    named = {group for each in options.get("obs_groups", {}).values() for group in each} | {
+        "policy"
+    }
     function = str((options["algorithm"].get("symmetry_cfg") or {}).get("data_augmentation_func"))
     sizes = (size for robot, size in MIRRORED.items() if robot in function)
     observation, action = next(sizes, (SIZE, 4))

@@ -89,12 +89,12 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     if config.video:
         able = [spec.name for spec in registry.all(SuiteSpec) if spec.renders]
         check_video(suite.name, suite.renders, able)
-    scaled_from = written_for if config.scale_minibatches else None
+    scales = config.scale_minibatches and library.scale_mini_batches is not None
     config = _mini_batches(config, library, written_for)
     config, iteration = _iterations(config, library, world)
     total = iteration.iterations if iteration else config.max_iterations
     config = settle_files(config, library, registry, world, total)
-    return Plan(config, task, world, registry, iteration, source, scaled_from)
+    return Plan(config, task, world, registry, iteration, source, written_for if scales else None)
 
 
 def _library(config: RunConfig, registry: Registry) -> tuple[RunConfig, LibrarySpec]:
