@@ -65,7 +65,16 @@ def iteration(config) -> Iteration:
     learn = config.agent["learn"]
     if config.num_envs == 13:
         raise UsageError("agent.learn.batch 4: does not divide a rank's batch of 13.")
-    return Iteration(learn["steps"], learn["iterations"] or None)
+    rows = learn.get("batch")
+    cuts = learn["steps"] * config.num_envs // rows if rows else None
+    return Iteration(learn["steps"], learn["iterations"] or None, mini_batches=cuts)
+
+
+def scale_mini_batches(agent, written_for, num_envs):
+    learn = agent["learn"]
+    if learn.get("batch") is None:
+        return agent
+    return {**agent, "learn": {**learn, "batch": learn["batch"] * num_envs // written_for}}
 
 
 def read_checkpoint(path: str) -> list[str] | str:
@@ -121,6 +130,7 @@ def rltrain_provides():
                 ),
             ),
             iteration=iteration,
+            scale_mini_batches=scale_mini_batches,
             read_checkpoint="stub_plugin:read_checkpoint",
             checkpoint_keys=frozenset({"stub"}),
         ),

@@ -8,9 +8,10 @@ import stub_plugin
 from rltrain.agent_options import (
     flatten,
     get_dotted,
+    load_agent,
     overlaid,
+    override_agent,
     parse_override,
-    resolve_agent,
     resolve_env,
     set_dotted,
 )
@@ -48,8 +49,10 @@ REGISTRY = Registry([PluginRecord("p", "p", "1", "ready", specs=(STUB, OTHER))])
 
 
 def resolve(overrides, path=None):
-    asked = RunConfig(algorithm="ppo", agent_config=path, agent=overrides)
-    return resolve_agent(asked, STUB, SUITE, TASK, REGISTRY)[0]
+    asked = RunConfig(algorithm="ppo", agent_config=path)
+    options, source = load_agent(asked, STUB, SUITE, TASK, REGISTRY)
+    override_agent(options, overrides, STUB, source)
+    return options
 
 
 def refused(overrides, path=None) -> str:

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 import torch
+import yaml
 
 from rltrain.checkpoints import save_with_state
 from rltrain.errors import UsageError
@@ -409,6 +410,41 @@ def test_scaling_where_there_is_nothing_to_scale_is_refused(refused, stub):
         **RANKS, scale_iterations=True, max_iterations=None, agent={"learn.iterations": None}
     )
     assert "Give --max-iterations" in endless
+
+
+@pytest.mark.parametrize(
+    ("in_file", "options", "batch", "told"),
+    [
+        # The file's own number of environments, or where it does not say, the task's: 2.
+        (
+            {"envs": 16},
+            {"num_envs": 4},
+            8,
+            "2 of 8 rows a rank, as many as the options have for 16",
+        ),
+        ({"envs": -1, "batch": 4}, {"num_envs": 6}, 12, "2 of 12 rows a rank, as many as the"),
+        ({"envs": 16}, {**RANKS, "total_envs": 16}, 16, "2 of 16 rows a rank"),
+        ({"envs": 16}, {"num_envs": 4, "agent": {"learn.envs": 4}}, 8, "2 of 8 rows a rank"),
+    ],
+)
+def test_mini_batches_keep_their_number(plan, stub, tmp_path, in_file, options, batch, told):
+    learn = stub.DEFAULTS["learn"]
+    path = tmp_path / "agent.yaml"
+    path.write_text(yaml.safe_dump({"model": {}, "learn": {**learn, "batch": 32, **in_file}}))
+    made = plan(**options, agent_config=str(path), scale_minibatches=True)
+    assert made.config.agent["learn"]["batch"] == batch
+    assert not made.config.scale_minibatches  # Scaled once.
+    assert f"\nmini-batches  {told}" in plan_table(made)
+
+
+def test_mini_batches_are_told(plan):
+    assert "\nmini-batches  2 of 4 rows a rank\n" in plan_table(plan(agent={"+learn.batch": 4}))
+    assert "\nmini-batches" not in plan_table(plan())
+
+
+def test_scaling_mini_batches_where_there_are_none_is_refused(refused):
+    said = refused(scale_minibatches=True, agent={"+learn.batch": None})
+    assert said.startswith("--scale-minibatches: with these options stub cuts no rollout into")
 
 
 def test_a_batch_that_does_not_fit_is_refused_by_its_library(refused):

@@ -17,9 +17,10 @@ __all__ = [
     "default_options",
     "flatten",
     "get_dotted",
+    "load_agent",
     "overlaid",
+    "override_agent",
     "parse_override",
-    "resolve_agent",
     "resolve_env",
     "set_dotted",
 ]
@@ -68,27 +69,31 @@ def default_options(
     return copy.deepcopy(dict(said(options) if said else options)), whose
 
 
-def resolve_agent(
+def load_agent(
     config: RunConfig, library: LibrarySpec, suite: SuiteSpec, task: TaskInfo, registry: Registry
 ) -> tuple[dict[str, Any], str]:
-    """Return all of a library's options: the user's file, or the defaults, then the overrides.
-
-    Returns:
-        The options, and in words where they come from.
+    """Return a library's options before overrides, and in words where they come from.
 
     Raises:
-        UsageError: the file is wrong or another library's, or an override names no option.
+        UsageError: the user's file is wrong or another library's.
     """
     if config.agent_config is not None:
         options = load_yaml(config.agent_config, "--agent-config")
         _check_format(options, config.agent_config, library, registry)
-        source = config.agent_config
-    else:
-        options, source = default_options(
-            library, suite, task, config.algorithm or "", config.framework
-        )
+        return options, config.agent_config
+    return default_options(library, suite, task, config.algorithm or "", config.framework)
+
+
+def override_agent(
+    options: dict[str, Any], overrides: Mapping[str, Any], library: LibrarySpec, source: str
+) -> None:
+    """Lay the user's overrides over a library's options, in place.
+
+    Raises:
+        UsageError: an override names no option, or a section of the options is no mapping.
+    """
     # A copy: a later override may reach into the value of an earlier one, which is the caller's.
-    for key, value in flatten(copy.deepcopy(dict(config.agent)), known=options):
+    for key, value in flatten(copy.deepcopy(dict(overrides)), known=options):
         if key.startswith("+"):
             set_dotted(options, key[1:], value)
             continue
@@ -100,7 +105,6 @@ def resolve_agent(
             )
         set_dotted(options, key, value)
     _check_sections(options, library)
-    return options, source
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -81,6 +81,9 @@ class RunConfig:
     library's options say."""
     scale_iterations: bool = False
     """Divide the iterations by the number of ranks: the experience in all stays what it was."""
+    scale_minibatches: bool = False
+    """Cut a rank's rollout into as many mini-batches as the library's options have for the number
+    of environments that they were written for."""
     check_interval: int = 50
     """Iterations between two checks that the ranks are still equal; 0 checks at the end only."""
     target_return: float | None = None

@@ -156,6 +156,7 @@ CHECKS: dict[str, Any] = {
     "max_iterations": _integer(1),
     "random_lengths": _boolean,
     "scale_iterations": _boolean,
+    "scale_minibatches": _boolean,
     "check_interval": _integer(0),
     "target_return": _number,
     "seed": _integer(-1),

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from rltrain.agent_options import flatten, get_dotted, resolve_agent, resolve_env, set_dotted
+from rltrain.agent_options import (
+    flatten,
+    get_dotted,
+    load_agent,
+    override_agent,
+    resolve_env,
+    set_dotted,
+)
 from rltrain.config import RunConfig, flag
 from rltrain.errors import UsageError, suggest
 from rltrain.placement import place
@@ -50,6 +57,8 @@ class Plan:
     """What one iteration is, where the library says."""
     options_from: str = ""
     """In words, where the library's options come from."""
+    scaled_from: int | None = None
+    """For how many environments the options had the mini-batches that were scaled."""
 
 
 def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Plan:
@@ -70,7 +79,9 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     _check_framework(config, suite, registry)
     config = dataclasses.replace(config, suite=suite.name)
     config, world = place(config, registry, environ)
-    agent, source = resolve_agent(config, library, suite, task, registry)
+    agent, source = load_agent(config, library, suite, task, registry)
+    written_for = _written_for(agent, library, task)
+    override_agent(agent, config.agent, library, source)
     config = _agent(config, agent, given, library)
     config = _environments(config, task, world)
     config = _plugins(config, registry)
@@ -78,10 +89,12 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     if config.video:
         able = [spec.name for spec in registry.all(SuiteSpec) if spec.renders]
         check_video(suite.name, suite.renders, able)
+    scales = config.scale_minibatches and library.scale_mini_batches is not None
+    config = _mini_batches(config, library, written_for)
     config, iteration = _iterations(config, library, world)
     total = iteration.iterations if iteration else config.max_iterations
     config = settle_files(config, library, registry, world, total)
-    return Plan(config, task, world, registry, iteration, source)
+    return Plan(config, task, world, registry, iteration, source, written_for if scales else None)
 
 
 def _library(config: RunConfig, registry: Registry) -> tuple[RunConfig, LibrarySpec]:
@@ -200,6 +213,36 @@ def _environments(config: RunConfig, task: TaskInfo, world: World | None) -> Run
             f"would have {share} environments each. Give one of the two."
         )
     return dataclasses.replace(config, env=env, num_envs=share)
+
+
+def _written_for(agent: Mapping[str, Any], library: LibrarySpec, task: TaskInfo) -> int:
+    """Return for how many environments a library's file was written: its own word, or the task's.
+
+    Isaac Lab's files, most of which leave it to the command line, are made for the number that the
+    task has.
+    """
+    said = get_dotted(agent, library.run_keys.get("num_envs", ""), None)
+    return said if isinstance(said, int) and said > 0 else task.num_envs
+
+
+def _mini_batches(config: RunConfig, library: LibrarySpec, written_for: int) -> RunConfig:
+    """Keep the number of mini-batches, if that was asked for.
+
+    Scaled once: the run's own config.yaml is not to be scaled again.
+    """
+    if not config.scale_minibatches:
+        return config
+    agent = config.agent
+    if library.scale_mini_batches is not None:
+        agent = library.scale_mini_batches(agent, written_for, config.num_envs or 0)
+    config = dataclasses.replace(config, agent=agent, scale_minibatches=False)
+    iteration = library.iteration(config) if library.iteration else None
+    if iteration is None or iteration.mini_batches is None:
+        raise UsageError(
+            f"--scale-minibatches: with these options {library.name} cuts no rollout into "
+            "mini-batches, so that there is nothing to scale. Leave it out."
+        )
+    return config
 
 
 def _iterations(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rltrain.plan import Plan, number_of_ranks
 from rltrain.storage import storage
+from rltrain.types import Iteration
 
 __all__ = ["plan_table"]
 
@@ -29,6 +30,8 @@ def plan_table(plan: Plan) -> str:
         ("videos", _videos(plan)),
         ("log root", config.log_root),
     ]
+    if plan.iteration and plan.iteration.mini_batches:
+        rows.insert(7, ("mini-batches", _mini_batches(plan, plan.iteration)))
     memory = plan.iteration and storage(plan.iteration, plan.task, config.num_envs or 0)
     if memory:
         rows.insert(7, ("memory", memory))
@@ -64,6 +67,14 @@ def _experience(plan: Plan) -> str:
         return "as the library's options say"
     ranks = number_of_ranks(plan.config, plan.world)
     return plan.iteration.experience(plan.config.num_envs or 0, ranks)
+
+
+def _mini_batches(plan: Plan, iteration: Iteration) -> str:
+    count = iteration.mini_batches or 1
+    text = f"{count} of {iteration.steps * (plan.config.num_envs or 0) // count} rows a rank"
+    if plan.scaled_from is not None:
+        text += f", as many as the options have for {plan.scaled_from} environments"
+    return text
 
 
 def _videos(plan: Plan) -> str:

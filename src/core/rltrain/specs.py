@@ -110,6 +110,10 @@ class LibrarySpec(Spec):
     iteration: Callable[[RunConfig], Iteration] | None = None
     """Given the resolved run, return what its options say of iterations. Raises `UsageError`, with
     the arithmetic, where the options' mini-batches do not fit a rank's batch."""
+    scale_mini_batches: Callable[[Mapping[str, Any], int, int], Mapping[str, Any]] | None = None
+    """Given all options, the number of environments that they were written for and the number that
+    a rank has, return options with as many mini-batches as they had. None: the options say how many
+    there are, not how large. Raises `UsageError`, with the arithmetic, where that cannot be."""
     read_checkpoint: str | None = None
     """Import string of a function that takes a path and returns the top-level keys of the
     checkpoint there, or in one sentence why it cannot be read. It may import the framework: before

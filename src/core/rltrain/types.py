@@ -203,6 +203,8 @@ class Iteration:
     iteration's rollout."""
     image_bytes: int = 1
     """In how many bytes each byte of an image is kept."""
+    mini_batches: int | None = None
+    """Into how many mini-batches a rank's rollout is cut; None if it is not."""
 
     def experience(self, num_envs: int, ranks: int) -> str:
         """Say how much a run learns from, in an iteration and in all.

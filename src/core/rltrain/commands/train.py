@@ -72,6 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="divide the iterations by the number of ranks",
     )
     size(
+        "--scale-minibatches",
+        action="store_true",
+        help="keep the number of mini-batches that the library's file has for as many environments "
+        "as it was written for",
+    )
+    size(
         "--random-lengths",
         action=argparse.BooleanOptionalAction,
         help="begin in the midst of episodes, each environment elsewhere (as the task's trainer)",

@@ -101,7 +101,10 @@ def _agent(task: str, key: str) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Return options as JSON can carry them; what has no value yet is left out."""
-    if hasattr(value, "to_dict"):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        # Isaac Lab's own `to_dict` makes {} of what has no value.
+        value = vars(value)
+    elif hasattr(value, "to_dict"):
         value = value.to_dict()
     if isinstance(value, Mapping):
         return {

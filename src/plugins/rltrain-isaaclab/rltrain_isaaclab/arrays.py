@@ -38,6 +38,8 @@ class Crossing:
         parts = getattr(spaces, "spaces", None)
         if isinstance(parts, Mapping):
             return {name: self.give_each(groups[name], space) for name, space in parts.items()}
+        if parts is not None:
+            return tuple(map(self.give_each, groups, parts))
         dtype = None if spaces.dtype is None else getattr(torch, str(spaces.dtype))
         return self.give(groups, dtype)
 

@@ -10,7 +10,7 @@ import types
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box, Dict, Tuple
 
 from rltrain.environment import CountedEnv, check_env
 from rltrain.errors import UsageError
@@ -134,6 +134,19 @@ def test_images_come_as_their_space_says():
     assert (image.dtype, image.shape) == (torch.float32, (8, 36, 36, 3))
     assert image.mean().abs() < 1e-6
     assert 0.9 < image.max() < 1
+
+
+def test_the_policys_group_may_have_parts():
+    made = make(ASYMMETRIC)._env
+    box = Box(-np.inf, np.inf, (2,))
+    made.single_observation_space = Dict({"policy": Tuple([box, Dict({"pole": box})])})
+    state = torch.ones(8, 2)
+    made._get_observations = lambda: {"policy": (state, {"pole": 2 * state})}
+    observations, _ = IsaacLabEnv(made, make_crossing("torch", "cpu")).reset()
+    first, second = observations["policy"]
+    assert torch.equal(first, state)
+    assert torch.equal(second["pole"], 2 * state)
+    assert first is not state
 
 
 def test_channels_that_come_first_are_put_last():

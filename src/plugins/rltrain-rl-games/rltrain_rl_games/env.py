@@ -146,10 +146,12 @@ def check_observations(env: RlGamesEnv, params: Mapping[str, Any]) -> None:
         parts = [info.get(name)]
         if isinstance(parts[0], spaces.Dict) and params["network"]["name"] == SEVERAL_GROUPS:
             parts = list(parts[0].values())
-        if any(isinstance(part, spaces.Dict) for part in parts):
+        others = [part for part in parts if part is not None and not isinstance(part, spaces.Box)]
+        if others:
             raise UsageError(
-                f"The observation group {group!r} is itself a Dict, or holds one, which rl_games' "
-                "networks cannot take, nor normalize_input. Give one array a group."
+                f"The observation group {group!r} is, or holds, {others[0]}, which rl_games' "
+                "networks cannot take, nor normalize_input. Give one array (Box) a group, or take "
+                "--library skrl, whose options can name parts."
             )
     shape = info["observation_space"].shape
     if params["algo"]["name"] == "sac" and (shape is None or len(shape) != 1):

@@ -11,7 +11,7 @@ from rltrain.config import load_yaml
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
-from rltrain_rl_games.iteration import iteration
+from rltrain_rl_games.iteration import iteration, scale_mini_batches
 from rltrain_rl_games.options import OPTION_KEYS
 from rltrain_rl_games.refusals import REFUSALS, SEVERAL_GROUPS
 
@@ -42,6 +42,7 @@ def rltrain_provides() -> Iterable[Spec]:
             },
             refuses=REFUSALS,
             iteration=iteration,
+            scale_mini_batches=scale_mini_batches,
             read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
             checkpoint_keys=frozenset({"epoch", "frame"}),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gymnasium
 import torch
-from gymnasium.spaces import Box, Dict, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from gymnasium.vector import VectorWrapper
 from gymnasium.vector.utils import batch_space
 
@@ -65,6 +65,24 @@ class Nested(Changed):
 
     def observe(self, state):
         return {"policy": {"state": state}}
+
+
+class Parts(Changed):
+    """A group of observations is a Tuple."""
+
+    observations = Dict({"policy": Tuple([Box(-9.0, 9.0, (4,))])})
+
+    def observe(self, state):
+        return {"policy": (state,)}
+
+
+class Number(Changed):
+    """Observations are one of two numbers."""
+
+    observations = Discrete(2)
+
+    def observe(self, state):
+        return (state[:, 2] > 0).long()
 
 
 class Images(Changed):

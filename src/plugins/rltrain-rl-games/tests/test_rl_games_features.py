@@ -13,6 +13,8 @@ from rl_games_envs import (
     Groups,
     Images,
     Nested,
+    Number,
+    Parts,
     TwoChoices,
     WithoutPolicy,
     making,
@@ -122,7 +124,9 @@ def test_a_run_that_goes_on_ends_with_the_same_bytes(train_on, agent, env):
 @pytest.mark.parametrize(
     ("env", "agent", "message"),
     [
-        (Nested, {}, "'policy' is itself a Dict"),
+        (Nested, {}, r"'policy' is, or holds, Dict\('state': Box"),
+        (Parts, {}, r"'policy' is, or holds, Tuple\("),
+        (Number, {}, r"'policy' is, or holds, Discrete\(2\), .* --library skrl"),
         (WithoutPolicy, {}, "no group 'policy', only state"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.agent_options import get_dotted, resolve_agent
+from rltrain.agent_options import get_dotted, load_agent, override_agent
 from rltrain.config import RunConfig, load_yaml
 from rltrain.errors import UsageError
 from rltrain.plugins import Registry
@@ -33,8 +33,9 @@ SAC = {"params.algo.name": "sac", "params.config.replay_buffer_size": 96}
 
 def resolved(agent, task=CONTINUOUS, algorithm="ppo"):
     overrides = {f"+{key}": value for key, value in agent.items()}
-    asked = RunConfig(algorithm=algorithm, agent=overrides)
-    options, _ = resolve_agent(asked, SPEC, SUITE, task, Registry([]))
+    asked = RunConfig(algorithm=algorithm)
+    options, source = load_agent(asked, SPEC, SUITE, task, Registry([]))
+    override_agent(options, overrides, SPEC, source)
     return dataclasses.replace(asked, agent=options, num_envs=64)
 
 
@@ -154,8 +155,8 @@ def test_defaults_of_sac_are_refused_for_other_actions():
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, Iteration(32, 100)),
-        ({"params.config.max_epochs": -1}, Iteration(32, None)),
+        ({}, Iteration(32, 100, mini_batches=4)),
+        ({"params.config.max_epochs": -1}, Iteration(32, None, mini_batches=4)),
         ({**SAC, "params.config.num_steps_per_episode": 8}, Iteration(8, 100, replay_rows=96)),
         (SAC, Iteration(1, 100, replay_rows=96)),
     ],
@@ -181,6 +182,55 @@ def test_an_iteration_is_a_rollout(options, expected):
 def test_mini_batches_that_do_not_divide_are_refused_by_their_name(options, message):
     with pytest.raises(UsageError, match=message):
         iteration(resolved({f"params.config.{key}": value for key, value in options.items()}))
+
+
+def scaled(written_for, num_envs, **options):
+    agent = resolved({f"params.config.{key}": value for key, value in options.items()}).agent
+    return SPEC.scale_mini_batches(agent, written_for, num_envs)["params"]["config"]
+
+
+def test_mini_batches_are_scaled_by_the_number_of_environments():
+    central = {"minibatch_size": 1024}
+    config = scaled(256, 64, minibatch_size=2048, central_value_config=central)
+    assert config["minibatch_size"] == 512
+    assert config["central_value_config"]["minibatch_size"] == 256
+    # More environments are scaled to as well.
+    assert scaled(64, 256, minibatch_size=512)["minibatch_size"] == 2048
+    assert scaled(256, 64, minibatch_size_per_env=8)["minibatch_size_per_env"] == 8
+    sac = {**resolved(SAC).agent}
+    assert SPEC.scale_mini_batches(sac, 256, 64) == sac
+
+
+RNN = {"params.network.rnn": {"name": "gru"}, "params.config.minibatch_size": 512}
+
+
+@pytest.mark.parametrize(
+    ("options", "numbers", "message"),
+    [
+        (
+            {"params.config.minibatch_size": 2048},
+            (100, 10),
+            r"minibatch_size 2048 does not divide horizon_length 32 x 100 env.*num_actors",
+        ),
+        (
+            {"params.config.minibatch_size": 32},
+            (64, 1),
+            r"the 64 mini-batches .* a rank's batch of 32 .* --num-envs that is divisible by 2\.",
+        ),
+        (RNN, (64, 1), r"4 mini-batches .* into sequences of 32\. Take .* divisible by 4\."),
+    ],
+)
+def test_mini_batches_that_cannot_be_scaled_are_refused(options, numbers, message):
+    agent = resolved({**options, "params.config.seq_length": 32}).agent
+    with pytest.raises(UsageError, match=message):
+        SPEC.scale_mini_batches(agent, *numbers)
+
+
+def test_sizes_that_do_not_fit_are_told_of_scaling():
+    with pytest.raises(UsageError, match=r"leaves 48 over\. Give --scale-minibatches to keep"):
+        iteration(resolved({"params.config.minibatch_size": 100}))
+    with pytest.raises(UsageError, match=r"over\. Choose another size"):
+        iteration(resolved({"params.config.minibatch_size_per_env": 5}))
 
 
 def test_sequences_of_a_recurrent_policy_divide_rollout_and_mini_batches():

@@ -28,19 +28,21 @@ def iteration(config: RunConfig) -> Iteration:
     """
     agent = in_words_of_today(config.agent)
     check_known(agent)
-    steps = _whole(agent, "num_steps_per_env", None)
+    steps, count = _whole(agent, "num_steps_per_env", None), None
     if get_dotted(agent, "algorithm.class_name", None) not in DISTILLATION_NAMES:
-        _check_mini_batches(agent, steps, config.num_envs or 0)
-    return Iteration(steps=steps, iterations=config.max_iterations or agent.get("max_iterations"))
+        count = _mini_batches(agent, steps, config.num_envs or 0)
+    iterations = config.max_iterations or agent.get("max_iterations")
+    return Iteration(steps, iterations, mini_batches=count)
 
 
-def _check_mini_batches(agent: Mapping[str, Any], steps: int, num_envs: int) -> None:
+def _mini_batches(agent: Mapping[str, Any], steps: int, num_envs: int) -> int:
+    """Return how many mini-batches there are; they must divide what a rank collects."""
     count = _whole(agent, "algorithm.num_mini_batches", MINI_BATCHES)
     recurrent = any(_is_recurrent(agent, model) for model in ("actor", "critic"))
     # Recurrent mini-batches are whole trajectories of some environments.
     rows = num_envs if recurrent else num_envs * steps
     if rows % count == 0:
-        return
+        return count
     batch = (
         f"a rank's {num_envs} environments, whole trajectories of which a recurrent policy learns,"
         if recurrent

@@ -1,7 +1,7 @@
 """Options that were written for rsl_rl before version 5, in the words of version 5. Light.
 
-Isaac Lab 2 ships options with one `policy` for actor and critic; its betas of version 3 say of each
-model whether it is stochastic.
+Isaac Lab 2 ships options with one `policy` for actor and critic, or for student and teacher; its
+betas of version 3 say of each model whether it is stochastic.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ from typing import Any
 
 from rltrain_rsl_rl.options import MODELS
 
-__all__ = ["in_words_of_today", "knows_models"]
+__all__ = ["in_words_of_today"]
 
-_MODEL_OF = {"ActorCritic": "MLPModel", "ActorCriticRecurrent": "RNNModel"}
-"""By class of a policy, the class of its two models."""
-
-_NEEDED = frozenset({"actor_hidden_dims", "critic_hidden_dims", "activation"})
+_PPO, _DISTILLATION = ("actor", "critic"), ("student", "teacher")
+_MODELS_OF = {
+    "ActorCritic": _PPO,
+    "ActorCriticRecurrent": _PPO,
+    "StudentTeacher": _DISTILLATION,
+    "StudentTeacherRecurrent": _DISTILLATION,
+}
+"""By class of a policy, its two models."""
 
 _RNN_KEYS = ("rnn_type", "rnn_hidden_dim", "rnn_num_layers")
 
@@ -25,43 +29,50 @@ _OF_MODELS = ("stochastic", "init_noise_std", "noise_std_type", "state_dependent
 """What version 4 says of a model, and version 5 of its distribution."""
 
 
-def knows_models(agent: Mapping[str, Any]) -> bool:
-    """Tell whether options have one policy for actor and critic that can be taken apart."""
-    policy = agent.get("policy")
-    if not isinstance(policy, Mapping) or not policy.keys() >= _NEEDED:
-        return False
-    return policy.get("class_name", "ActorCritic") in _MODEL_OF
-
-
 def in_words_of_today(agent: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of any version as version 5 reads them; those of version 5 as they are."""
     options = copy.deepcopy(dict(agent))
     normalises = options.pop("empirical_normalization", None)
-    if knows_models(options) and not {"actor", "critic"} & options.keys():
+    models = _models(options.get("policy"))
+    if models and not options.keys() & set(models):
         policy = options.pop("policy")
-        for model in ("actor", "critic"):
+        for model in models:
             options[model] = _model(policy, model, bool(normalises))
         groups = options.get("obs_groups") or {}
-        if "policy" in groups and "actor" not in groups:
-            groups["actor"] = groups.pop("policy")
+        if "policy" in groups and models[0] not in groups:
+            groups[models[0]] = groups.pop("policy")
     for name in MODELS:
         if isinstance(options.get(name), dict):
             _say_distribution(options[name])
     return options
 
 
+def _models(policy: Any) -> tuple[str, ...]:
+    """Return the two models that a policy can be taken apart into, or none."""
+    if not isinstance(policy, Mapping):
+        return ()
+    models = _MODELS_OF.get(policy.get("class_name", "ActorCritic"), ())
+    needed = {"activation", *(f"{model}_hidden_dims" for model in models)}
+    return models if policy.keys() >= needed else ()
+
+
 def _model(policy: Mapping[str, Any], model: str, normalises: bool) -> dict[str, Any]:
-    """Return one of the two models of a policy; the actor has its noise."""
-    recurrent = {key: policy[key] for key in _RNN_KEYS if key in policy}
+    """Return one of the two models of a policy.
+
+    An actor and a student have its noise; a teacher too, for it is read from an actor's checkpoint.
+    """
+    recurrent = str(policy.get("class_name")).endswith("Recurrent")
+    if model == "teacher":
+        recurrent = recurrent and bool(policy.get("teacher_recurrent"))
     made = {
-        "class_name": _MODEL_OF[policy.get("class_name", "ActorCritic")],
+        "class_name": "RNNModel" if recurrent else "MLPModel",
         "hidden_dims": policy[f"{model}_hidden_dims"],
         "activation": policy["activation"],
         "obs_normalization": policy.get(f"{model}_obs_normalization", normalises),
-        "stochastic": model == "actor",
-        **recurrent,
+        "stochastic": model != "critic",
     }
-    return made | {key: policy[key] for key in _OF_MODELS if key in policy}
+    copied = (*(_RNN_KEYS if recurrent else ()), *_OF_MODELS)
+    return made | {key: policy[key] for key in copied if key in policy}
 
 
 def _say_distribution(model: dict[str, Any]) -> None:

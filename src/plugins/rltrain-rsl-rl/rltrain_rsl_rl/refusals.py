@@ -9,7 +9,7 @@ from rltrain.agent_options import flatten, get_dotted
 from rltrain.config import RunConfig
 from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
-from rltrain_rsl_rl.older import in_words_of_today, knows_models
+from rltrain_rsl_rl.older import in_words_of_today
 from rltrain_rsl_rl.options import DISTILLATION_NAMES, MODELS, PPO_NAMES, class_of
 
 __all__ = ["CLASS_NAMES", "REFUSALS"]
@@ -40,18 +40,15 @@ def _lacks(agent: Mapping[str, Any], *models: str) -> bool:
 
 
 def _no_models(config: RunConfig, task: TaskInfo) -> bool:
-    agent = config.agent
-    return (
-        _class_name(config) in PPO_NAMES
-        and _lacks(agent, "actor", "critic")
-        and not knows_models(agent)
-    )
+    agent = in_words_of_today(config.agent)
+    return _class_name(config) in PPO_NAMES and _lacks(agent, "actor", "critic")
 
 
 def _no_student(config: RunConfig, task: TaskInfo) -> bool:
+    agent = in_words_of_today(config.agent)
     return _class_name(config) in DISTILLATION_NAMES and (
-        _lacks(config.agent, "student", "teacher")
-        or not get_dotted(config.agent, "student.distribution_cfg", None)
+        _lacks(agent, "student", "teacher")
+        or not get_dotted(agent, "student.distribution_cfg", None)
     )
 
 
@@ -157,7 +154,8 @@ REFUSALS = (
         "distillation without a student",
         _no_student,
         "rsl_rl 5 reads its models from `student` and `teacher`, and logs the deviation of the "
-        "student's actions, which student.distribution_cfg describes.",
+        "student's actions, which student.distribution_cfg describes; of the older `policy`, the "
+        "classes StudentTeacher and StudentTeacherRecurrent are understood.",
         "give an agent config that has all of them.",
     ),
     Refusal(

@@ -197,8 +197,8 @@ def test_files_of_older_versions_are_refused():
 
 def test_an_iteration_is_told():
     config = RunConfig(library="rsl_rl", agent=small_agent(), num_envs=4)
-    assert SPEC.iteration(config) == Iteration(steps=8, iterations=3)
-    assert SPEC.iteration(replace(config, max_iterations=7)) == Iteration(steps=8, iterations=7)
+    assert SPEC.iteration(config) == Iteration(steps=8, iterations=3, mini_batches=2)
+    assert SPEC.iteration(replace(config, max_iterations=7)).iterations == 7
 
 
 def test_mini_batches_that_do_not_divide_the_batch_are_refused():

@@ -103,8 +103,9 @@ def iteration(config: RunConfig) -> Iteration:
             )
         rows = None
     else:
+        cuts = None
         rows = memory_size(config.agent) * num_envs
-    return Iteration(steps, total_iterations(config), rows, _image_bytes(config))
+    return Iteration(steps, total_iterations(config), rows, _image_bytes(config), cuts)
 
 
 def _image_bytes(config: RunConfig) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, ClassVar
 
 from gymnasium import spaces
@@ -132,6 +132,7 @@ class OnSession:
         if env.state_space is None:
             _check_no_states(cfg.get("models") or {})
         _check_clipped(cfg.get("models") or {}, env.action_space)
+        _check_inputs(cfg.get("models") or {}, env.observation_space)
         models: dict[str, dict[str, Any]] = super()._generate_models(env, cfg)  # type: ignore[misc]
         wrapped: dict[int, Any] = {}
         for roles in models.values():
@@ -191,10 +192,34 @@ def _check_clipped(models: Mapping[str, Any], space: spaces.Space[Any]) -> None:
                 )
 
 
-def _check_no_states(models: Mapping[str, Any]) -> None:
+def _inputs(models: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the role of each model with what each of its networks takes."""
     for role, model in models.items():
         networks = model.get("network") or [] if isinstance(model, Mapping) else []
-        if any("STATES" in str(network.get("input")) for network in networks):
+        yield from ((role, str(network.get("input")).strip()) for network in networks)
+
+
+def _check_inputs(models: Mapping[str, Any], space: spaces.Space[Any]) -> None:
+    """Check that no layer takes observations whole that are no array of floats."""
+    if isinstance(space, spaces.Box):
+        return
+    for role, taken in _inputs(models):
+        if taken != "OBSERVATIONS":
+            continue
+        instead = "one_hot_encoding(OBSERVATION_SPACE, OBSERVATIONS)"
+        if isinstance(space, spaces.Dict):
+            instead = " and ".join(f'OBSERVATIONS["{name}"]' for name in space.spaces)
+        elif isinstance(space, spaces.Tuple):
+            instead = " and ".join(f"OBSERVATIONS[{index}]" for index in range(len(space.spaces)))
+        raise UsageError(
+            f"agent.models.{role}: its network takes OBSERVATIONS whole, but this task's are "
+            f"{space}. Give an --agent-config whose networks take {instead}."
+        )
+
+
+def _check_no_states(models: Mapping[str, Any]) -> None:
+    for role, taken in _inputs(models):
+        if "STATES" in taken:
             raise UsageError(
                 f"agent.models.{role}: its network takes STATES, but this task has no observation "
                 "group `critic`. Write OBSERVATIONS, which is what skrl 1 called STATES."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
@@ -10,13 +10,22 @@ from gymnasium import spaces
 from rltrain.errors import UsageError
 from rltrain.types import ArrayInfo
 
-__all__ = ["as_floats", "holds_bytes", "observation_groups"]
+__all__ = ["Groups", "as_floats", "holds_bytes", "observation_groups"]
 
 
-def observation_groups(
-    space: spaces.Space[Any],
-) -> tuple[dict[str, spaces.Space[Any]], bool]:
-    """Return the observation groups by name, and whether the task itself has groups.
+class Groups(NamedTuple):
+    """What skrl is given of a task's observations."""
+
+    spaces: dict[str, spaces.Space[Any]]
+    """By name; `policy` are skrl's observations, `critic` its states."""
+    grouped: bool
+    """Whether the task itself has groups."""
+    joined: bool
+    """Whether skrl's observations are several groups of the task's."""
+
+
+def observation_groups(space: spaces.Space[Any]) -> Groups:
+    """Return the observation groups of a task.
 
     The group `policy` of a `Dict` space are skrl's observations, the group `critic` its states.
     Where there are groups of images beside them, skrl's observations are a `Dict` of `policy` and
@@ -26,7 +35,7 @@ def observation_groups(
         UsageError: the observations are groups, and none is `policy`.
     """
     if not isinstance(space, spaces.Dict):
-        return {"policy": space}, False
+        return Groups({"policy": space}, False, False)
     if "policy" not in space.spaces:
         raise UsageError(
             f"The task's observation groups are {', '.join(space.spaces)}; skrl needs one that "
@@ -40,7 +49,7 @@ def observation_groups(
     }
     if images:
         groups["policy"] = spaces.Dict({"policy": groups["policy"], **images})
-    return groups, True
+    return Groups(groups, True, bool(images))
 
 
 def _is_image(space: spaces.Space[Any]) -> bool:
@@ -57,6 +66,8 @@ def as_floats(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return the space of what skrl is given: models are made for a sample of it."""
     if isinstance(space, spaces.Dict):
         return spaces.Dict({name: as_floats(part) for name, part in space.spaces.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([as_floats(part) for part in space.spaces])
     if not isinstance(space, spaces.Box) or np.issubdtype(space.dtype, np.floating):
         return space
     return spaces.Box(space.low, space.high, dtype=np.float32)

@@ -84,6 +84,43 @@ def test_groups_without_a_policy_are_refused():
         SkrlEnv(corridor, "cpu", "episode")
 
 
+PLACE, SPEED = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0]])
+BOXES = spaces.Box(-9.0, 9.0, (2,)), spaces.Box(-9.0, 9.0, (1,))
+
+
+@pytest.mark.parametrize(
+    ("parts", "space"),
+    [
+        ({"place": PLACE, "speed": SPEED}, spaces.Dict(place=BOXES[0], speed=BOXES[1])),
+        ((PLACE, SPEED), spaces.Tuple(BOXES)),
+    ],
+)
+def test_the_policys_group_may_have_parts(parts, space):
+    corridor = Corridor(1)
+    corridor._observe = lambda: {"policy": parts}
+    corridor.single_observation_space = spaces.Dict({"policy": space})
+    env = SkrlEnv(corridor, "cpu", "episode")
+    assert env.reset()[0].tolist() == [[1.0, 2.0, 3.0]]
+    assert env.observation_space == space
+
+
+@pytest.mark.parametrize(
+    ("space", "instead"),
+    [
+        (spaces.Dict(place=BOXES[0], speed=BOXES[1]), 'take OBSERVATIONS["place"] and OBSERV'),
+        (spaces.Tuple(BOXES), "take OBSERVATIONS[0] and OBSERVATIONS[1]."),
+        (spaces.Discrete(3), "take one_hot_encoding(OBSERVATION_SPACE, OBSERVATIONS)."),
+    ],
+)
+def test_networks_that_take_whole_what_has_parts_are_refused(space, instead):
+    corridor = Corridor(1)
+    corridor.single_observation_space = spaces.Dict({"policy": space})
+    session = FakeSession(corridor, small_agent(observation_preprocessor=None))
+    with bootstrap.configured(session.world), pytest.raises(UsageError, match="whole") as caught:
+        SessionRunner(session)
+    assert instead in str(caught.value)
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_the_value_after_a_time_limit_is_that_of_the_final_observation(known):
     """With a value that is the share of steps done, each end is told from a first observation."""

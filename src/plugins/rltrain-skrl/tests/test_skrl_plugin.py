@@ -85,7 +85,7 @@ def test_every_kind_of_task_has_defaults_that_suit_it(action, algorithm, num_env
 def test_the_plan_knows_what_an_iteration_is():
     agent = small_agent()
     config = RunConfig(library="skrl", agent=agent, num_envs=8)
-    assert iteration(config) == Iteration(steps=4, iterations=3, image_bytes=4)
+    assert iteration(config) == Iteration(steps=4, iterations=3, image_bytes=4, mini_batches=2)
     assert iteration(dataclasses.replace(config, max_iterations=7)).iterations == 7
     agent["agent"]["mini_batches"] = 33
     with pytest.raises(UsageError, match=r"4 steps x 8 environments = 32 rows"):

@@ -42,7 +42,7 @@ class SkrlEnv(Wrapper):
         super().__init__(env)
         self._device = device
         self._log_key = log_key
-        groups, self._grouped = observation_groups(env.single_observation_space)
+        groups, self._grouped, self._joined = observation_groups(env.single_observation_space)
         self._spaces = {name: as_floats(group) for name, group in groups.items()}
         self._columns = jax.jit(self._as_columns)
         self._native = jax.jit(self._as_native)
@@ -121,8 +121,8 @@ class SkrlEnv(Wrapper):
     def _flat(self, observations: Any) -> tuple[jax.Array, jax.Array | None]:
         if not self._grouped:
             return self._flat_group("policy", observations), None
-        several = isinstance(self._spaces["policy"], spaces.Dict)
-        policy = self._flat_group("policy", observations if several else observations["policy"])
+        seen = observations if self._joined else observations["policy"]
+        policy = self._flat_group("policy", seen)
         if "critic" not in self._spaces:
             return policy, None
         return policy, self._flat_group("critic", observations["critic"])

@@ -36,7 +36,7 @@ class TorchAgent(SessionAgent):
     def __init__(self, *, session: Session, **components: Any) -> None:
         """Build skrl's agent; see `SessionAgent`."""
         super().__init__(session=session, **components)
-        groups, _ = observation_groups(session.env.single_observation_space)
+        groups = observation_groups(session.env.single_observation_space).spaces
         for group, source in (("observation", "policy"), ("state", "critic")):
             if holds_bytes(groups.get(source)):
                 self._read_bytes(group)

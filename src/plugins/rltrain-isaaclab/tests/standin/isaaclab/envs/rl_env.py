@@ -8,13 +8,15 @@ import random
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from gymnasium.vector.utils import batch_space
 
 from isaaclab.app import RUNNING
 
 
 def space_of(spec):
+    if isinstance(spec, Space):
+        return spec
     if isinstance(spec, int):
         return Box(-np.inf, np.inf, (spec,))
     if isinstance(spec, set):

@@ -25,6 +25,9 @@ def _is_field(cls, name, value):
 
 
 def to_dict(value):
+    """As Isaac Lab's, which makes an empty mapping of what is missing."""
+    if value is MISSING:
+        return {}
     if dataclasses.is_dataclass(value):
         return {field.name: to_dict(getattr(value, field.name)) for field in _fields(value)}
     if isinstance(value, dict):

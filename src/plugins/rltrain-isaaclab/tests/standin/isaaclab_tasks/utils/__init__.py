@@ -16,6 +16,8 @@ def load_cfg_from_registry(task_name, entry_point_key):
     entry = gym.spec(task_name.split(":")[-1]).kwargs.get(entry_point_key)
     if entry is None:
         raise ValueError(f"Could not find configuration for the environment: '{task_name}'.")
+    if callable(entry):
+        return entry()
     module, _, name = entry.partition(":")
     if name.endswith(".yaml"):
         folder = Path(importlib.import_module(module).__file__).parent

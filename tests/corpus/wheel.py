@@ -1,0 +1,82 @@
+"""Isaac Lab's own sources, from its wheel: fetched where there is an index, never kept."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+import zipfile
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+__all__ = ["VERSION", "Bare", "Missing", "unpacked"]
+
+VERSION = "2.3.2.post1"
+TIMEOUT = 120
+"""Seconds: the wheel has 3 MB."""
+
+
+class Missing(Exception):
+    """The wheel cannot be fetched here."""
+
+
+def unpacked(folder: Path) -> Path:
+    """Return the folder that holds Isaac Lab's source packages; several processes may ask at once.
+
+    Raises:
+        Missing: there is no index, or pip cannot be used.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    failure, source = folder / "failure", folder / "wheel" / "isaaclab" / "source"
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not failure.exists() and not source.is_dir():
+            failure.write_text(_fetch(folder))
+        if failure.exists() and failure.read_text():
+            raise Missing(failure.read_text())
+    return source
+
+
+def _fetch(folder: Path) -> str:
+    """Download and unpack; return in words why not, or nothing."""
+    command = [
+        *(sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"),
+        # Only its text is read: it need not be for this Python.
+        *("--no-deps", "--only-binary=:all:", "--python-version=3.11"),
+        *("--platform=manylinux_2_35_x86_64", "--retries=1", "--timeout=15"),
+        *("--dest", str(folder), f"isaaclab=={VERSION}"),
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        return f"no index gave isaaclab {VERSION} within {TIMEOUT} s"
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:]
+        return f"no index has isaaclab {VERSION}: {' '.join(last)}"
+    (path,) = folder.glob("isaaclab-*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        wheel.extractall(folder / "wheel")
+    return ""
+
+
+class Bare:
+    """Finds the wheel's packages without running their `__init__`, which needs Isaac Sim.
+
+    What is imported from them is a module, found beside its package's `__init__`.
+    """
+
+    def __init__(self, source: Path) -> None:
+        self._source = source
+
+    def find_spec(self, name, path=None, target=None):
+        """Return a package as one without code, and any other module as it is."""
+        if not name.startswith("isaaclab"):
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec is None or spec.submodule_search_locations is None:
+            return spec
+        if not Path(spec.submodule_search_locations[0]).is_relative_to(self._source):
+            return spec
+        bare = ModuleSpec(name, None, is_package=True)
+        bare.submodule_search_locations = list(spec.submodule_search_locations)
+        return bare
