@@ -75,9 +75,7 @@ def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
         raise
 
 
-def run_here(
-    config: RunConfig, world: World, run: Callable[[RunConfig, World, RankLog], T]
-) -> T:
+def run_here(config: RunConfig, world: World, run: Callable[[RunConfig, World, RankLog], T]) -> T:
     """Run this process' rank: the only one, or one that a launcher such as torchrun started.
 
     Args:
