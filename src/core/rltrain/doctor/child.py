@@ -101,8 +101,7 @@ def main() -> None:
     """Be that process; what went wrong is told on its output."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     told = json.loads(sys.argv[1])
-    options, world = told["config"], told["world"]
-    config = RunConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()})
+    config, world = RunConfig.from_options(told["config"]), told["world"]
     try:
         if world is not None:
             run_here(config, World(**world), meet)

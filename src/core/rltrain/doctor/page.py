@@ -42,7 +42,7 @@ def print_summary(sections: list[Section]) -> None:
     problems, warnings = levels.count("problem"), levels.count("warning")
     said = f"{_count(problems, 'problem')}, {_count(warnings, 'warning')}."
     verdict = "A run will not work as it is." if problems else "A run can be expected to work."
-    print(f"{said} {verdict}")
+    print(f"{said[0].upper()}{said[1:]} {verdict}")
 
 
 def _details(finding: Finding) -> list[str]:

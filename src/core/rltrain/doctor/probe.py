@@ -21,7 +21,7 @@ from rltrain.worker import be_started
 __all__ = ["RESULT", "measure", "meet", "stages", "work"]
 
 RESULT = "result.json"
-"""The file in the run's log root in which one rank of each node writes what was measured."""
+"""The file in the run's log root in which ranks write what was measured."""
 
 SMALL, SMALL_TIMES = 1, 50
 LARGE, LARGE_TIMES = 2**20, 10
@@ -43,7 +43,6 @@ def meet(config: RunConfig, world: World, log: RankLog) -> None:
     plugins = RunPlugins()
     plugins.choose(spec)
     filled: Filled = load_object(spec.filled) if spec.filled else _of_numpy
-    began = time.monotonic()
     try:
         _say(folder, world, "makes the process group")
         group: ProcessGroup = plugins.first(
@@ -58,11 +57,8 @@ def meet(config: RunConfig, world: World, log: RankLog) -> None:
         plugins.call_each("rltrain_shutdown", session=None, error=error)
         raise
     _say(folder, world, "is done")
-    if world.local_rank == 0:
-        result["seconds"] = time.monotonic() - began
-        partial = folder / f".{RESULT}"
-        partial.write_text(json.dumps(result))
-        os.replace(partial, folder / RESULT)
+    # All do: of ranks that were started elsewhere, each has a folder of its own.
+    _write(folder / RESULT, world, json.dumps(result))
 
 
 def measure(group: ProcessGroup, filled: Filled) -> dict[str, Any]:
@@ -109,9 +105,14 @@ def stages(folder: Path) -> dict[int, str]:
 
 def _say(folder: Path, world: World, stage: str) -> None:
     """Leave word of what this rank does, for whoever finds that it hangs."""
-    partial = folder / f".rank_{world.rank}.stage"
-    partial.write_text(stage)
-    os.replace(partial, folder / f"rank_{world.rank}.stage")
+    _write(folder / f"rank_{world.rank}.stage", world, stage)
+
+
+def _write(file: Path, world: World, text: str) -> None:
+    """Write a file so that it is read whole or not at all."""
+    partial = file.with_name(f".{world.rank}.partial")
+    partial.write_text(text)
+    os.replace(partial, file)
 
 
 def _time(group: ProcessGroup, x: Any, times: int) -> float:

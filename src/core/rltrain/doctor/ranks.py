@@ -42,7 +42,7 @@ def ranks(
     saved = unset(saved_variables(backend.name, environ), environ)
     first = _tried(config, world, saved, timeout, say)
     if first.works:
-        yield from _measured(config, first)
+        yield from _measured(config, first, joined=world is not None)
         return
     several = config.nnodes > 1 or (world is not None and world.world_size > 1)
     helps: Outcome | None = None
@@ -56,15 +56,14 @@ def ranks(
     yield _failed(config, first, "warning" if fixed else "problem", backend, several, bool(tried))
     for outcome in tried:
         if not outcome.works:
-            yield ok(
-                "tried", f"{_words(outcome.variables)}: {_headline(outcome)}", **_data(outcome)
-            )
+            text = f"{_words(outcome.variables)}: {_headline(outcome)}"
+            yield ok("tried", text, **_data(outcome))
     if helps is not None:
         yield _helped(backend, helps, fix, environ)
-        yield from _measured(config, helps)
+        yield from _measured(config, helps, joined=False)
     elif tried:
         text = "none of what usually helps does"
-        yield problem("tried", text, "NCCL_DEBUG=INFO rltrain doctor --json has all that was said.")
+        yield problem("tried", text, "rltrain doctor --json has all that the ranks said.")
 
 
 def search(
@@ -146,15 +145,15 @@ def _helped(backend: BackendSpec, helps: Outcome, fix: bool, environ: Mapping[st
     return warning("fallback", f"{said} works", f"{hint}.", **data)
 
 
-def _measured(config: RunConfig, outcome: Outcome) -> Iterator[Finding]:
+def _measured(config: RunConfig, outcome: Outcome, joined: bool) -> Iterator[Finding]:
     result = outcome.result
     assert result is not None
     number = len(result["ranks"])
     where = collections.Counter(rank["host"] for rank in result["ranks"])
     hosts = ", ".join(f"{count} on {host}" for host, count in where.items())
     with_ = f", with {_words(outcome.variables)}" if outcome.variables else ""
-    by = f"{config.backend} and {config.launcher}"
-    text = f"{number} by {by}{with_}: {hosts}; {outcome.wall:.1f} s from start to end"
+    how = "joined" if joined else f"started by {config.launcher}"
+    text = f"{number} on {config.backend}, {how}{with_}: {hosts}; {outcome.wall:.1f} s in all"
     yield ok("ranks", text, **_data(outcome))
     if number == 1:
         yield ok("all-reduce", "nothing to reduce: there is one rank")

@@ -92,18 +92,18 @@ def _made_of_them(config: RunConfig, placed: World | Exception | None) -> Findin
 
 def _not_joined(environ: Mapping[str, str], config: RunConfig) -> Iterator[Finding]:
     """Tell of several processes that rltrain does not see as ranks of one run."""
-    set_ = [name for name in _RANK if environ.get(name)]
-    lacking = [name for name in _RANK if name not in set_]
-    if set_ and lacking:
-        said = " ".join(f"{name}={environ[name]}" for name in set_)
+    given = [name for name in _RANK if environ.get(name)]
+    lacking = [name for name in _RANK if name not in given]
+    if given and lacking:
+        said = " ".join(f"{name}={environ[name]}" for name in given)
         text = f"{said} is set, but {' and '.join(lacking)} not: rltrain does not read it as a rank"
-        if "RANK" in set_ and _number(environ.get("WORLD_SIZE")) > 1 and config.nnodes == 1:
+        if "RANK" in given and _number(environ.get("WORLD_SIZE")) > 1 and config.nnodes == 1:
             # So PAI-DLC counts nodes, and each of them would train alone.
             hint = "If it counts nodes: --nnodes $WORLD_SIZE --node-rank $RANK --master-addr HOST"
             yield problem("ranks", text, f"{hint}. If not, unset it.")
         else:
             yield warning(
-                "ranks", text, f"unset {' '.join(set_)}, or set all of {', '.join(_RANK)}"
+                "ranks", text, f"unset {' '.join(given)}, or set all of {', '.join(_RANK)}"
             )
     for who, name in _SIZES.items():
         size = _number(environ.get(name))

@@ -33,7 +33,6 @@ def count_cuda() -> int:
 def about() -> dict[str, str]:
     """Return jax's version and what it is installed for, without opening a device."""
     import jax
-    import jaxlib
 
     plugins = sorted(
         f"{each.name} {each.version}"
@@ -41,7 +40,11 @@ def about() -> dict[str, str]:
         if each.name and each.name.startswith("jax-") and each.name.endswith("-plugin")
     )
     built = " and ".join(plugins) or "the CPU only"
-    return {"version": jax.__version__, "jaxlib": jaxlib.__version__, "for": built}
+    return {
+        "version": jax.__version__,
+        "jaxlib": importlib.metadata.version("jaxlib"),
+        "for": built,
+    }
 
 
 def filled(size: int, value: float, device: str) -> Any:

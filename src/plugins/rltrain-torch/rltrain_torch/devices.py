@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +37,8 @@ def about() -> dict[str, str]:
     told = {"version": torch.__version__, "built for": built}
     told["has"] = " and ".join(name for name, there in backends.items() if there) or "no backend"
     if backends["NCCL"]:
-        told["NCCL"] = ".".join(map(str, torch.cuda.nccl.version()))
+        nccl: Any = torch.cuda.nccl
+        told["NCCL"] = ".".join(map(str, nccl.version()))
     return told
 
 
