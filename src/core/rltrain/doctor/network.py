@@ -74,11 +74,15 @@ def _own_name(several: bool) -> Finding:
     except OSError as error:
         return warning("host name", f"{name} does not resolve: {_why(error)}", hint, host=name)
     said = f"{name} is {', '.join(addresses)}"
-    if several and all(ipaddress.ip_address(x.partition("%")[0]).is_loopback for x in addresses):
+    if several and all(map(_is_loopback, addresses)):
         text = f"{said}: other nodes cannot reach it by that"
         hint = "Give --rdzv-backend static (the default), or mend /etc/hosts: c10d uses the name."
         return warning("host name", text, hint, host=name, addresses=addresses)
     return ok("host name", said, host=name, addresses=addresses)
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
 def _master(host: str, port: int, several: bool, hosted: bool) -> Iterator[Finding]:
@@ -96,7 +100,12 @@ def _master(host: str, port: int, several: bool, hosted: bool) -> Iterator[Findi
         hint = "Give --master-addr an address of node 0, or --node-rank the number of this node."
         yield problem("master", f"{where}{same} is not this node, which has rank 0", hint)
         return
-    yield ok("master", f"{where}{same}{way}", host=host, addresses=addresses, interface=interface)
+    data = {"host": host, "addresses": addresses, "interface": interface}
+    if several and all(map(_is_loopback, addresses)):
+        text = f"{where}{same} is each node itself, unless all of them are on this machine"
+        yield warning("master", text, "Give --master-addr an address of node 0.", **data)
+    else:
+        yield ok("master", f"{where}{same}{way}", **data)
     if hosted:
         yield _port(port, several)
 

@@ -76,7 +76,7 @@ def variables(
 
 def _made_of_them(config: RunConfig, placed: World | Exception | None) -> Finding:
     if isinstance(placed, Exception):
-        return problem("this process", str(placed), "Nothing was started.")
+        return problem("this process", str(placed), "")
     if placed is None:
         text = f"starts {config.nproc_per_node} rank(s) here, by {config.launcher}"
         if config.nnodes > 1:
@@ -94,17 +94,16 @@ def _not_joined(environ: Mapping[str, str], config: RunConfig) -> Iterator[Findi
     """Tell of several processes that rltrain does not see as ranks of one run."""
     given = [name for name in _RANK if environ.get(name)]
     lacking = [name for name in _RANK if name not in given]
-    if given and lacking:
+    nodes = "RANK" in given and _number(environ.get("WORLD_SIZE")) > 1
+    if given and lacking and not (nodes and config.nnodes > 1):
         said = " ".join(f"{name}={environ[name]}" for name in given)
-        text = f"{said} is set, but {' and '.join(lacking)} not: rltrain does not read it as a rank"
-        if "RANK" in given and _number(environ.get("WORLD_SIZE")) > 1 and config.nnodes == 1:
-            # So PAI-DLC counts nodes, and each of them would train alone.
-            hint = "If it counts nodes: --nnodes $WORLD_SIZE --node-rank $RANK --master-addr HOST"
-            yield problem("ranks", text, f"{hint}. If not, unset it.")
+        text = f"{said} without {' and '.join(lacking)}: rltrain does not read that as a rank"
+        if nodes:  # So PAI-DLC counts them, and each would train alone.
+            hint = "If these are nodes: --nnodes $WORLD_SIZE --node-rank $RANK --master-addr HOST"
+            yield problem("ranks", text, f"{hint}. If not, unset them.")
         else:
-            yield warning(
-                "ranks", text, f"unset {' '.join(given)}, or set all of {', '.join(_RANK)}"
-            )
+            hint = f"unset {' '.join(given)}, or set all of {', '.join(_RANK)}"
+            yield warning("ranks", text, hint)
     for who, name in _SIZES.items():
         size = _number(environ.get(name))
         if size > 1 and config.nnodes == 1:
