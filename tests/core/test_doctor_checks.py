@@ -80,14 +80,14 @@ def test_without_a_library_nothing_can_be_trained(stub, monkeypatch):
     assert named(versions(discover(), None), "libraries").level == "problem"
 
 
-def test_each_known_conflict_names_packages_that_can_be_compared(site):
-    for number, conflict in enumerate(KNOWN):
-        for name, wanted in conflict.packages.items():
-            version = {"<": "0.1", ">": "99", "": "1"}[wanted[:1]]
-            if not (site.path / f"{name}-{version}.dist-info").exists():
-                site.install(name, version=version)
-        texts = [finding.text for finding in conflicts((), ())]
-        assert sum(conflict.reason in text for text in texts) == 1, number
+def test_each_known_conflict_is_found(site):
+    for name, wanted in [item for conflict in KNOWN for item in conflict.packages.items()]:
+        version = {"<": "0.1", ">": "99", "": "1"}[wanted[:1]]
+        if not list(site.path.glob(f"{name.replace('-', '_')}-*")):
+            site.install(name, version=version)
+    texts = [finding.text for finding in conflicts((), ())]
+    for conflict in KNOWN:
+        assert len([text for text in texts if conflict.reason in text]) == 1, conflict
 
 
 def test_a_conflict_is_none_where_one_of_them_has_another_version(site):

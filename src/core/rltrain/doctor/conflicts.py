@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
@@ -13,7 +14,7 @@ from rltrain.doctor.findings import Finding, warning
 from rltrain.plugins import PluginRecord
 from rltrain.specs import Conflict
 
-__all__ = ["KNOWN", "conflicts", "installed_versions"]
+__all__ = ["KNOWN", "conflicts"]
 
 KNOWN = (
     Conflict(
@@ -45,13 +46,12 @@ KNOWN = (
 """Conflicts that packages do not declare themselves. Plugins add theirs: `Spec.conflicts`."""
 
 
-def installed_versions() -> dict[str, str]:
-    """Return the version of every installed distribution by its canonical name."""
-    return {
-        canonicalize_name(each.name): each.version
-        for each in importlib.metadata.distributions()
-        if each.name
-    }
+@dataclass(frozen=True)
+class _Installed:
+    """One installed distribution."""
+
+    version: str
+    requires: tuple[str, ...]
 
 
 def conflicts(records: Iterable[PluginRecord], watched: Iterable[str]) -> list[Finding]:
@@ -62,7 +62,7 @@ def conflicts(records: Iterable[PluginRecord], watched: Iterable[str]) -> list[F
         watched: distributions whose requirements, and requirements of whom, are checked: a broken
             package that has nothing to do with training is not rltrain's to tell.
     """
-    records, installed = tuple(records), installed_versions()
+    records, installed = tuple(records), _installed()
     own = [conflict for record in records for spec in record.specs for conflict in spec.conflicts]
     return [
         *_known([*KNOWN, *own], installed),
@@ -71,14 +71,29 @@ def conflicts(records: Iterable[PluginRecord], watched: Iterable[str]) -> list[F
     ]
 
 
-def _known(known: Iterable[Conflict], installed: Mapping[str, str]) -> Iterator[Finding]:
+def _installed() -> dict[str, _Installed]:
+    """Return every distribution by its canonical name."""
+    found: dict[str, _Installed] = {}
+    for each in importlib.metadata.distributions():
+        # Read once: each access to a property of a distribution parses its whole metadata.
+        metadata = each.metadata
+        if metadata["Name"]:
+            requires = tuple(metadata.get_all("Requires-Dist") or ())
+            # Of two, the first is imported.
+            name = canonicalize_name(metadata["Name"])
+            found.setdefault(name, _Installed(metadata["Version"], requires))
+    return found
+
+
+def _known(known: Iterable[Conflict], installed: Mapping[str, _Installed]) -> Iterator[Finding]:
     for conflict in known:
         found = {canonicalize_name(name): wanted for name, wanted in conflict.packages.items()}
         if all(
-            name in installed and SpecifierSet(wanted).contains(installed[name], prereleases=True)
+            name in installed
+            and SpecifierSet(wanted).contains(installed[name].version, prereleases=True)
             for name, wanted in found.items()
         ):
-            both = " beside ".join(f"{name} {installed[name]}" for name in found)
+            both = " beside ".join(f"{name} {installed[name].version}" for name in found)
             yield warning("conflict", f"{both}. {conflict.reason}", conflict.instead)
 
 
@@ -94,19 +109,18 @@ def _provided_twice(records: Iterable[PluginRecord]) -> Iterator[Finding]:
             yield warning("conflict", f"The {kind} {name!r} is provided twice, by {origins}.", hint)
 
 
-def _unmet(watched: set[str], installed: Mapping[str, str]) -> Iterator[Finding]:
+def _unmet(watched: set[str], installed: Mapping[str, _Installed]) -> Iterator[Finding]:
     """Read of every package what it requires, as `pip check` does."""
-    for each in importlib.metadata.distributions():
-        name = canonicalize_name(each.name or "")
-        for requirement in _plain_requirements(each.requires or ()):
+    for name, package in installed.items():
+        for requirement in _plain_requirements(package.requires):
             other = canonicalize_name(requirement.name)
             if not {name, other} & watched:
                 continue
-            version, wanted = installed.get(other), f"{requirement.name}{requirement.specifier}"
-            if version is None:
-                text = f"{name} {each.version} needs {wanted}, which is not installed."
-            elif not requirement.specifier.contains(version, prereleases=True):
-                text = f"{name} {each.version} needs {wanted}, but {version} is installed."
+            there, wanted = installed.get(other), f"{requirement.name}{requirement.specifier}"
+            if there is None:
+                text = f"{name} {package.version} needs {wanted}, which is not installed."
+            elif not requirement.specifier.contains(there.version, prereleases=True):
+                text = f"{name} {package.version} needs {wanted}, but {there.version} is installed."
             else:
                 continue
             hint = f"pip install '{wanted}', or another version of {name}"
