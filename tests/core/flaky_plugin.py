@@ -24,7 +24,6 @@ def rltrain_provides():
     return [
         BackendSpec(name="raises", factory="flaky_plugin:Raises", **flaky),
         BackendSpec(name="hangs", factory="flaky_plugin:Hangs", **flaky),
-        BackendSpec(name="wrong", factory="flaky_plugin:Wrong", **flaky),
         LauncherSpec(name="one", factory="flaky_plugin:OneRank", frameworks=("numpy",)),
     ]
 
@@ -57,16 +56,6 @@ class Hangs(Steady):
         # In the temporary folder, where the test looks for who was left behind.
         Path(os.environ["FLAKY_PIDS"], str(os.getpid())).touch()
         time.sleep(600)
-
-
-class Wrong(Steady):
-    def fail(self, world):
-        return Corrupting(world.device)
-
-
-class Corrupting(SingleProcess):
-    def all_reduce(self, x, op="sum"):
-        return x + 1
 
 
 class OneRank:
