@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import multiprocessing
 import os
@@ -20,7 +21,7 @@ from rltrain.ranks import hide_rank_variables
 from rltrain.reports import ended_by_signal, failure
 from rltrain.types import TrainResult
 
-__all__ = ["ElasticLauncher"]
+__all__ = ["ElasticLauncher", "launch_config"]
 
 PRELOADED = ["torch", "torch.distributed", "rltrain.worker"]
 """What the forkserver imports once for all ranks. Only the framework: skrl starts a process group
@@ -67,7 +68,7 @@ class ElasticLauncher:
         results: dict[int, Any] = {}
         failed: BaseException | None = None
         try:
-            results = elastic_launch(_launch_config(config, reports), work)(config, str(reports))
+            results = elastic_launch(launch_config(config, reports), work)(config, str(reports))
         except ChildFailedError as error:
             rank, process = next(iter(error.failures.items()))
             failed = failure(reports, rank, process.exitcode)
@@ -84,7 +85,7 @@ class ElasticLauncher:
         return result or TrainResult(0, 0, None, None, run_dir="")
 
 
-def _launch_config(config: RunConfig, reports: Path) -> Any:
+def launch_config(config: RunConfig, reports: Path) -> Any:
     """Translate the run's options; they mean what they mean to torchrun."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.launcher.api import LaunchConfig
@@ -104,8 +105,19 @@ def _launch_config(config: RunConfig, reports: Path) -> Any:
         logs_specs=DefaultLogsSpecs(log_dir=str(reports)),
         # Names of hosts often do not resolve, least of all a laptop's own.
         local_addr="127.0.0.1" if alone else None,
-        shutdown_timeout=SHUTDOWN_TIMEOUT,
+        **_shutdown_timeout(),
     )
+
+
+def _shutdown_timeout() -> dict[str, int]:
+    """Return the option by which ranks that do not end are killed sooner; torch has it from 2.12.
+
+    Before, they have 30 seconds. Only a rank that ignores SIGTERM notices: see `rltrain.worker`.
+    """
+    from torch.distributed.launcher.api import LaunchConfig
+
+    known = {field.name for field in dataclasses.fields(LaunchConfig)}
+    return {"shutdown_timeout": SHUTDOWN_TIMEOUT} if "shutdown_timeout" in known else {}
 
 
 def _endpoint(config: RunConfig) -> str:
