@@ -22,6 +22,7 @@ from rltrain.doctor.child import Outcome
 from rltrain.doctor.probe import measure
 from rltrain.doctor.ranks import ranks
 from rltrain.plugins import discover
+from rltrain.specs import BackendSpec
 from rltrain.testing import FakeWorld
 from rltrain.types import World
 
@@ -94,6 +95,24 @@ def test_ranks_that_work_are_told_with_their_figures(check):
         ("ok", name) for name in ("ranks", "all-reduce", "latency", "bandwidth")
     ]
     assert found[3].text == "2.10 GB/s: 4 MiB in 2.00 ms"
+
+
+def test_there_may_be_nothing_to_fix(check):
+    found = check(Tries({}), fix=True)
+    assert "nothing to fix" in found[-1].text
+    assert not user_config.path().exists()
+
+
+def test_both_frameworks_that_use_nccl_try_the_same():
+    nccl, jax_cuda = (discover().get(BackendSpec, name) for name in ("nccl", "jax-cuda"))
+    assert nccl.fallbacks == jax_cuda.fallbacks
+    singles = [dict(variables) for variables in nccl.fallbacks if len(variables) == 1]
+    assert singles == [
+        {"NCCL_P2P_DISABLE": "1"},
+        {"NCCL_SHM_DISABLE": "1"},
+        {"NCCL_IB_DISABLE": "1"},
+        {"NCCL_ALGO": "Ring"},
+    ]
 
 
 def test_the_first_fallback_that_works_is_told_and_no_other_is_tried(check):

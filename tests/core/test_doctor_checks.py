@@ -48,9 +48,9 @@ def test_versions_and_ranges_are_told(stub, site):
     found = list(versions(discover(), None))
     assert named(found, "Python").level == "ok"
     fits = named(found, "rltrain-fits")
-    assert said(fits) == ("ok", "1.0: adapted 2.5 (<3,>=2)", "")
+    assert said(fits) == ("ok", "1.0: adapted 2.5 (>=2,<3)", "")
     (adapted,) = fits.data["adapts"]
-    assert adapted == {"name": "adapted", "installed": "2.5", "range": "<3,>=2", "met": True}
+    assert adapted == {"name": "adapted", "installed": "2.5", "range": ">=2,<3", "met": True}
 
 
 STUB_WRITER = """

@@ -24,7 +24,7 @@ _GROUPS = {
     "GPUs": r"CUDA_\w+|NVIDIA_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES",
     "transport": r"NCCL_\w+|GLOO_\w+|TORCH_NCCL_\w+|TORCH_DISTRIBUTED_DEBUG|UCX_\w+|FI_PROVIDER",
     "threads": r"OMP_NUM_THREADS|MKL_NUM_THREADS|PJRT_NPROC",
-    "memory": r"XLA_\w+|PYTORCH_(CUDA_|NO_CUDA_)?\w+",
+    "memory": r"XLA_\w+|PYTORCH_\w+",
     "rltrain": r"RLTRAIN_\w+",
 }
 """By who speaks: which variables are worth a look, whole names."""

@@ -80,6 +80,6 @@ def _range(requirement: Requirement) -> dict[str, str | bool | None]:
     return {
         "name": requirement.name,
         "installed": installed,
-        "range": str(wanted) or "any",
+        "range": ",".join(sorted(map(str, wanted), reverse=True)) or "any",
         "met": installed is not None and wanted.contains(installed, prereleases=True),
     }

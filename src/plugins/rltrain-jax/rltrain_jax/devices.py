@@ -43,7 +43,7 @@ def about() -> dict[str, str]:
     return {
         "version": jax.__version__,
         "jaxlib": importlib.metadata.version("jaxlib"),
-        "for": built,
+        "installed for": built,
     }
 
 
