@@ -226,7 +226,9 @@ def pids(tmp_path, monkeypatch):
     folder = tmp_path / "pids"
     folder.mkdir()
     monkeypatch.setenv("FLAKY_PIDS", str(folder))
-    return folder
+    yield folder
+    for pid in living(folder):
+        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.slow
