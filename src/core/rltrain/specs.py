@@ -73,11 +73,6 @@ class BackendSpec(Spec):
 
     framework: str
     """The tensor framework: "torch" or "jax"."""
-    device: str
-    """The kind of device: "cpu" or "cuda"."""
-    count_devices: str | None = None
-    """Import string of a function that returns how many such devices are visible. It may import
-    the framework: it is called in a process of its own. None: the processor cores are counted."""
     about: str | None = None
     """Import string of a function that returns what the framework says of itself by name: what it
     was built for, for one. For `rltrain doctor`, which calls it in a process of its own."""
@@ -87,6 +82,11 @@ class BackendSpec(Spec):
     fallbacks: tuple[Mapping[str, str], ...] = ()
     """Environment variables that help where ranks cannot talk to each other. `rltrain doctor` tries
     one set after the other, in this order."""
+    device: str
+    """The kind of device: "cpu" or "cuda"."""
+    count_devices: str | None = None
+    """Import string of a function that returns how many such devices are visible. It may import
+    the framework: it is called in a process of its own. None: the processor cores are counted."""
 
     def supports(self) -> str:
         """Return framework and device."""

@@ -33,7 +33,7 @@ def devices(environ: Mapping[str, str], registry: Registry, framework: str) -> I
     for path in dict.fromkeys(spec.about for spec in asked if spec.about):
         yield from _about(path, framework)
     for spec in asked:
-        if spec.count_devices:
+        if spec.count_devices and spec.device != "cpu":
             yield _counted(spec, gpus, environ)
 
 
