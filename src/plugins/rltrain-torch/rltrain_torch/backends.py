@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from rltrain import hookimpl
+from rltrain.network import interface_towards
 from rltrain.ranks import available_cores
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_torch.group import TorchProcessGroup
-from rltrain_torch.network import interface_towards
 
 __all__ = ["GlooBackend", "NcclBackend", "fingerprint"]
 
