@@ -19,6 +19,8 @@ def rltrain_provides() -> Iterable[Spec]:
             factory="rltrain_torch.backends:GlooBackend",
             framework="torch",
             device="cpu",
+            shares=("cuda",),
+            count_devices="rltrain_torch.devices:count_cuda",
         ),
         BackendSpec(
             name="nccl",
