@@ -45,7 +45,7 @@ def train(
     """Train in this process.
 
     Args:
-        how: "native" or "rltrain".
+        how: "native"; "rltrain"; or "rank", to be one of the ranks that the environment tells of.
         library: the library.
         device: such as "cpu" or "cuda:0".
         num_envs: number of environments.
@@ -58,7 +58,12 @@ def train(
 
     options = {"library": library, "task": TASK, "num_envs": num_envs, "agent": agent or {}}
     run = {"max_iterations": iterations, "device": device, "log_root": folder, "writers": ()}
-    plan = make_plan({**options, **run}, {})
+    place: Mapping[str, str] = {}
+    if how == "rank":
+        place = os.environ
+        alone = int(place["WORLD_SIZE"]) == 1 and device.startswith("cuda")
+        run |= {"distributed": True, "backend": "nccl" if alone else "gloo"}
+    plan = make_plan({**options, **run}, place)
     if how == "native":
         steps = plan.iteration.steps if plan.iteration else 0
         env = lapped(_environments(device, num_envs), steps, lap)

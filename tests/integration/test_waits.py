@@ -15,9 +15,9 @@ import pytest
 from rltrain import hookimpl
 from rltrain.testing import FakeWorld
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-import alone  # noqa: E402
+from benchmarks import alone
 
 SMALL = {
     "rl_games": {

@@ -147,7 +147,9 @@ def _to_share(kind: str, framework: str, registry: Registry) -> str:
     """Say how ranks can share devices of a kind, if they can."""
     able = [spec for spec in registry.all(BackendSpec) if spec.framework == framework]
     names = [spec.name for spec in able if kind in spec.shares]
-    return f" To debug ranks that share GPUs: --backend {names[0]} --device {kind}." if names else ""
+    return (
+        f" To debug ranks that share GPUs: --backend {names[0]} --device {kind}." if names else ""
+    )
 
 
 def _check_some(framework: str, candidates: list[BackendSpec], registry: Registry) -> None:
@@ -169,9 +171,7 @@ def _check_some(framework: str, candidates: list[BackendSpec], registry: Registr
         ) from None
 
 
-def _one_device(
-    config: RunConfig, kind: str, gpus: tuple[int, ...], visible: int
-) -> str:
+def _one_device(config: RunConfig, kind: str, gpus: tuple[int, ...], visible: int) -> str:
     """Return the device of a run that is one process."""
     if kind == "cpu":
         return "cpu"
