@@ -113,7 +113,7 @@ class Where:
     def rltrain_shutdown(self, session):
         told = {"device": session.world.device, "world_size": session.world.world_size}
         told["observations"] = str(session.env.episode_length_buf.device)
-        if session.world.device.startswith("cuda"):
+        if session.world.device.startswith("cuda") and session.framework == "torch":
             import torch
 
             told["current"] = torch.cuda.current_device()
