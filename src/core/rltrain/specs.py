@@ -84,13 +84,26 @@ class BackendSpec(Spec):
     one set after the other, in this order."""
     device: str
     """The kind of device: "cpu" or "cuda"."""
+    shares: tuple[str, ...] = ()
+    """Kinds of devices that it serves too, where `--device` names one with it. Ranks may share
+    those: there may be more ranks than devices."""
     count_devices: str | None = None
-    """Import string of a function that returns how many such devices are visible. It may import
-    the framework: it is called in a process of its own. None: the processor cores are counted."""
+    """Import string of a function that returns how many devices other than the CPU are visible. It
+    may import the framework: it is called in a process of its own."""
+
+    def kind_of_device(self, asked: str | None) -> str:
+        """Return the kind of its ranks' devices: that of a device which was asked for, or its own.
+
+        Args:
+            asked: such as "cuda" or "cuda:1".
+        """
+        kind = (asked or "").partition(":")[0]
+        return kind if kind in self.shares else self.device
 
     def supports(self) -> str:
-        """Return framework and device."""
-        return f"{self.framework} on {self.device}"
+        """Return framework and devices."""
+        shared = "".join(f", or {kind} with --device {kind}" for kind in self.shares)
+        return f"{self.framework} on {self.device}{shared}"
 
 
 @dataclass(frozen=True)

@@ -144,9 +144,12 @@ def be_started(
 def _with_device(config: RunConfig, world: World) -> World:
     """Give a started rank its device; the launcher has checked that there are enough."""
     backend = discover(config.no_plugins).get(BackendSpec, config.backend or "")
-    return dataclasses.replace(
-        world, device=rank_device(backend.device, world.local_rank, world.local_world_size)
-    )
+    kind, visible = backend.kind_of_device(config.device), world.local_world_size
+    shared = kind != backend.device
+    if shared:  # The launcher has named them all.
+        visible = len(config.gpu_ids or ())
+    device = rank_device(kind, world.local_rank, visible, shared)
+    return dataclasses.replace(world, device=device)
 
 
 def _chosen(config: RunConfig, registry: Registry, world: World) -> list[Spec]:

@@ -17,15 +17,14 @@ _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
 def count_cuda() -> int:
     """Return how many GPUs jax can use; it honours CUDA_VISIBLE_DEVICES.
 
-    Call it in a process of its own: jax keeps what it has opened.
+    A process that is to start ranks calls it in one of its own: jax keeps what it has opened.
     """
     if not any(Path(name).exists() for name in _DRIVER_FILES):
         return 0
     import jax
 
-    jax.config.update("jax_platforms", "cuda")
     try:
-        return jax.local_device_count()
+        return jax.local_device_count("cuda")
     except RuntimeError:  # jax without its CUDA plugin.
         return 0
 

@@ -33,6 +33,8 @@ def rltrain_provides() -> Iterable[Spec]:
             filled="rltrain_torch.devices:filled",
             framework="torch",
             device="cpu",
+            shares=("cuda",),
+            count_devices="rltrain_torch.devices:count_cuda",
         ),
         BackendSpec(
             name="nccl",
