@@ -1,4 +1,4 @@
-# `make train` and `make test` do everything on a fresh machine with Python 3.11.
+# `make train` and `make test` do everything on a fresh machine with Python 3.11, 3.12 or 3.13.
 #
 #   TORCH_INDEX   index from which torch is installed, for a CPU-only or another CUDA build
 #   PYTHON        interpreter for the virtual environment
@@ -9,16 +9,10 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
-PIP := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints/tested.txt
 PLUGINS := $(sort $(wildcard src/plugins/*))
+PROJECTS := pyproject.toml $(PLUGINS:=/pyproject.toml)
 READY := $(VENV)/.ready
-# mjlab pins an older rsl_rl and an older MuJoCo: it has an environment of its own.
-MJLAB_VENV ?= .venv-mjlab
-MJLAB_BIN := $(MJLAB_VENV)/bin
-MJLAB_PIP := $(MJLAB_BIN)/python $(PIP_INSTALL) -c constraints-mjlab.txt
-MJLAB_PLUGINS := $(addprefix src/plugins/rltrain-,torch gymnasium rl-games rsl-rl skrl tensorboard)
-MJLAB_READY := $(MJLAB_VENV)/.ready
 TIMEOUT := timeout --kill-after=30
 # Tests that start no ranks: as many at once as there are cores.
 SIDE_BY_SIDE := --numprocesses auto --dist worksteal
@@ -30,32 +24,79 @@ ifeq ($(shell command -v $(PYTHON) 2>/dev/null),)
 PYTHON := python3
 endif
 
-.PHONY: help train test test-fast test-mjlab lint format benchmark clean
+# Version sets: environments of their own, .venv-NAME, with the exact versions of constraints/NAME.txt.
+# `make resolve` writes those that follow from the ranges; the others are somebody's pins.
+LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard
+RESOLVED := oldest torch-2.9 torch-2.11 newest
+SETS := $(RESOLVED) mjlab
+python-oldest := 3.11
+python-torch-2.9 := 3.12
+python-torch-2.11 := 3.12
+python-newest := 3.13
+python-mjlab := 3.11
+plugins = $(1:%=src/plugins/rltrain-%[library])
+projects-oldest := .[all,jax,video,testing] $(call plugins,$(LIBRARIES) jax playground)
+projects-newest := $(projects-oldest) $(call plugins,envpool)
+projects-torch-2.9 := .[all,testing] $(call plugins,$(LIBRARIES))
+projects-torch-2.11 := $(projects-torch-2.9)
+projects-mjlab := $(projects-torch-2.9) $(call plugins,mjlab)
+resolve-oldest := --resolution lowest-direct
+pins-oldest := numpy==1.26.* jax==0.6.*
+pins-torch-2.9 := torch==2.9.*
+pins-torch-2.11 := torch==2.11.*
+TOOLS := pytest-timeout>=2.3 pytest-xdist>=3.6
+UV := $(BIN)/uv --quiet
+ifdef PIP_FIND_LINKS
+export UV_FIND_LINKS := $(PIP_FIND_LINKS)
+endif
+# What a set's tests found, for the table at the end.
+FOUND := build/versions
+REPORT = --junitxml=$(FOUND)/$(1).xml
+FAST := -m "not slow and not long"
+
+.PHONY: help train test test-all test-fast test-mjlab lint format clean resolve \
+	$(SETS:%=test-%)
 
 help:
 	@echo "make train      set up, and train the default task on two ranks until it is solved"
-	@echo "make test       set up, lint, and run every test"
-	@echo "make test-fast  the same without the tests that take long or start real ranks"
-	@echo "make test-mjlab the tests of mjlab's suite, and of the oldest rsl_rl that is supported"
+	@echo "make test       set up, lint, the fast tests, and real ranks of each library and launcher"
+	@echo "make test-fast  the same without real ranks"
+	@echo "make test-all   make test, then every other test, and every version set"
+	@echo "make test-SET   one version set: $(SETS)"
 	@echo "make lint       ruff and mypy --strict"
 	@echo "make format     format the code"
-	@echo "make clean      remove the virtual environment and caches"
+	@echo "make resolve    find the oldest and the newest versions anew, for constraints/"
+	@echo "make clean      remove the virtual environments and caches"
 
 train: $(READY)
 	$(BIN)/rltrain --library rl_games --distributed --nproc-per-node 2 --target-return 475
 
-test: test-fast test-mjlab
-	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SIDE_BY_SIDE)
-	$(TIMEOUT) 3000 $(BIN)/python -m pytest -m slow $(TWO_RANKS_EACH)
+test: test-fast
+	$(TIMEOUT) 900 $(BIN)/python -m pytest -m versions $(TWO_RANKS_EACH) $(call REPORT,tested-ranks)
 
 test-fast: $(READY) lint
-	$(TIMEOUT) 600 $(BIN)/python -m pytest -m "not slow and not long" $(SIDE_BY_SIDE)
+	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,tested-fast)
 
-test-mjlab: $(MJLAB_READY)
-	$(TIMEOUT) 600 $(MJLAB_BIN)/python -m pytest src/plugins/rltrain-mjlab src/plugins/rltrain-rsl-rl \
-		-m "not slow and not long" --numprocesses auto --dist loadfile
-	$(TIMEOUT) 900 $(MJLAB_BIN)/python -m pytest src/plugins/rltrain-mjlab tests/integration/test_translation.py \
-		-m "slow or long" -k mjlab --numprocesses 2 --dist load
+test-all: test
+	$(TIMEOUT) 1200 $(BIN)/python -m pytest -m "long and not slow" $(SIDE_BY_SIDE)
+	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "slow and not versions" $(TWO_RANKS_EACH)
+	+$(foreach set,$(SETS),$(MAKE) test-$(set) &&) true
+	$(BIN)/python tests/integration/version_table.py $(FOUND)
+
+# The oldest and the newest that each plugin says it works with: all fast tests, and real ranks.
+test-oldest test-newest: test-%: .venv-%/.ready
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,$*-fast)
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest -m versions $(TWO_RANKS_EACH) $(call REPORT,$*-ranks)
+
+# What is between them: real ranks.
+test-torch-2.9 test-torch-2.11: test-%: .venv-%/.ready
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest -m versions $(TWO_RANKS_EACH) $(call REPORT,$*-ranks)
+
+test-mjlab: .venv-mjlab/.ready
+	$(TIMEOUT) 600 .venv-mjlab/bin/python -m pytest src/plugins/rltrain-mjlab src/plugins/rltrain-rsl-rl \
+		$(FAST) --numprocesses auto --dist loadfile $(call REPORT,mjlab-fast)
+	$(TIMEOUT) 900 .venv-mjlab/bin/python -m pytest src/plugins/rltrain-mjlab tests/integration/test_translation.py \
+		-m "slow or long" -k mjlab --numprocesses 2 --dist load $(call REPORT,mjlab-ranks)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -66,20 +107,25 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# torch first and pinned: see constraints.txt.
-$(READY): constraints.txt pyproject.toml $(wildcard src/plugins/*/pyproject.toml)
+# torch first and pinned: without constraints, other packages would bring its newest build.
+$(READY): constraints/tested.txt $(PROJECTS)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	$(PIP) -e ".[all,jax,dev]" $(foreach plugin,$(PLUGINS),-e $(plugin))
+	$(PIP) -e ".[all,jax,dev]" $(PLUGINS:%=-e %)
 	@touch $@
 
-# Whoever cannot install mjlab sees it fail here: a test that was left out in silence is none.
-$(MJLAB_READY): constraints-mjlab.txt pyproject.toml $(wildcard src/plugins/*/pyproject.toml)
-	$(PYTHON) -m venv $(MJLAB_VENV)
-	$(MJLAB_PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	$(MJLAB_PIP) pytest-timeout pytest-xdist -e ".[all,testing]" \
-		$(foreach plugin,$(MJLAB_PLUGINS),-e $(plugin)) -e "src/plugins/rltrain-mjlab[library]"
+# Whoever cannot install a set sees it fail here: a test that was left out in silence is none.
+$(SETS:%=.venv-%/.ready): .venv-%/.ready: constraints/%.txt $(PROJECTS) $(READY)
+	$(UV) venv --clear --python $(python-$*) .venv-$*
+	$(UV) pip install --python .venv-$* -c $< torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	$(UV) pip install --python .venv-$* -c $< $(TOOLS:%='%') $(projects-$*:%=-e '%')
 	@touch $@
+
+resolve: $(RESOLVED:%=resolve-%)
+$(RESOLVED:%=resolve-%): resolve-%: $(READY)
+	printf '%s\n' $(TOOLS:%='%') $(pins-$*:%='%') $(projects-$*:%='-e %') > build/$*.in
+	$(UV) pip compile $(resolve-$*) --python-version $(python-$*) --no-header --no-annotate \
+		build/$*.in | sed '/^-e/d' > constraints/$*.txt
 
 clean:
-	rm -rf $(VENV) $(MJLAB_VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(SETS:%=.venv-%) build .mypy_cache .ruff_cache .pytest_cache

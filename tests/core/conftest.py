@@ -58,7 +58,9 @@ class Site:
 def plain_environment(monkeypatch):
     """No variable of the machine on which the tests run has a say in them."""
     for name in list(os.environ):
-        if name.startswith(("RLTRAIN_", "STUB_", "CUDA_VISIBLE", "SLURM_", "OMPI_")) or name in (
+        if name.startswith(
+            ("RLTRAIN_", "STUB_", "CUDA_VISIBLE", "SLURM_", "OMPI_", "PET_")
+        ) or name in (
             *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
             *("GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
             *("JAX_RANK", "JAX_LOCAL_RANK", "JAX_WORLD_SIZE"),

@@ -41,7 +41,7 @@ class StubEnv(VectorEnv):
         observations = np.zeros((self.num_envs, 1))
         return observations, np.ones(self.num_envs), done, np.zeros_like(done), {}
 
-    def close(self, **kwargs):
+    def close_extras(self, **kwargs):
         EVENTS.append("env closed")
 
 

@@ -171,11 +171,11 @@ class TestLiveView:
             ["length", "190.0", "loss/b", "nan"],
             ["frames", "196,608", "info/kl", "0"],
         ]
-        assert text[7:11] == [
-            "fps         41,200 (20,500 + 20,700)",
-            "time        0:21",
-            "run folder  logs/rl_games/Task-v1/2025-01-01_00-00-00",
-            "checkpoint  checkpoints/ep_1.pth",
+        assert [re.split(r"\s{2,}", line) for line in text[7:11]] == [
+            ["fps", "41,200 (20,500 + 20,700)"],
+            ["time", "0:21"],
+            ["run folder", "logs/rl_games/Task-v1/2025-01-01_00-00-00"],
+            ["checkpoint", "checkpoints/ep_1.pth"],
         ]
         assert shown[11].endswith("─ solved ─╯")
 
@@ -192,8 +192,12 @@ class TestLiveView:
         unknown = scalars(3, 1.0, iterations=None, episode_return=None, episode_length=None)
         text = [line.strip("│ ") for line in view(terminal, started(), unknown)]
         assert text[2] == ""
-        assert text[3:6] == ["iteration   3", "return      -", "length      -"]
-        assert text[8].startswith("time        0:0")
+        assert [line.split() for line in text[3:6]] == [
+            ["iteration", "3"],
+            ["return", "-"],
+            ["length", "-"],
+        ]
+        assert re.match(r"time +0:0", text[8])
         assert any(line.endswith("─ training ─╯") for line in text)
 
     def test_names_are_not_markup(self, terminal: Terminal) -> None:

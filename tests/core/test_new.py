@@ -78,6 +78,7 @@ def test_it_is_found_and_ready(new, site, monkeypatch, kind):
 
 @pytest.mark.parametrize("name", ["a", "a-name_of-some-length"])
 def test_what_is_written_passes_our_own_linter(new, tmp_path, name):
+    pytest.importorskip("ruff")
     # As if it were one of our plugins: with the exceptions that they have, and no others.
     plugins = tmp_path / "src" / "plugins"
     plugins.mkdir(parents=True)

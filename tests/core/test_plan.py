@@ -210,10 +210,12 @@ def test_one_rank_of_torchrun_may_train_alone(plan):
     assert plan(variables, distributed=True).world == World(device="cpu")
 
 
-def test_variables_that_count_nodes_are_not_joined(plan):
+def test_variables_that_count_nodes_are_not_joined(plan, refused):
     variables = {"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "node-0"}
     assert plan(variables).world == World(device="cpu")
-    assert plan(variables, distributed=True).world is None
+    assert "add --nnodes $WORLD_SIZE --node-rank $RANK" in refused(variables, distributed=True)
+    of_all = plan(variables, distributed=True, nnodes=4, node_rank=0, master_addr="node-0")
+    assert of_all.world is None
 
 
 def test_joined_ranks_take_the_gpu_of_their_local_rank(plan, two_gpus):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.schedulers import scheduled_world
+from rltrain.schedulers import check_alone, scheduled_world
 from rltrain.types import World
 
 SLURM = {
@@ -80,6 +82,41 @@ def test_variables_that_are_no_numbers_of_ranks_are_refused(variables):
         scheduled_world(variables, False)
 
 
+PAI_DLC = {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "dlc-0", "MASTER_PORT": "23456"}
+KUBEFLOW = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "WORLD_SIZE": "4", "RANK": "1"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "flags"),
+    [
+        (
+            PAI_DLC,
+            "--nnodes $WORLD_SIZE --node-rank $RANK --master-addr $MASTER_ADDR "
+            "--master-port $MASTER_PORT.",
+        ),
+        (
+            without(PAI_DLC, "MASTER_ADDR", "MASTER_PORT"),
+            "--nnodes $WORLD_SIZE --node-rank $RANK --master-addr HOST_OF_NODE_0.",
+        ),
+        # WORLD_SIZE counts ranks there.
+        (KUBEFLOW, "--nnodes $PET_NNODES --node-rank $PET_NODE_RANK --master-addr HOST_OF_NODE_0."),
+        ({**KUBEFLOW, "PET_NNODES": "1:4"}, "--nnodes $PET_NNODES "),
+    ],
+)
+def test_one_of_several_nodes_is_not_to_train_alone(variables, flags):
+    with pytest.raises(UsageError) as caught:
+        check_alone(variables)
+    assert f"For one run on all of them add {flags}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {**PAI_DLC, "WORLD_SIZE": "1"}, without(PAI_DLC, "RANK"), without(PAI_DLC, "WORLD_SIZE")],
+)
+def test_the_only_node_may_train_alone(variables):
+    check_alone(variables)
+
+
 def test_jax_knows_the_same_variables(monkeypatch):
     """It finds the coordinator; what is read here must be what it reads."""
     pytest.importorskip("jax")
@@ -90,11 +127,13 @@ def test_jax_knows_the_same_variables(monkeypatch):
             for name, value in variables.items():
                 patch.setenv(name, value)
             assert cluster.is_env_present()
+            address = cluster.get_coordinator_address
+            newer = "override_coordinator_port" in inspect.signature(address).parameters
             return (
                 cluster.get_process_id(),
                 cluster.get_local_process_id(),
                 cluster.get_process_count(),
-                cluster.get_coordinator_address(timeout_secs=1, override_coordinator_port=None),
+                address(timeout_secs=1, **({"override_coordinator_port": None} if newer else {})),
             )
 
     world = scheduled_world(SLURM, False)

@@ -186,7 +186,7 @@ def test_an_interrupt_shuts_down_too(run, stub):
 
 
 def test_an_error_before_training_shuts_down_without_a_start(run, stub, monkeypatch):
-    monkeypatch.setattr(stub_parts.StubSuite, "env_class", property(lambda suite: 1 / 0))
+    monkeypatch.setattr(stub_parts.StubSuite, "env_class", staticmethod(lambda num_envs: 1 / 0))
     with pytest.raises(ZeroDivisionError):
         run()
     assert [type(record) for record in stub.RECORDS] == [RunEnded]

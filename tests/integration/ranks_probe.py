@@ -25,6 +25,8 @@ from rltrain.types import TaskInfo
 
 FOLDER = "PROBE_FOLDER"
 """Variable: where ranks say that they run, and what they saw."""
+KEPT = ("RANK", "MASTER", "NCCL")
+"""Parts of names of variables that ranks write down."""
 
 
 @hookimpl
@@ -93,7 +95,7 @@ class Averager:
         seen = {
             "world": vars(world),
             "frameworks": sorted({"torch", "jax"} & set(sys.modules)),
-            "environ": {k: v for k, v in os.environ.items() if "RANK" in k or "MASTER" in k},
+            "environ": {k: v for k, v in os.environ.items() if any(x in k for x in KEPT)},
             "kind": type(session.group).__name__,
         }
         (folder / f"seen_{world.rank}.json").write_text(json.dumps(seen))

@@ -19,7 +19,9 @@ def finished(command, *arguments):
     return run
 
 
-def test_two_ranks_train_stay_equal_and_resume(command):
+@pytest.mark.versions
+def test_two_ranks_train_stay_equal_and_resume(command, record_property):
+    record_property("ran", "skrl by processes, on jax")
     short = ["agent.agent.rollouts=4", "agent.agent.mini_batches=2", "--num-envs", "16"]
     checked = [*short, "--check-interval", "1"]
     (saved,) = finished(command, *checked, "--max-iterations", "2").checkpoints()[-1:]

@@ -18,54 +18,57 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
-def parameters(command):
-    (path,) = command.log_root.rglob("last_*.pth")
-    state = torch.load(path, weights_only=False)["model"]
-    path.unlink()
-    return state
+TORCHRUN = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
+STARTED_BY = {
+    "elastic": (["--nproc-per-node", "2"], ()),
+    "processes": (["--nproc-per-node", "2", "--launcher", "processes"], ()),
+    "torchrun": ([], TORCHRUN),
+}
+
+ENDED_WITH: dict[str, dict[str, torch.Tensor]] = {}
+"""By library, the parameters with which the first launcher's run ended."""
 
 
-def test_own_launcher_torchrun_and_two_nodes_give_the_same_parameters(command):
-    run = command(*RUN, "--nproc-per-node", "2")
+def check_parameters(command, library):
+    state = torch.load(command.folder / "state_1.pt", weights_only=True)
+    others = ENDED_WITH.setdefault(library, state)
+    assert len(state) >= 5
+    assert state.keys() == others.keys()
+    assert all(torch.equal(value, others[name]) for name, value in state.items())
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("launcher", STARTED_BY)
+@pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
+def test_whoever_starts_the_ranks_the_parameters_are_the_same(
+    command, library, launcher, record_property
+):
+    record_property("ran", f"{library} by {launcher}")
+    arguments, started_by = STARTED_BY[launcher]
+    asked = ["--library", library, *RUN[2:], "--observer", "probe"]
+    run = command(*asked, *arguments, launcher=started_by)
     assert run.returncode == 0, run.stderr
-    own = parameters(command)
+    check_parameters(command, library)
 
-    torchrun = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
-    joined = command(*RUN, launcher=torchrun)
-    assert joined.returncode == 0, joined.stderr
-    assert {k: v.tolist() for k, v in parameters(command).items()} == {
-        k: v.tolist() for k, v in own.items()
-    }
 
+def test_two_nodes_end_with_the_same_parameters_too(command):
     nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--master-port", free_port()]
-    second = command.start(*RUN, *nodes, "--node-rank", "1")
-    first = command(*RUN, *nodes, "--node-rank", "0")
+    second = command.start(*RUN, *nodes, "--node-rank", "1", "--observer", "probe")
+    first = command(*RUN, *nodes, "--node-rank", "0", "--observer", "probe")
     assert first.returncode == 0, first.stderr
     assert command.finish(second).returncode == 0
-    assert {k: v.tolist() for k, v in parameters(command).items()} == {
-        k: v.tolist() for k, v in own.items()
-    }
+    check_parameters(command, "rl_games")
 
 
-@pytest.mark.parametrize(
-    ("more", "said"), [([], "1 rank "), (["--distributed", "--nproc-per-node", "2"], "2 ranks ")]
-)
-def test_a_cluster_whose_world_size_counts_nodes_does_not_confuse(command, more, said):
-    alone = [word for word in RUN if word != "--distributed"]
-    run = command(*alone, *more, WORLD_SIZE="4", RANK="2")
-    assert run.returncode == 0, run.stderr
-    assert said in run.stdout
-
-
-@pytest.mark.parametrize("library", ["rsl_rl", "skrl"])
-def test_libraries_that_read_world_size_train_alone_all_the_same(command, library):
+@pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
+def test_where_world_size_counts_nodes_a_run_of_one_process_trains_alone(command, library):
     run = command("--library", library, *RUN[3:], WORLD_SIZE="4", RANK="2")
     assert run.returncode == 0, run.stderr
+    assert "1 rank " in run.stdout
 
 
 def test_torchrun_without_distributed_is_refused(command):
-    torchrun = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
-    run = command("--max-iterations", "1", launcher=torchrun)
+    run = command("--max-iterations", "1", launcher=TORCHRUN)
     assert run.returncode != 0
     assert "Add --distributed" in run.stderr
     assert not list(command.log_root.rglob("manifest.json"))

@@ -38,7 +38,8 @@ def test_all_wheels_install_together_and_train(tmp_path):
 
     run(sys.executable, "-m", "venv", str(clean), cwd=tmp_path)
     python = str(clean / "bin" / "python")
-    install = (python, "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"))
+    pins = str(ROOT / "constraints" / "tested.txt")
+    install = (python, "-m", "pip", "install", "--quiet", "-c", pins)
     index = os.environ.get("TORCH_INDEX")
     run(*install, "torch", *(["--index-url", index] if index else []), cwd=tmp_path)
     # Named by path, so that only the dependencies can come from the index.

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,12 +10,6 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from rltrain.testing import FakeWorld
-
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-PLUGINS = ROOT / "src" / "plugins"
-OURS = [ROOT / "src" / "core", PLUGINS / "rltrain-torch", PLUGINS / "rltrain-gymnasium"]
-NEEDED = ["gymnasium", "numpy", "omegaconf", "packaging", "pluggy", "pytest>=8", "pytest-timeout"]
 
 
 def test_torch_keeps_its_groups_in_one_object_that_is_read_at_each_use():
@@ -55,38 +45,3 @@ def test_the_c_side_has_what_is_called(name):
 def test_a_group_written_in_python_is_taken_as_it_is():
     kinds = FakeWorld(2, torch=True).run(lambda group: type(dist.group.WORLD).__name__)
     assert kinds == ["FakeTorchGroup"] * 2
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1500)
-@pytest.mark.skipif(
-    "RLTRAIN_NEWEST_TORCH" not in os.environ,
-    reason="installs the newest torch, gigabytes: set RLTRAIN_NEWEST_TORCH=1",
-)
-def test_the_newest_torch_keeps_the_contract_too(tmp_path):
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True, timeout=120)
-    python = tmp_path / "venv" / "bin" / "python"
-    index = os.environ.get("TORCH_INDEX")
-    torch_index = ["--index-url", index] if index else []
-    for packages in (["torch", *torch_index], NEEDED):
-        installed = subprocess.run(
-            [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *packages],
-            capture_output=True,
-            text=True,
-            timeout=1000,
-        )
-        if installed.returncode:
-            pytest.skip(f"the newest torch cannot be installed here: {installed.stderr[-300:]}")
-    tests = [HERE / "test_torch_face.py", Path(__file__)]
-    run = subprocess.run(
-        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
-        cwd=ROOT,
-        env={
-            **{name: value for name, value in os.environ.items() if name != "RLTRAIN_NEWEST_TORCH"},
-            "PYTHONPATH": os.pathsep.join(map(str, OURS)),
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert run.returncode == 0, run.stdout[-4000:]

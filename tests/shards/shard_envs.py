@@ -43,7 +43,7 @@ def spots(state: torch.Tensor) -> torch.Tensor:
     return (line[..., None] * other[..., None, :]).movedim(1, -1).contiguous()
 
 
-class Changed(VectorWrapper[Any, Any, Any, Any, Any]):
+class Changed(VectorWrapper):
     """The cart-pole with other observations."""
 
     def __init__(self, num_envs: int, space: Space[Any] | None = None, **options: Any) -> None:

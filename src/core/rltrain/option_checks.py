@@ -74,6 +74,14 @@ def _ranks(name: str, value: Any) -> int | str | None:
         raise _wrong(name, value, "a number from 1, gpu, cpu or auto") from None
 
 
+def _num_gpus(name: str, value: Any) -> int:
+    if value in ("gpu", "cpu", "auto"):  # As Isaac Lab's train_multigpu takes them.
+        raise UsageError(
+            f"{flag(name)} {value}: must be a number. Instead: --nproc-per-node {value}."
+        )
+    return int(_integer(1)(name, value))
+
+
 def _gpu_ids(name: str, value: Any) -> tuple[int, ...] | str:
     """Read `0 1`, `[0, 1]`, `0,1`, `all` or `None`, as Isaac Lab's and mjlab's users type them."""
     items = value if isinstance(value, (list, tuple)) else [value]
@@ -137,7 +145,7 @@ CHECKS: dict[str, Any] = {
     "coordinator_address": _endpoint,
     "distributed": _boolean,
     "nproc_per_node": _ranks,
-    "num_gpus": _integer(1),
+    "num_gpus": _num_gpus,
     "gpu_ids": _gpu_ids,
     "nnodes": _integer(1),
     "node_rank": _integer(0),

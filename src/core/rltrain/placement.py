@@ -10,7 +10,7 @@ from rltrain.errors import UsageError
 from rltrain.plugins import Registry
 from rltrain.preflight import preflight
 from rltrain.ranks import count_ranks, joined_world, rank_device, select_gpus
-from rltrain.schedulers import scheduled_world
+from rltrain.schedulers import check_alone, scheduled_world
 from rltrain.specs import BackendSpec
 from rltrain.types import World
 
@@ -62,6 +62,8 @@ def place(
     if joined:
         device = rank_device(backend.device, joined.local_rank, len(gpus))
         return config, dataclasses.replace(joined, device=device)
+    if config.nnodes == 1:
+        check_alone(environ)
     ranks = count_ranks(config, backend.device, gpus)
     if config.node_rank >= config.nnodes:
         raise UsageError(f"--node-rank {config.node_rank}: must be below --nnodes {config.nnodes}.")

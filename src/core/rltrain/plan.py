@@ -98,20 +98,30 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
 
 
 def _library(config: RunConfig, registry: Registry) -> tuple[RunConfig, LibrarySpec]:
-    library = registry.get(LibrarySpec, config.library)
+    try:
+        library = registry.get(LibrarySpec, config.library)
+    except UsageError as error:
+        ready = registry.names(LibrarySpec)
+        asleep = [record.name for record in registry.records if record.status != "ready"]
+        if not ready or config.library not in asleep:
+            raise
+        # The one that is asked for by default need not be there, as beside mjlab.
+        said = str(error).rstrip(".")
+        raise UsageError(f"{said}. Ready: --library {' or '.join(ready)}.") from None
     if config.framework not in library.frameworks:
         raise UsageError(
             f"--framework {config.framework}: {library.name} runs on "
             f"{' and '.join(library.frameworks)} only."
             f"{suggest(config.framework, library.frameworks)}"
         )
-    if config.algorithm is None:
-        config = dataclasses.replace(config, algorithm=library.algorithms[0])
-    elif config.algorithm not in library.algorithms:
+    names = {name.lower(): name for name in library.algorithms}
+    algorithm = names.get((config.algorithm or library.algorithms[0]).lower())  # Or PPO.
+    if algorithm is None:
         raise UsageError(
             f"--algorithm {config.algorithm}: {library.name} is offered with "
-            f"{', '.join(library.algorithms)}.{suggest(config.algorithm, library.algorithms)}"
+            f"{', '.join(library.algorithms)}.{suggest(config.algorithm or '', library.algorithms)}"
         )
+    config = dataclasses.replace(config, algorithm=algorithm)
     return config, library
 
 

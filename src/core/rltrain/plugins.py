@@ -6,7 +6,7 @@ import importlib
 import importlib.metadata
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import pluggy
@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from rltrain.errors import PluginError, UsageError, suggest
 from rltrain.hookspecs import DeclarationHooks
-from rltrain.specs import KINDS, Spec
+from rltrain.specs import KINDS, Spec, SuiteSpec
 
 __all__ = ["GROUP", "PluginRecord", "Registry", "discover", "load_object"]
 
@@ -139,7 +139,19 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
         if strict and record.error is not None:
             raise record.error
         records.append(record)
-    return Registry(records)
+    return Registry(_advised(records))
+
+
+def _advised(records: Sequence[PluginRecord]) -> list[PluginRecord]:
+    """Add to what is unmet what suites say of an upgrade."""
+    suites = [spec for each in records for spec in each.specs if isinstance(spec, SuiteSpec)]
+    told = {library: note for suite in suites for library, note in suite.upgrades.items()}
+    return [
+        replace(each, reason=f"{each.reason}. {told[each.name]}")
+        if each.status == "unmet" and each.name in told
+        else each
+        for each in records
+    ]
 
 
 def _inspect(

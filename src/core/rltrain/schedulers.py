@@ -1,4 +1,4 @@
-"""Ranks that SLURM or Open MPI started, which jax finds together by itself."""
+"""Ranks that SLURM or Open MPI started, which jax finds by itself; nodes that a cluster counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from rltrain.errors import UsageError
 from rltrain.types import World
 
-__all__ = ["scheduled_world"]
+__all__ = ["check_alone", "scheduled_world"]
 
 _SLURM = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS")
 """What srun sets for each task; by all of these jax knows SLURM."""
@@ -17,6 +17,43 @@ _OPEN_MPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WO
 
 _OPEN_MPI_URI = "OMPI_MCA_orte_hnp_uri"
 """Where mpirun is: from it jax takes the coordinator's address. Open MPI 5 does not set it."""
+
+_OF_NODES = (
+    ("PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"),
+    ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"),
+)
+"""What clusters set for each node: how many there are, which one this is, where the first is."""
+
+
+def check_alone(environ: Mapping[str, str]) -> None:
+    """Refuse to start a run of this node alone where a cluster has started several nodes.
+
+    PAI-DLC and Volcano count nodes with WORLD_SIZE and RANK; Kubeflow does with torchrun's PET_...,
+    beside which its WORLD_SIZE may count ranks.
+
+    Args:
+        environ: the environment variables of a process that joins no ranks.
+
+    Raises:
+        UsageError: there are several nodes.
+    """
+    found = [names for names in _OF_NODES if environ.get(names[0]) and environ.get(names[1])]
+    if not found:
+        return
+    count, rank, address, port = found[0]
+    nodes = environ[count].rpartition(":")[2]  # At most, where a run may have 1:4 nodes.
+    if not nodes.isdecimal() or int(nodes) < 2:
+        return
+    host = f"${address}" if environ.get(address) else "HOST_OF_NODE_0"
+    flags = f"--nnodes ${count} --node-rank ${rank} --master-addr {host}"
+    if environ.get(port):
+        flags += f" --master-port ${port}"
+    raise UsageError(
+        f"The environment says {count}={environ[count]} and {rank}={environ[rank]} without "
+        "LOCAL_RANK, as clusters do that count nodes: each node would train alone. For one run on "
+        f"all of them add {flags}. If they count ranks, set LOCAL_RANK as well. For a run of this "
+        f"node alone put `env -u {count} -u {rank}` before the command."
+    )
 
 
 def scheduled_world(environ: Mapping[str, str], addressed: bool) -> World | None:

@@ -146,6 +146,9 @@ class SuiteSpec(Spec):
     tuned: Callable[[TaskInfo, str, str], Mapping[str, Any] | None] | None = None
     """Given a task, a library and its algorithm, return options that are known to learn the task,
     in the library's own format, or None if there are none; see `rltrain.tuned`."""
+    upgrades: Mapping[str, str] = field(default_factory=dict)
+    """By library, which of the simulator's own scripts go on working with the versions that the
+    library's plugin adapts: told where the installed one is another, as simulators pin it."""
 
 
 @dataclass(frozen=True, kw_only=True)

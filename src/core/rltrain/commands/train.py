@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
+from rltrain.commands.foreign import note, translate
 from rltrain.config import DEFAULT_TASK, load_yaml
 
 __all__ = ["EPILOG", "add_arguments", "run", "split"]
@@ -22,8 +25,10 @@ examples:
   rltrain --library rsl_rl --distributed --gpu-ids 0 1 --agent-config ppo.yaml
   rltrain --library skrl --framework jax --distributed
   torchrun --nproc_per_node 2 -m rltrain --library rl_games --distributed
+  rltrain Mjlab-Cartpole-Balance --library rsl_rl --gpu-ids all
 
-Flags take dashes or underscores. `rltrain plugins` lists libraries, backends and suites."""
+The task may stand first, without its flag. `train_multigpu` is `train --distributed`. Flags take
+dashes or underscores. `rltrain plugins` lists libraries, backends and suites."""
 
 _SAME_AS = {
     "coordinator_address": ("master_addr", "master_port"),
@@ -35,6 +40,7 @@ _SAME_AS = {
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
     """Set override tokens apart, which argparse's lists (`--gpu-ids 0 1`) would swallow."""
+    words = translate(words)
     overrides = [word for word in words if word.startswith(("agent.", "env.", "+")) and "=" in word]
     return [word for word in words if word not in overrides], overrides
 
@@ -42,7 +48,7 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags: one for each field of `RunConfig`, absent unless given."""
     what = _group(parser, "what to train")
-    what("--library", metavar="NAME", help="RL library (rl_games)")
+    what("--library", "--rl-library", metavar="NAME", help="RL library (rl_games)")
     what("--algorithm", metavar="NAME", help="the library's algorithm (ppo, if it has it)")
     what("--task", metavar="NAME", help=f"task ({DEFAULT_TASK})")
     what("--suite", metavar="NAME", help="suite that makes the task (the one that knows it)")
@@ -115,7 +121,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     output("--observer", nargs="+", dest="observers", metavar="NAME", help="observers (none)")
     output("--no-plugin", action="append", dest="no_plugins", metavar="NAME", help="leave one out")
-    output("--video", action="store_true", help="record videos of training, on rank 0")
+    output(
+        "--video",
+        nargs="?",
+        const=True,
+        type=_true_or_false,
+        metavar="True",
+        help="record videos of training, on rank 0",
+    )
     output("--video-length", metavar="N", help="length of a video in steps (200)")
     output("--video-interval", metavar="N", help="steps between the starts of two (2000)")
     output("--dry-run", action="store_true", help="print the plan and start nothing")
@@ -129,6 +142,9 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     options = _options(vars(arguments), words)
     dry_run = options.pop("dry_run", False)
     plan = make_plan(options)
+    said = note(os.environ)
+    if said and (plan.world is None or plan.world.is_root):
+        print(said, file=sys.stderr)
     if dry_run:
         from rltrain.plan_table import plan_table
 
@@ -140,6 +156,13 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
         print(f"starting {ranks} rank(s) on this node, backend {backend}", flush=True)
     start(plan)
     return 0
+
+
+def _true_or_false(word: str) -> bool:
+    """Read the value that mjlab's flags have where ours have none."""
+    if word not in ("True", "False"):
+        raise argparse.ArgumentTypeError(f"{word}: must be True, which may be left out, or False")
+    return word == "True"
 
 
 def _group(parser: argparse.ArgumentParser, title: str) -> Any:

@@ -19,6 +19,15 @@ __all__ = ["describe", "rltrain_provides", "tasks", "tuned"]
 _NAME = re.compile(r"([\w.]+:)?(Isaac|IsaacContrib|Template)-[\w-]+")
 """How Isaac Lab's tasks are called, and those of projects made from its template."""
 
+UPGRADES = {
+    "rl_games": "Isaac Lab's own scripts go on working.",
+    "rsl_rl": "Isaac Lab 2.3's configurations and wrapper go on working, its own train.py and "
+    "play.py for rsl_rl do not, which want a version before 4: upgrade in a copy of the "
+    "environment, or go back with pip install rsl-rl-lib==3.1.2 when you need them.",
+    "skrl": "Isaac Lab's own train.py goes on working; the play.py of 2.3 wants skrl 1.4.",
+}
+"""What becomes of Isaac Lab's own scripts when a library is upgraded."""
+
 _REGISTERED = re.compile(r'"(Isaac\w*-[\w-]+)"')
 
 
@@ -101,5 +110,6 @@ def rltrain_provides() -> Iterable[Spec]:
             tasks=tasks,
             renders=True,
             tuned=tuned,
+            upgrades=UPGRADES,
         )
     ]

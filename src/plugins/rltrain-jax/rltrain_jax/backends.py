@@ -11,6 +11,7 @@ import jax
 from rltrain import hookimpl
 from rltrain.session import Session
 from rltrain.types import World
+from rltrain_jax.compat import quiet_distributed
 from rltrain_jax.coordination import let_gloo_use
 from rltrain_jax.devices import local_device
 from rltrain_jax.group import JaxProcessGroup
@@ -77,6 +78,8 @@ class JaxBackend(_JaxBackend):
         # Otherwise every rank would open, and fill, the GPUs that are there.
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", 1)
+        # Newer versions' own choice; older ones cannot reach other ranks' CPUs without it.
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
         return self._join(world, None)
 
 
@@ -95,17 +98,13 @@ def _initialize(world: World, local_device_ids: list[int] | None) -> None:
     if host and port:
         meet(world, host, int(port))
         where = _coordinator(host, port)
-    # It would catch SIGTERM, by which launchers end ranks, and do nothing with it.
-    jax.config.update("jax_enable_preemption_service", False)
-    # Otherwise a rank that fails waits for its peers in an exit handler, and jax aborts the peers'
-    # processes before they can say what they know.
-    jax.config.update("jax_enable_recoverability", True)
-    jax.distributed.initialize(
-        num_processes=world.world_size,
-        process_id=world.rank,
-        local_device_ids=local_device_ids,
-        **where,
-    )
+    with quiet_distributed():
+        jax.distributed.initialize(
+            num_processes=world.world_size,
+            process_id=world.rank,
+            local_device_ids=local_device_ids,
+            **where,
+        )
     own = address_towards(host) if host else None
     if own is not None:
         let_gloo_use(own)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rltrain.types import ProcessGroup
+from rltrain_jax.compat import enable_x64
 
 __all__ = ["Moments", "pool_moments"]
 
@@ -44,7 +45,7 @@ def pool_moments(
     Returns:
         The moments of each batch, equal on all ranks.
     """
-    with jax.enable_x64(True):
+    with enable_x64(True):
         packed = np.asarray(_sums(list(batches)))
     pooled = group.all_reduce(packed, "sum") if group.world_size > 1 else packed
     ends = np.cumsum([1 + 2 * about.size for _, about in batches])

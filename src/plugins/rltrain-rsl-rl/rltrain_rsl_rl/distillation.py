@@ -9,6 +9,7 @@ import torch
 from rsl_rl.algorithms import Distillation
 
 from rltrain.types import GradientSync
+from rltrain_rsl_rl.compat import Compilable
 from rltrain_rsl_rl.normalizers import NormalizerPool
 from rltrain_torch.gradients import synchronise
 from rltrain_torch.optimizers import watch_optimizer
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionDistillation"]
 
 
-class SessionDistillation(Distillation):
+class SessionDistillation(Distillation, Compilable):
     """rsl_rl's distillation, whose gradients and statistics are those of all ranks.
 
     Every mini-batch is one step of a rank's environments, so that the mean over ranks is the mean

@@ -34,6 +34,8 @@ class ByteCNNModel(CNNModel):
         """Return what the encoders and the vectors make of observations, shape (B, D)."""
         groups = {name: obs[name] for name in (*self.obs_groups, *self.obs_groups_2d)}
         read = {name: x / 255 if x.dtype == torch.uint8 else x for name, x in groups.items()}
+        if not self.obs_groups:  # Images only, which rsl_rl's model takes from 5.4.1 on.
+            return torch.cat([self.cnns[name](read[name]) for name in self.obs_groups_2d], dim=-1)
         latent: torch.Tensor = super().get_latent(
             TensorDict(read, batch_size=obs.batch_size), masks, hidden_state
         )

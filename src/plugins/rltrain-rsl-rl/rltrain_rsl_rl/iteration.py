@@ -9,6 +9,7 @@ from rltrain.agent_options import get_dotted
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
 from rltrain.types import Iteration
+from rltrain_rsl_rl.newer import check_known
 from rltrain_rsl_rl.older import in_words_of_today
 from rltrain_rsl_rl.options import DISTILLATION_NAMES
 
@@ -23,9 +24,10 @@ def iteration(config: RunConfig) -> Iteration:
 
     Raises:
         UsageError: the mini-batches do not divide what a rank collects: rsl_rl would leave the rest
-            of it out.
+            of it out; or the installed rsl_rl is too old for an option.
     """
     agent = in_words_of_today(config.agent)
+    check_known(agent)
     steps, count = _whole(agent, "num_steps_per_env", None), None
     if get_dotted(agent, "algorithm.class_name", None) not in DISTILLATION_NAMES:
         count = _mini_batches(agent, steps, config.num_envs or 0)

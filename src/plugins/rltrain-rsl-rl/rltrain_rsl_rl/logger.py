@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from rsl_rl.utils import LogWriter
 from rsl_rl.utils.logger import Logger
 
 from rltrain.errors import StopTraining
@@ -47,6 +46,7 @@ class SessionLogger(Logger):
     def init_logging_writer(self) -> None:
         """Make the writer, on every rank; store no git diff."""
         self.writer = Collector()
+        self.logger_type = None
 
     def process_env_step(
         self,
@@ -78,8 +78,11 @@ class SessionLogger(Logger):
             raise StopTraining
 
 
-class Collector(LogWriter):
-    """A log writer that keeps scalars until they are taken."""
+class Collector:
+    """A log writer that keeps scalars until they are taken.
+
+    It is none of rsl_rl's, which from 5.4 on it would hand models and videos, too.
+    """
 
     def __init__(self) -> None:
         self._values: dict[str, float] = {}

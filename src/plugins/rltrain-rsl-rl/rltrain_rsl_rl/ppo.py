@@ -12,6 +12,7 @@ from tensordict import TensorDict
 
 from rltrain.errors import UsageError
 from rltrain.types import GradientSync, ProcessGroup
+from rltrain_rsl_rl.compat import Compilable, rnd_optimizer
 from rltrain_rsl_rl.normalizers import NormalizerPool
 from rltrain_rsl_rl.rnd import IntrinsicRewards
 from rltrain_rsl_rl.storage import SharedStorage, standardised
@@ -27,7 +28,7 @@ LEAST_RATE, GREATEST_RATE = 1e-5, 1e-2
 """Between which rsl_rl adapts the learning rate."""
 
 
-class SessionPPO(PPO):
+class SessionPPO(PPO, Compilable):
     """rsl_rl's PPO, whose gradients, statistics and schedules are those of all ranks."""
 
     _raw_actor: torch.nn.Module
@@ -75,7 +76,7 @@ class SessionPPO(PPO):
         self.rnd = session.wrap_model(self.rnd, "rnd")
         self.rnd_parameters = list(self.rnd.predictor.parameters())
         self.rnd_sync = session.gradient_sync(self.rnd_parameters)
-        watch_optimizer(session, self.rnd.optimizer, "rnd optimizer")
+        watch_optimizer(session, rnd_optimizer(self), "rnd optimizer")
 
     def _share_schedules(self) -> None:
         """Take from rsl_rl what it would decide by one rank's mini-batches, or slowly."""
@@ -177,7 +178,10 @@ class SessionPPO(PPO):
                 "holds a student and its teacher, which --algorithm distillation goes on with. "
                 "Give a checkpoint of PPO."
             )
-        return bool(super().load(loaded_dict, load_cfg, strict))
+        counts = bool(super().load(loaded_dict, load_cfg, strict))
+        # Before 5.4.2 rsl_rl loads the optimizer's only, and goes on adapting its first one.
+        self.learning_rate = self.optimizer.param_groups[0]["lr"]
+        return counts
 
     def figures(self) -> dict[str, float | tuple[float, float]]:
         """Return scalars of the last iteration that rsl_rl's log does not have."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rsl_rl.runners import OnPolicyRunner
 
 from rltrain.errors import StopTraining, UsageError
+from rltrain_rsl_rl.compat import fill_symmetry, keep_types
 from rltrain_rsl_rl.distillation import SessionDistillation
 from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.images import use_byte_models
@@ -48,11 +49,13 @@ class SessionRunner(OnPolicyRunner):
         distils = options["algorithm"]["class_name"] in DISTILLATION_NAMES
         options["algorithm"]["class_name"] = SessionDistillation if distils else SessionPPO
         use_byte_models(options)
+        fill_symmetry(options)
         models = ("student", "teacher") if distils else ("actor", "critic")
         _fill_observation_groups(options, models, env.get_observations().keys())
         _check_time_step(options, env)
         log_dir, device = str(session.run_folder.checkpoints), session.world.device
         super().__init__(env, options, log_dir=log_dir, device=device)
+        keep_types(self.alg.storage, env.get_observations())
         for model in models:
             _check_normalisation(model, getattr(self.alg, model))
         self.logger = SessionLogger(

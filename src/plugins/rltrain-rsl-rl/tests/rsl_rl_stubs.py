@@ -23,7 +23,9 @@ from rltrain.run_folder import RunFolder
 from rltrain.types import TaskInfo, TrainResult, World
 from rltrain_rsl_rl.plugin import default_agent
 
-POOLS = Version(version("rsl-rl-lib")) >= Version("5.5")
+VERSION = Version(version("rsl-rl-lib"))
+
+POOLS = Version("5.5") <= VERSION
 """Whether rsl_rl updates its normalisers after learning, and pools them over ranks. Before 5.5 each
 rank's learned from its own data alone, in every step."""
 

@@ -7,18 +7,19 @@ import inspect
 import textwrap
 
 import pytest
+from packaging.version import Version
+from rsl_rl import extensions
 from rsl_rl.algorithms import PPO, Distillation, distillation, ppo
 from rsl_rl.env import VecEnv
-from rsl_rl.extensions import RandomNetworkDistillation, Symmetry
+from rsl_rl.extensions import RandomNetworkDistillation
 from rsl_rl.models import CNNModel, MLPModel, RNNModel
 from rsl_rl.modules import CNN, distribution, normalization
 from rsl_rl.runners import DistillationRunner, OnPolicyRunner
 from rsl_rl.storage import RolloutStorage
-from rsl_rl.utils import LogWriter
 from rsl_rl.utils.logger import Logger
-from rsl_rl_stubs import POOLS, PointEnv, pools, small_agent
+from rsl_rl_stubs import POOLS, VERSION, PointEnv, pools, small_agent
 
-from rltrain_rsl_rl import iteration, options
+from rltrain_rsl_rl import iteration, newer, options
 from rltrain_rsl_rl.env import RslRlEnv
 
 
@@ -34,13 +35,17 @@ def calls(function) -> list[str]:
     return [ast.unparse(node.func) for node in found]
 
 
+def known(names) -> set[str]:
+    """Those of names that the installed version has, as the adapter says."""
+    return {name for name in names if Version(newer.FIRST.get(name, "5.0")) <= VERSION}
+
+
 # Options
 
 
 def test_algorithm_keys_are_parameters_of_ppo():
     keys = set(options.ALGORITHM_KEYS) - {"class_name", "share_cnn_encoders"}
-    keys -= set() if POOLS else {"use_mixed_precision"}  # Both came with 5.5.
-    assert keys <= parameters(PPO)
+    assert known(keys) <= parameters(PPO)
     assert '"share_cnn_encoders"' in inspect.getsource(PPO.construct_algorithm)
 
 
@@ -49,7 +54,10 @@ def test_distillation_keys_are_parameters():
 
 
 def test_extension_keys_are_parameters():
-    assert set(options.RND_KEYS) <= parameters(RandomNetworkDistillation)
+    rnd = parameters(RandomNetworkDistillation)
+    # Before 5.1 the optimizer is the algorithm's, and so is its learning rate.
+    rnd |= {"learning_rate"} if "rnd_cfg.pop(" in inspect.getsource(PPO.__init__) else set()
+    assert set(options.RND_KEYS) <= rnd
     source = inspect.getsource(RandomNetworkDistillation)
     schedules = {
         name
@@ -60,19 +68,20 @@ def test_extension_keys_are_parameters():
     }
     assert set(options.WEIGHT_SCHEDULE_KEYS) - {"mode"} <= schedules
     assert "weight_schedule['mode']" in source
-    assert set(options.SYMMETRY_KEYS) <= parameters(Symmetry)
+    if Version("5.1") <= VERSION:
+        assert set(options.SYMMETRY_KEYS) <= parameters(extensions.Symmetry)
+    else:
+        source = inspect.getsource(PPO)
+        assert all(f'["{key}"]' in source for key in options.SYMMETRY_KEYS)
 
 
 def test_model_keys_are_parameters_of_models_and_distributions():
     models = parameters(MLPModel, RNNModel, CNNModel)
     assert set(options.MODEL_KEYS) - {"class_name"} <= models
     assert set(options.CNN_KEYS) <= parameters(CNN)
-    distributions = parameters(
-        distribution.GaussianDistribution,
-        distribution.HeteroscedasticGaussianDistribution,
-        distribution.BetaDistribution,
-    )
-    assert set(options.DISTRIBUTION_KEYS) - {"class_name"} <= distributions
+    kinds = known(["GaussianDistribution", "BetaDistribution"])
+    distributions = parameters(*(getattr(distribution, kind) for kind in kinds))
+    assert known(options.DISTRIBUTION_KEYS) - {"class_name"} <= distributions
 
 
 def test_runner_keys_are_read():
@@ -80,7 +89,7 @@ def test_runner_keys_are_read():
     # The rest is read by the adapter and the core.
     ours = {"seed", "max_iterations", "clip_actions", "init_at_random_ep_len"}
     keys = {key for key in options.RUNNER_KEYS if "." not in key} - ours
-    assert all(f'"{key}"' in read for key in keys)
+    assert all(f'"{key}"' in read for key in known(keys))
     assert "init_at_random_ep_len" in inspect.signature(OnPolicyRunner.learn).parameters
 
 
@@ -140,8 +149,9 @@ def test_the_runner_has_what_the_adapter_sets():
     for name in ("gpu_world_size", "gpu_global_rank", "gpu_local_rank", "is_distributed", "logger"):
         assert hasattr(runner, name)
     assert runner.cfg["multi_gpu"] is None
-    assert runner.alg.get_policy() is runner.alg._raw_actor
-    assert runner.alg._raw_critic is runner.alg.critic
+    if Version("5.1") <= VERSION:
+        assert runner.alg.get_policy() is runner.alg._raw_actor
+        assert runner.alg._raw_critic is runner.alg.critic
     assert set(runner.alg.save()) == {
         "actor_state_dict",
         "critic_state_dict",
@@ -164,7 +174,11 @@ def test_the_logger_has_what_the_adapter_overrides():
     for name in ("init_logging_writer", "process_env_step", "log"):
         assert callable(getattr(Logger, name))
     assert "self._store_code_state" in calls(Logger.init_logging_writer)
-    assert LogWriter.__abstractmethods__ == {"add_scalar"}
+    logger = Logger(None, small_agent(), {}, 1, False, 1, 0, "cpu")
+    logger.writer, logger.logger_type = object(), None
+    # Nothing is asked of a writer that is none of rsl_rl's.
+    logger.save_model("model_0.pt", 0)
+    logger.stop_logging_writer()
     assert VecEnv.__abstractmethods__ == {"get_observations", "step"}
 
 
@@ -278,5 +292,6 @@ def test_recurrent_mini_batches_pad_what_the_predictor_is_trained_on():
     source = inspect.getsource(RolloutStorage.recurrent_mini_batch_generator)
     assert "observations=padded_obs_trajectories[:, first_traj:last_traj]" in source
     assert "masks=trajectory_masks[:, first_traj:last_traj]" in source
-    loss = "self.rnd.compute_loss(batch.observations[:original_batch_size])"
+    whose = "compute_loss" if Version("5.1") <= VERSION else "get_rnd_state"
+    loss = f"self.rnd.{whose}(batch.observations[:original_batch_size])"
     assert loss in inspect.getsource(PPO.update)

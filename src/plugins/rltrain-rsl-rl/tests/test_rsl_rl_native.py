@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.distributed as dist
+from packaging.version import Version
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl_stubs import CURIOUS, POOLS, LocalSession, PointEnv, pools, small_agent
+from rsl_rl_stubs import CURIOUS, POOLS, VERSION, LocalSession, PointEnv, pools, small_agent
 
 from rltrain.agent_options import set_dotted
 from rltrain.environment import CountedEnv
@@ -93,7 +94,8 @@ def test_native_load_on_rank_0_only_diverges(tmp_path):
     runs = native(load)
     (iteration, rate), (other_iteration, other_rate) = [run.prepared for run in runs]
     assert (iteration, other_iteration) == (1, 0)
-    assert rate != other_rate
+    if Version("5.4.2") <= VERSION:  # Before, rsl_rl went on with its first learning rate.
+        assert rate != other_rate
     # Weights were broadcast, but Adam's moments were not.
     assert any("mlp" in name for name in differing(runs))
 

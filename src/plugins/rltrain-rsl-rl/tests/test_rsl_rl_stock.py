@@ -20,6 +20,7 @@ from rsl_rl_stubs import (
 from rltrain.agent_options import get_dotted, set_dotted
 from rltrain.environment import CountedEnv
 from rltrain.testing import FakeWorld
+from rltrain_rsl_rl.compat import rnd_optimizer
 from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.runner import SessionRunner
 
@@ -58,7 +59,7 @@ def learned(runner) -> dict[str, torch.Tensor]:
     models = {"actor": algorithm.actor, "critic": algorithm.critic}
     optimizers = {"optimizer": algorithm.optimizer}
     if algorithm.rnd:
-        models["rnd"], optimizers["rnd optimizer"] = algorithm.rnd, algorithm.rnd.optimizer
+        models["rnd"], optimizers["rnd optimizer"] = algorithm.rnd, rnd_optimizer(algorithm)
     found = {
         f"{role}.{name}": tensor
         for role, model in models.items()

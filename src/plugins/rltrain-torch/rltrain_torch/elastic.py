@@ -19,8 +19,9 @@ from rltrain.errors import UsageError
 from rltrain.ranks import hide_rank_variables
 from rltrain.reports import ended_by_signal, failure
 from rltrain.types import TrainResult
+from rltrain_torch.compat import shutdown_timeout
 
-__all__ = ["ElasticLauncher"]
+__all__ = ["ElasticLauncher", "launch_config"]
 
 PRELOADED = ["torch", "torch.distributed", "rltrain.worker"]
 """What the forkserver imports once for all ranks. Only the framework: skrl starts a process group
@@ -67,7 +68,7 @@ class ElasticLauncher:
         results: dict[int, Any] = {}
         failed: BaseException | None = None
         try:
-            results = elastic_launch(_launch_config(config, reports), work)(config, str(reports))
+            results = elastic_launch(launch_config(config, reports), work)(config, str(reports))
         except ChildFailedError as error:
             rank, process = next(iter(error.failures.items()))
             failed = failure(reports, rank, process.exitcode)
@@ -84,7 +85,7 @@ class ElasticLauncher:
         return result or TrainResult(0, 0, None, None, run_dir="")
 
 
-def _launch_config(config: RunConfig, reports: Path) -> Any:
+def launch_config(config: RunConfig, reports: Path) -> Any:
     """Translate the run's options; they mean what they mean to torchrun."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.launcher.api import LaunchConfig
@@ -104,7 +105,7 @@ def _launch_config(config: RunConfig, reports: Path) -> Any:
         logs_specs=DefaultLogsSpecs(log_dir=str(reports)),
         # Names of hosts often do not resolve, least of all a laptop's own.
         local_addr="127.0.0.1" if alone else None,
-        shutdown_timeout=SHUTDOWN_TIMEOUT,
+        **shutdown_timeout(SHUTDOWN_TIMEOUT),
     )
 
 

@@ -176,6 +176,9 @@ class FakeTorchGroup(_ProcessGroup):  # type: ignore[misc]
         _fill([output], [torch.cat(parts).view_as(output)])
         return _done([output])
 
+    _allgather_base = all_gather_single
+    """As older torch calls it."""
+
     def barrier(self, opts: Any = None) -> Any:
         """Wait until every rank of the group is here."""
         self._meet("barrier", [], lambda sent: sent)

@@ -1,0 +1,36 @@
+"""Each library that this environment has in a version that is adapted learns on two real ranks.
+
+It runs in Isaac Lab's environments, too: those of `constraints/isaaclab-*.txt`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from rltrain.plugins import discover
+
+GENERATION = "2" if sys.version_info < (3, 12) else "3"
+"""The Isaac Lab that has this Python."""
+
+FINAL = {"rl_games": "*.pth", "rsl_rl": "model_1.pt", "skrl": "agent_*.pt"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", FINAL)
+def test_two_ranks_learn(library, tmp_path, monkeypatch):
+    [record] = [record for record in discover().records if record.name == library]
+    if record.status != "ready":
+        pytest.skip(f"{library} is {record.status}: {record.reason}")
+    monkeypatch.setenv("STANDIN_GENERATION", GENERATION)
+    command = [sys.executable, "-m", "rltrain", "--library", library, "--task", "Isaac-Cartpole-v0"]
+    command += ["--distributed", "--nproc-per-node", "2", "--device", "cpu", "--headless"]
+    command += ["--max-iterations", "2", "--log-root", str(tmp_path), "env.rewards.alive.weight=2"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert list(tmp_path.rglob(FINAL[library]))
+    [manifest] = tmp_path.rglob("manifest.json")
+    assert json.loads(manifest.read_text())["world_size"] == 2

@@ -1,0 +1,77 @@
+"""Lines of Isaac Lab's and skrl's documents, for real; tests/core/test_typed_lines.py plans all."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+TASK = "--task=rltrain/CartPoleContinuous-v1 --headless --num_envs 16 --max_iterations 2"
+NCCL = {
+    "NCCL_P2P_DISABLE": "1",
+    "NCCL_SHM_DISABLE": "1",
+    "NCCL_IB_DISABLE": "1",
+    "NCCL_ALGO": "Ring",
+}
+
+
+@pytest.fixture
+def typed(command):
+    """Type a line into a shell, where this environment is activated."""
+
+    def type_line(line: str) -> subprocess.CompletedProcess[str]:
+        paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
+        return subprocess.run(
+            ["timeout", "--kill-after=10", "200", "bash", "-c", line],
+            cwd=command.folder,
+            env={**os.environ, "PATH": os.pathsep.join(paths), "PYTHONPATH": str(command.plugins)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return type_line
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python -m torch.distributed.run --nnodes=1 --nproc_per_node=2 $(command -v rltrain) "
+        f"--rl_library=rsl_rl {TASK} --distributed",
+        # The port is skrl's own by default, which another test may hold.
+        "python -m skrl.utils.distributed.jax --nnodes=1 --nproc_per_node=2 "
+        "--coordinator_address=127.0.0.1:PORT $(command -v rltrain) --library=skrl "
+        f"{TASK} --distributed --ml_framework jax --algorithm PPO",
+    ],
+    ids=["torchrun and rsl_rl", "skrl's launcher for jax"],
+)
+def test_a_launcher_takes_the_path_of_the_command(typed, command, line):
+    run = typed(line.replace("PORT", str(free_port())))
+    assert run.returncode == 0, run.stderr
+    assert "2 ranks on cpu" in run.stdout, run.stderr
+    (manifest,) = command.log_root.rglob("manifest.json")
+    assert list(manifest.parent.glob("checkpoints/*"))
+
+
+def test_variables_before_a_command_reach_every_rank(typed, probe):
+    line = "rltrain train_multigpu --rl_library averager --task Idle-v0 --nproc_per_node 2 "
+    variables = " ".join(f"{name}={value}" for name, value in NCCL.items())
+    run = typed(f"{variables} {line} --device cpu --max_iterations 2")
+    assert run.returncode == 0, run.stderr
+    for rank in (0, 1):
+        seen = json.loads((probe.folder / f"seen_{rank}.json").read_text())
+        assert (seen["world"]["rank"], seen["world"]["world_size"]) == (rank, 2)
+        assert NCCL.items() <= seen["environ"].items()

@@ -1,0 +1,101 @@
+"""Print what ran in which version set: `python version_table.py FOLDER`.
+
+The folder holds pytest's JUnit files, SET-fast.xml and SET-ranks.xml. A test of real ranks says
+what it ran by pytest's `record_property("ran", "LIBRARY by LAUNCHER")`. Versions are asked of each
+set's own Python. Exit status 1 where a test failed, or nothing ran.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SHOWN = ("torch", "numpy", "gymnasium", "jax")
+LIBRARIES = {"rl_games": "rl-games", "rsl_rl": "rsl-rl-lib", "skrl": "skrl"}
+
+_VERSIONS = """
+import importlib.metadata as metadata, json, platform, sys
+found = {"Python": platform.python_version()}
+for name in sys.argv[1:]:
+    try:
+        found[name] = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        found[name] = "-"
+print(json.dumps(found))
+"""
+
+
+def versions(name: str) -> dict[str, str]:
+    """Return the versions of a set's Python and packages; "-" where one is not installed."""
+    folder = ".venv" if name == "tested" else f".venv-{name}"
+    command = [ROOT / folder / "bin" / "python", "-c", _VERSIONS, *SHOWN, *LIBRARIES.values()]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return dict(json.loads(shown))
+
+
+def outcome(case: ET.Element) -> str:
+    """Return a test's outcome in a word; why it was skipped goes with it."""
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "FAILED"
+    skipped = case.find("skipped")
+    return "passed" if skipped is None else f"skipped: {skipped.get('message', '')}"
+
+
+def counted(path: Path) -> str:
+    """Return in words how many tests of a file passed, and how many did not."""
+    found = collections.Counter(outcome(case).partition(":")[0] for case in cases(path))
+    words = [word for word in ("passed", "skipped", "FAILED") if found[word]]
+    return ", ".join(f"{found[word]} {word}" for word in words) or "-"
+
+
+def cases(path: Path) -> list[ET.Element]:
+    """Return a file's tests; none where the set does not run it."""
+    return list(ET.parse(path).iter("testcase")) if path.is_file() else []
+
+
+def ran(path: Path) -> dict[str, list[tuple[str, str]]]:
+    """Return by library what started its ranks, and what came of it."""
+    found: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
+    for case in cases(path):
+        for note in case.iter("property"):
+            if note.get("name") == "ran":
+                library, _, launcher = str(note.get("value")).partition(" by ")
+                found[library].append((launcher, outcome(case)))
+    return found
+
+
+def printed(rows: list[tuple[str, ...]]) -> str:
+    """Return rows as a table; the first is its head."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def main(folder: Path) -> int:
+    """Print both tables."""
+    names = sorted({path.stem.rpartition("-")[0] for path in folder.glob("*.xml")})
+    sets = [("version set", "Python", *SHOWN, "fast tests", "tests with real ranks")]
+    runs = [("version set", "library", "version", "started by", "outcome")]
+    failed = False
+    for name in names:
+        here = versions(name)
+        fast, ranks = (folder / f"{name}-{kind}.xml" for kind in ("fast", "ranks"))
+        own = (here[package] for package in ("Python", *SHOWN))
+        sets.append((name, *own, counted(fast), counted(ranks)))
+        for library, rows in sorted(ran(ranks).items()):
+            for launcher, result in sorted(set(rows)):
+                runs.append((name, library, here[LIBRARIES[library]], launcher, result))
+        failed |= "FAILED" in " ".join(sets[-1])
+    print(printed(sets), printed(runs), sep="\n\n")
+    return int(failed or not names)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
