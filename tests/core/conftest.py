@@ -55,8 +55,9 @@ class Site:
 
 
 @pytest.fixture(autouse=True)
-def plain_environment(monkeypatch):
-    """No variable of the machine on which the tests run has a say in them."""
+def plain_environment(monkeypatch, tmp_path_factory):
+    """Neither a variable of the machine on which the tests run nor its user has a say in them."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("home")))
     for name in list(os.environ):
         if name.startswith(
             ("RLTRAIN_", "STUB_", "CUDA_VISIBLE", "SLURM_", "OMPI_", "PET_")

@@ -214,7 +214,7 @@ def test_version(cli):
     assert cli("--version") == (0, f"rltrain {__version__}\n", "")
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["plugins"], ["tasks"]])
+@pytest.mark.parametrize("command", [[], ["train"], ["plugins"], ["tasks"], ["doctor"]])
 def test_help_names_every_flag(capsys, command):
     with pytest.raises(SystemExit) as caught:
         main([*command, "--help"])

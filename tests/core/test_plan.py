@@ -127,6 +127,63 @@ def test_gpus_for_a_run_on_the_cpu_are_refused(refused, two_gpus, cpu, gpu):
     assert message.startswith("--gpu-ids" if "gpu_ids" in gpu else "--num-gpus")
 
 
+SHARING = {"backend": "stub_shared", "device": "cuda"}
+
+
+@pytest.mark.parametrize(
+    ("options", "ranks", "ids"),
+    [
+        ({}, 2, (0, 1)),
+        ({"nproc_per_node": 5}, 5, (0, 1)),
+        ({"nproc_per_node": 2, "gpu_ids": 1}, 2, (1,)),
+        ({"nproc_per_node": 2, "num_gpus": 1}, 2, (0,)),
+        ({"nproc_per_node": 3, "gpu_ids": "all"}, 3, (0, 1)),
+    ],
+)
+def test_ranks_share_gpus_where_that_is_asked_for(plan, two_gpus, options, ranks, ids):
+    made = plan(**SHARING, distributed=True, **options)
+    assert (made.config.nproc_per_node, made.config.gpu_ids) == (ranks, ids)
+    assert made.config.backend == "stub_shared"
+    assert (f", sharing {len(ids)} GPU" in plan_table(made)) == (ranks > len(ids))
+
+
+def test_one_process_takes_a_gpu_with_a_backend_that_shares(plan, two_gpus):
+    assert plan(**SHARING).world.device == "cuda:0"
+    assert plan(backend="stub_shared", device="cuda:1").world.device == "cuda:1"
+
+
+@pytest.mark.parametrize("options", [{}, {"device": "cpu"}, {"gpu_ids": "None", "device": "cuda"}])
+def test_a_backend_that_shares_is_on_the_cpu_unless_a_gpu_is_asked_for(plan, two_gpus, options):
+    assert plan(**{"backend": "stub_shared", **options}).world.device == "cpu"
+
+
+def test_ranks_never_share_gpus_by_default(plan, two_gpus):
+    assert plan(backend=None, device="cuda").config.backend == "stub_gpu"
+
+
+def test_joined_ranks_share_gpus_in_turn(plan, two_gpus):
+    def device(local_rank):
+        place = {**TORCHRUN, "RANK": "2", "LOCAL_RANK": local_rank}
+        place |= {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "0"}
+        return plan(place, **SHARING, distributed=True).world.device
+
+    assert [device(rank) for rank in "0123"] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
+
+
+def test_without_a_gpu_there_is_none_to_share(refused):
+    said = refused(**SHARING, distributed=True, nproc_per_node=2)
+    assert "--device cuda: needs a GPU, and no GPU is visible" in said
+    assert said.endswith("On the CPU: --device cpu.")
+
+
+def test_who_has_too_few_gpus_is_told_how_to_share_them(refused, two_gpus):
+    how = "To debug ranks that share GPUs: --backend stub_shared --device cuda."
+    assert how in refused(backend=None, distributed=True, nproc_per_node=3)
+    variables = {**TORCHRUN, "RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "3"}
+    variables |= {"LOCAL_WORLD_SIZE": "3", "GROUP_RANK": "0"}
+    assert how in refused(variables, backend=None, distributed=True)
+
+
 @pytest.mark.parametrize(
     ("options", "ranks", "ids"),
     [

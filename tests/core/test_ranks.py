@@ -18,7 +18,7 @@ from rltrain.ranks import (
     tell_place,
 )
 from rltrain.types import World
-from rltrain.worker import _select_gpus
+from rltrain.worker import _select_gpus, _with_device
 
 
 def environ(**variables) -> dict[str, str]:
@@ -224,6 +224,28 @@ def test_a_rank_takes_the_device_of_its_local_rank():
 
 def test_where_each_rank_sees_one_gpu_it_is_every_ranks_first():
     assert rank_device("cuda", 3, 1) == "cuda:0"
+
+
+def test_ranks_that_share_gpus_take_them_in_turn():
+    assert [rank_device("cuda", rank, 2, shared=True) for rank in range(3)] == [
+        *("cuda:0", "cuda:1", "cuda:0")
+    ]
+    assert rank_device("cpu", 3, 0, shared=True) == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("backend", "device", "ids", "place"),
+    [
+        ("gloo", None, None, "cpu"),
+        ("gloo", "cuda", (0,), "cuda:0"),
+        ("gloo", "cuda", (0, 1), "cuda:1"),
+        ("nccl", "cuda", None, "cuda:1"),
+    ],
+)
+def test_a_started_rank_is_on_the_device_of_the_plan(backend, device, ids, place):
+    config = RunConfig(backend=backend, device=device, gpu_ids=ids)
+    world = World(rank=1, local_rank=1, world_size=2, local_world_size=2)
+    assert _with_device(config, world).device == place
 
 
 def test_more_local_ranks_than_gpus_are_refused():

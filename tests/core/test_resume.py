@@ -13,6 +13,7 @@ from rltrain.config import RunConfig
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.records import RunStarted, Scalars
+from rltrain.resume import circumstances
 from rltrain.run_plugins import RunPlugins
 from rltrain.session import Session
 from rltrain.types import World
@@ -191,3 +192,11 @@ def test_a_drawn_seed_is_kept(train):
     whole, result = train(3, seed=-1)
     again, _ = train(3, saved(result, 1), seed=-1)
     assert again[0] == whole[0][1:]
+
+
+def test_the_state_of_a_gpus_rank_is_for_gpus():
+    def of(device):
+        return circumstances(RunConfig(), World(device=device))
+
+    assert of("cuda:0") == of("cuda:1")
+    assert of("cuda:0") != of("cpu")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.commands import foreign, new, plugins, train
+from rltrain.commands import doctor, foreign, new, plugins, train
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -29,7 +29,7 @@ def blocks(language):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_flag_that_a_page_names_exists(page):
     known = set()
-    for command in (train, plugins, new):
+    for command in (train, plugins, doctor, new):
         parser = argparse.ArgumentParser()
         command.add_arguments(parser)
         known |= {option for action in parser._actions for option in action.option_strings}

@@ -18,14 +18,19 @@ def check_equal(split: Sequence[Watcher]) -> None:
         assert not _off(watcher.last, split[0].last, 0.0)
 
 
-def check_as_one(split: Sequence[Watcher], whole: Watcher) -> None:
+def check_as_one(split: Sequence[Watcher], whole: Watcher, tolerance: float = TOLERANCE) -> None:
     """Check that ranks are equal, and after every iteration what the one rank is."""
     check_equal(split)
     assert len(split[0].states) == len(whole.states)
     for state, expected in zip(split[0].states, whole.states, strict=True):
-        assert not _off(state, expected, TOLERANCE)
+        assert not _off(state, expected, tolerance)
 
 
 def _off(state: State, expected: State, tolerance: float) -> dict[str, float]:
     apart = differences(state, expected)
-    return {name: value for name, value in apart.items() if not value <= tolerance}
+    # What is recorded is made of all that was learned, whose differences add up.
+    return {
+        name: value
+        for name, value in apart.items()
+        if not value <= tolerance * (10 if name.startswith("recorded") else 1)
+    }

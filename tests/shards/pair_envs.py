@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from gymnasium.vector.utils import batch_space
 from shard_envs import PIXELS, Changed, spots
 
-__all__ = ["ACTIONS", "OBSERVATIONS", "task"]
+__all__ = ["ACTIONS", "CAMERA", "OBSERVATIONS", "task"]
 
 Observe = Callable[[torch.Tensor], Any]
 
@@ -33,10 +33,6 @@ OBSERVATIONS: dict[str, tuple[Space[Any], Observe]] = {
     ),
     "images of floats": (FLOATS, spots),
     "images of bytes": (BYTES, _bytes),
-    "images of bytes and critic": (
-        Dict({"policy": BYTES, "critic": VECTOR}),
-        lambda state: {"policy": _bytes(state), "critic": state},
-    ),
     "images beside a vector": (
         Dict({"policy": POSITIONS, "camera": BYTES}),
         lambda state: {"policy": state[:, 1::2].clone(), "camera": _bytes(state)},
@@ -55,6 +51,14 @@ ACTIONS: dict[str, tuple[Space[Any], Callable[[torch.Tensor], torch.Tensor]]] = 
     ),
 }
 """By name, what one environment takes, and the forces that come of it, shape (num_envs, 1)."""
+
+
+CAMERA = "images of bytes and critic"
+CAMERAS = {
+    "continuous": "rltrain/CartPoleContinuousCamera-v1",
+    "discrete": "rltrain/CartPoleCamera-v1",
+}
+"""Tasks that show the policy images and the critic the state, by their actions."""
 
 
 class _Batch(Changed):
@@ -77,16 +81,15 @@ class _Described(gymnasium.Env[Any, Any]):
     """Says the spaces to who asks what the task is."""
 
     def __init__(self, observations: str, actions: str) -> None:
-        space = OBSERVATIONS[observations][0]
-        if observations == "images of bytes and critic":  # No task of Gymnasium's has both.
-            space = BYTES
-        self.observation_space = space
+        self.observation_space = OBSERVATIONS[observations][0]
         self.action_space = ACTIONS[actions][0]
 
 
 def task(observations: str | None, actions: str | None) -> dict[str, Any]:
     """Return the fields of a claim by which a task has these observations and actions."""
     observations, actions = observations or "vector", actions or "continuous"
+    if observations == CAMERA:
+        return {"task": CAMERAS[actions], "make_env": None, "env": {"max_episode_length": 12}}
     words = f"{observations} {actions}".replace("-", " ").title().replace(" ", "")
     name = f"Shards{words}-v0"
     if name not in gymnasium.registry:

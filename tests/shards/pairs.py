@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +50,9 @@ class Clash:
     values: Mapping[str, tuple[str, ...]]
     """By option, those that are meant: with one of each, a run is refused."""
     reason: str
-    """Words of the message that say why."""
+    """Words of the message that say why; empty: there is no such task, or other values clash."""
+    once_made: bool = False
+    """Whether only made environments can tell."""
 
     def among(self, values: Values) -> bool:
         """Whether all that clashes is there."""
@@ -129,7 +131,12 @@ class Table:
         object.__setattr__(self, "refused", tuple(self._refused()))
 
     def __str__(self) -> str:
-        return " ".join([self.base.library, self.base.algorithm, *filter(None, [self.kind])])
+        return f"{self.base.library} {self.algorithm}"
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm, with what tells this table from others of it."""
+        return f"{self.base.algorithm} {self.kind}".strip()
 
     def all_pairs(self) -> set[Pair]:
         """Return all pairs of values of two options."""
@@ -141,44 +148,67 @@ class Table:
         }
 
     def _trained(self) -> Iterator[Combination]:
-        found = [Combination(self, values) for values in self._choose({})]
+        found = [Combination(self, values) for values in self._met_in_pairs()]
         yield from found
         met = {pair for each in found for pair in pairs(each.values)}
         # AllPairs ends at the first combination that adds nothing, for it must avoid clashes.
         for pair in sorted(self.all_pairs() - met, key=sorted):
-            clash = any(clash.among(dict(pair)) for clash in self.clashes)
-            added = None if clash or pair in met else self._complete(dict(pair))
-            if added is not None:
+            if pair not in met and not self._clash(dict(pair)):
+                added = self._completed(dict(pair), met)
                 met |= pairs(added)
                 yield Combination(self, added)
 
-    def _refused(self) -> Iterator[tuple[Combination, Clash]]:
-        for clash in self.clashes:
-            if not clash.values.keys() <= self.options.keys():
-                continue
-            for names in itertools.product(*clash.values.values()):
-                values = self._complete(dict(zip(clash.values, names, strict=True)), clash)
-                assert values is not None, clash
-                yield Combination(self, values), clash
-
-    def _complete(self, values: Values, but: Clash | None = None) -> Values | None:
-        """Return values of all options, with these among them, without clashes but one."""
-        return next(self._choose(values, but), None)
-
-    def _choose(self, fixed: Values, but: Clash | None = None) -> Iterator[Values]:
-        """Yield combinations that have some values, in which all pairs of the others meet."""
-        names = list(self.options)
+    def _met_in_pairs(self) -> Iterator[Values]:
+        # What clashes is chosen first: less has to be taken back.
+        clashing = {option for clash in self.clashes for option in clash.values}
+        names = sorted(self.options, key=lambda option: option not in clashing)
+        choices = [
+            [value for value in self.options[option] if not self._clash({option: value})]
+            for option in names
+        ]
 
         def fits(row: list[str]) -> bool:
-            values = dict(zip(names, row, strict=False))
-            return not any(clash.among(values) for clash in self.clashes if clash is not but)
+            return not self._clash(dict(zip(names, row, strict=False)))
 
-        choices = [
-            [fixed[option]] if option in fixed else list(values)
-            for option, values in self.options.items()
-        ]
         for row in AllPairs(choices, filter_func=fits):
-            yield dict(zip(names, row, strict=True))
+            chosen = dict(zip(names, row, strict=True))
+            yield {option: chosen[option] for option in self.options}
+
+    def _refused(self) -> Iterator[tuple[Combination, Clash]]:
+        for clash in self.clashes:
+            if not clash.reason or not clash.values.keys() <= self.options.keys():
+                continue
+            there = [
+                [name for name in names if name in self.options[option]]
+                for option, names in clash.values.items()
+            ]
+            for names in itertools.product(*there):
+                values = dict(zip(clash.values, names, strict=True))
+                yield Combination(self, self._completed(values, but=clash)), clash
+
+    def _completed(
+        self, values: Values, met: Set[Pair] = frozenset(), but: Clash | None = None
+    ) -> Values:
+        """Return values of all options, with these among them, without clashes but one.
+
+        Args:
+            values: of some options.
+            met: pairs that need not meet again.
+            but: see above.
+        """
+        made = dict(values)
+
+        def new(pair: tuple[str, str]) -> int:
+            return len({frozenset({pair, other}) for other in made.items()} - met)
+
+        for option, names in self.options.items():
+            if option not in made:
+                fit = [name for name in names if not self._clash({**made, option: name}, but)]
+                made[option] = max(fit, key=lambda name: new((option, name)))
+        return {option: made[option] for option in self.options}
+
+    def _clash(self, values: Values, but: Clash | None = None) -> bool:
+        return any(clash is not but and clash.among(values) for clash in self.clashes)
 
 
 def pairs(values: Values) -> set[Pair]:

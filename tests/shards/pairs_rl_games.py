@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from claim import Claim
+from pair_envs import CAMERA
 from pairs import STEPS, Change, Clash, Table, change
 
 __all__ = ["RL_GAMES"]
@@ -60,7 +61,7 @@ def central(mini_batches: int = 1, network: Any = (), **options: Any) -> Change:
 IMAGES = (
     "images of floats",
     "images of bytes",
-    "images of bytes and critic",
+    CAMERA,
     "images beside a vector",
 )
 GRU = {"rnn": {"name": "gru", "units": 8, "layers": 1}}
@@ -209,6 +210,13 @@ BASE = Claim(
 )
 
 CLASHES = (
+    Clash(
+        {
+            "observations": (CAMERA,),
+            "actions": ("of other bounds", "without bounds", "multi-discrete"),
+        },
+        "",
+    ),
     Clash(
         {"recurrent": ("no",), "central value": ("recurrent",)},
         "rl_games keeps the critic's recurrent states only where the actor has some",

@@ -6,9 +6,13 @@ import dataclasses
 from typing import Any
 
 from claim import Claim
+from pair_envs import CAMERA
 from pairs import STEPS, Change, Clash, Table, change
 
 __all__ = ["SKRL"]
+
+
+FREE = "without bounds"
 
 
 def agent(**options: Any) -> Change:
@@ -43,7 +47,6 @@ def of_states(*models: str, actions: bool = False) -> Change:
     return change({f"models.{model}.network": network for model in models})
 
 
-GROUPS = ("policy and critic", "images of bytes and critic")
 OTHERS = ("vector", "images of floats", "images of bytes", "images beside a vector")
 
 COMMON: dict[str, dict[str, Change]] = {
@@ -55,9 +58,9 @@ COMMON: dict[str, dict[str, Change]] = {
         "2, 3": size(2, 3),
     },
     "observations": {
-        name: change(observations=name) for name in ("vector", "policy and critic", *OTHERS[1:])
-    }
-    | {GROUPS[1]: change(observations=GROUPS[1])},
+        name: change(observations=name)
+        for name in ("vector", "policy and critic", CAMERA, *OTHERS[1:])
+    },
     "critic sees": {"observations": change(), "states": of_states("value")},
     "models": {
         "separate": change({"models.separate": True}),
@@ -81,7 +84,6 @@ COMMON: dict[str, dict[str, Change]] = {
         "yes": agent(time_limit_bootstrap=True),
         "no": agent(time_limit_bootstrap=False),
     },
-    "mixed_precision": {"no": change(), "yes": agent(mixed_precision=True)},
     "memory": {
         "of the rollout": change(),
         "with replacement": change({"memory.replacement": True}),
@@ -124,12 +126,157 @@ BASE = Claim(
     features="",
     agent={"agent.rollouts": STEPS, "agent.learning_epochs": 2, "agent.learning_rate": 3e-4},
 )
+RPO = dataclasses.replace(BASE, algorithm="rpo")
+WITH_NOISE = {
+    **CONTINUOUS,
+    "policy": {
+        name: CONTINUOUS["policy"][name] for name in ("GaussianMixin", "its actions clipped")
+    },
+    "alpha": {"0.1": agent(alpha=0.1), "0": agent(alpha=0.0)},
+}
 A2C = dataclasses.replace(BASE, algorithm="a2c", agent={"agent.rollouts": STEPS})
 
-CLASHES: tuple[Clash, ...] = ()
+CLASHES = (
+    Clash(
+        {
+            "observations": (CAMERA,),
+            "actions": ("of other bounds", "without bounds", "multi-discrete"),
+        },
+        "",
+    ),
+    Clash(
+        {"observations": OTHERS, "critic sees": ("states",)},
+        "this task has no observation group `critic`",
+        once_made=True,
+    ),
+    Clash({"learning rate": ("StepLR",)}, "it knows KLAdaptiveLR, RunningStandardScaler"),
+    Clash(
+        {"policy": ("its actions clipped", "its means clipped"), "actions": ("without bounds",)},
+        "this task's actions have no bounds to clip to",
+        once_made=True,
+    ),
+)
+
+CRITICS = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
+
+
+def replayed(algorithm: str) -> Claim:
+    """Return what an algorithm with a replay buffer begins with."""
+    return Claim(
+        library="skrl",
+        algorithm=algorithm,
+        features="",
+        agent={
+            "agent.batch_size": 16,
+            "agent.gradient_steps": 2,
+            "agent.random_timesteps": 4,
+            "agent.learning_starts": 6,
+            "agent.experiment.write_interval": 8,
+            "memory.memory_size": 12,
+        },
+        scaled=("agent.batch_size",),
+        batch_size=16,
+    )
+
+
+REPLAYED: dict[str, dict[str, Change]] = {
+    "environments": {"8": change(), "1": change(num_envs=1)},
+    "observations": {name: change(observations=name) for name in ("vector", "policy and critic")},
+    "updates and rows of each": {
+        "2, 16": change(),
+        "1, 16": agent(gradient_steps=1),
+        "3, 2": change({"agent.gradient_steps": 3, "agent.batch_size": 2}, batch_size=2),
+    },
+    "replay buffer": {
+        "written over": change(),
+        "not full": change({"memory.memory_size": 100}),
+        "drawn without replacement": change({"memory.replacement": False}),
+        "without a size": change({"memory.memory_size": -1}),
+    },
+    "first steps": {
+        "by chance": change(),
+        "by the policy": agent(random_timesteps=0),
+        "learning at once": agent(random_timesteps=0, learning_starts=0),
+    },
+    "observation_preprocessor": scaler("observation_preprocessor"),
+    "state_preprocessor": scaler("state_preprocessor"),
+    "polyak": {"0.005": change(), "1": agent(polyak=1.0)},
+    "rewards_shaper_scale": COMMON["rewards_shaper_scale"],
+}
+
+
+def acting(*critics: str) -> dict[str, dict[str, Change]]:
+    """Return the options of agents with an actor and these critics."""
+    return {
+        "actions": CONTINUOUS["actions"],
+        "critics see": {"observations": change(), "states": of_states(*critics, actions=True)},
+        "grad_norm_clip": {"0": agent(grad_norm_clip=0), "0.1": agent(grad_norm_clip=0.1)},
+    }
+
+
+ENTROPY: dict[str, dict[str, Change]] = {
+    "learn_entropy": {"yes": agent(learn_entropy=True), "no": agent(learn_entropy=False)},
+    "target_entropy": {"of the actions": change(), "-0.5": agent(target_entropy=-0.5)},
+    "policy": {
+        "as it is": change(),
+        "its actions clipped": change({"+models.policy.clip_actions": True}),
+    },
+}
+NOISES: dict[str, dict[str, Change]] = {
+    "exploration_noise": {
+        "GaussianNoise": change(),
+        "OrnsteinUhlenbeckNoise": change(
+            {
+                "agent.exploration_noise": "OrnsteinUhlenbeckNoise",
+                "agent.exploration_noise_kwargs.theta": 0.1,
+                "agent.exploration_noise_kwargs.sigma": 0.2,
+                "agent.exploration_noise_kwargs.base_scale": 1.0,
+            }
+        ),
+        "none": agent(exploration_noise=None),
+    },
+}
+SMOOTH: dict[str, dict[str, Change]] = {
+    "smooth_regularization_noise": {
+        "GaussianNoise": change(),
+        "none": agent(smooth_regularization_noise=None),
+    },
+    "policy_delay": {"2": agent(policy_delay=2), "1": agent(policy_delay=1)},
+}
+DQN: dict[str, dict[str, Change]] = {
+    "actions": {"discrete": change(actions="discrete")},
+    "update_interval": {"1": change(), "3": agent(update_interval=3)},
+    "target_update_interval": {"1": change(), "5": agent(target_update_interval=5)},
+    "exploration_scheduler": {"falling": change(), "none": agent(exploration_scheduler=None)},
+}
+CLASHES = (
+    *CLASHES,
+    Clash(
+        {"observations": OTHERS, "critics see": ("states",)},
+        "this task has no observation group `critic`",
+        once_made=True,
+    ),
+    Clash({"replay buffer": ("without a size",)}, "memory_size=-1 stands for a rollout"),
+    *(
+        Clash(
+            {noise: tuple(name for name in values if name != "none"), "actions": (FREE,)},
+            "it keeps actions with noise within the bounds of the action space",
+            once_made=True,
+        )
+        for noise, values in {**NOISES, **SMOOTH}.items()
+        if noise.endswith("noise")
+    ),
+)
 
 SKRL = (
     Table(BASE, {**COMMON, **CLIPPED, **CONTINUOUS}, CLASHES, "of continuous actions"),
     Table(BASE, {**COMMON, **CLIPPED, **CHOICES}, CLASHES, "of choices"),
+    Table(RPO, {**COMMON, **CLIPPED, **WITH_NOISE}, CLASHES),
     Table(A2C, {**COMMON, **CONTINUOUS}, CLASHES, "of continuous actions"),
+    Table(A2C, {**COMMON, **CHOICES}, CLASHES, "of choices"),
+    Table(replayed("sac"), {**REPLAYED, **acting(*CRITICS), **ENTROPY}, CLASHES),
+    Table(replayed("td3"), {**REPLAYED, **acting(*CRITICS), **NOISES, **SMOOTH}, CLASHES),
+    Table(replayed("ddpg"), {**REPLAYED, **acting("critic", "target_critic"), **NOISES}, CLASHES),
+    Table(replayed("dqn"), {**REPLAYED, **DQN}, CLASHES),
+    Table(replayed("ddqn"), {**REPLAYED, **DQN}, CLASHES),
 )

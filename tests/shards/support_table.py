@@ -5,10 +5,11 @@ python tests/shards/support_table.py > docs/support.md
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from claims import CLAIMS
 from claims_jax import JAX
+from pairs_of_all import TABLES
 from refused import REFUSED
 
 __all__ = ["page"]
@@ -28,6 +29,24 @@ What would not learn so is refused before any rank starts, with the reason:
 
 {refused}
 
+## Options together
+
+Options that are fine alone may fail together. The values of an algorithm's options are combined
+such that each value of one option meets each of every other, and every combination is a test: two
+ranks train for two iterations and learn as one rank does, to 1e-4. Some have
+no one rank to be compared with, for mini-batches that end within an environment's rollout, are not
+of one size, or of another number for the critic: there the ranks must end equal to the last bit.
+What cannot work is refused before any rank starts, or where only the environments can tell, once
+they are made; each such pair of values is a test too.
+
+{combined}
+
+| library | algorithm | option | values |
+| --- | --- | --- | --- |
+{options}
+
+A sample of them runs in `make test`, all in `make test-all`.
+
 Printed by `python tests/shards/support_table.py`.
 """
 
@@ -37,14 +56,42 @@ def page() -> str:
     synchronised = [(claim.library, claim.algorithm, claim.features) for claim in (*CLAIMS, *JAX)]
     refused = [(each.library, each.algorithm, each.features, each.reason) for each in REFUSED]
     return PAGE.format(
-        synchronised=table(("library", "algorithm", "with"), synchronised),
-        refused=table(("library", "algorithm", "refused", "because"), refused),
+        synchronised=table(("library", "algorithm", "with"), by_algorithm(synchronised)),
+        refused=table(("library", "algorithm", "refused", "because"), by_algorithm(refused)),
+        combined=combined(),
+        options="\n".join(options()),
     )
+
+
+def combined() -> str:
+    """Return how many combinations there are of each table, and what comes of them."""
+    head = ("library", "algorithm", "options", "values", "as one rank", "ranks equal", "refused")
+    rows = []
+    for each in TABLES:
+        values = sum(len(names) for names in each.options.values())
+        twins = sum(one.has_twin for one in each.trained)
+        counts = (len(each.options), values, twins, len(each.trained) - twins, len(each.refused))
+        rows.append((each.base.library, each.algorithm, *map(str, counts)))
+    totals = [str(sum(int(row[column]) for row in rows)) for column in range(2, len(head))]
+    return table(head, [*rows, ("together", "", *totals)])
+
+
+def options() -> Iterator[str]:
+    """Yield a row for each option of each table, with its values."""
+    for each in TABLES:
+        for option, values in each.options.items():
+            if len(values) > 1:
+                yield f"| {each.base.library} | {each.algorithm} | {option} | {'; '.join(values)} |"
+
+
+def by_algorithm(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return rows in the order of their libraries and algorithms."""
+    return sorted(rows, key=lambda row: row[:2])
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """Return a table in Markdown."""
-    lines = [head, tuple("---" for _ in head), *sorted(rows, key=lambda row: row[:2])]
+    lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

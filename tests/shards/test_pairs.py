@@ -8,13 +8,16 @@ import pytest
 from judged import check_as_one, check_equal
 from pairs import pairs
 from pairs_of_all import TABLES
-from shard_runs import RANK_LOCAL, options, prepared, split_run, whole_run
+from shard_runs import RANK_LOCAL, Environments, options, prepared, split_run, whole_run
 
 from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld
 
 SEED = 12
 """Which combination of each table runs in every test run. All of them run with `-m pairs`."""
+
+TOLERANCE = 1e-4
+"""Adam makes whole steps of gradients that are nothing but rounding."""
 
 SAMPLED = {random.Random(f"{SEED} {table}").choice(table.trained) for table in TABLES}
 
@@ -35,22 +38,23 @@ def test_a_combination_learns_as_one_rank(combination, tmp_path):
     claim = prepared(combination.claim, tmp_path)
     split = split_run(claim, 2, tmp_path)
     if combination.has_twin:
-        check_as_one(split, whole_run(claim, 2, tmp_path))
+        check_as_one(split, whole_run(claim, 2, tmp_path), TOLERANCE)
     else:
         check_equal(split)
 
 
 @pytest.mark.parametrize(
-    ("combination", "reason"),
-    [pytest.param(c, clash.reason, id=str(c)) for table in TABLES for c, clash in table.refused],
+    ("combination", "clash"),
+    [pytest.param(c, clash, id=str(c)) for table in TABLES for c, clash in table.refused],
 )
-def test_a_combination_is_refused_before_a_rank_starts(combination, reason, tmp_path):
+def test_a_combination_is_refused_before_it_learns(combination, clash, tmp_path):
     claim, started = combination.claim, []
+    observers = [lambda: Environments(claim), lambda: started.append("a rank")]
     world = FakeWorld(2, rank_local=RANK_LOCAL.get(claim.library, ()))
     with pytest.raises(UsageError) as told:
-        world.train(observers=[lambda: started.append("a rank")], **options(claim, 1, tmp_path))
-    assert reason in str(told.value)
-    assert not started
+        world.train(observers=observers, **options(claim, 1, tmp_path))
+    assert clash.reason in str(told.value)
+    assert clash.once_made or not started
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)

@@ -1,4 +1,4 @@
-"""The command line: `rltrain [train] ...`, `rltrain tasks`, `rltrain plugins`, `rltrain new`."""
+"""The command line: `rltrain [train] ...`, `rltrain tasks`, `plugins`, `doctor` and `new`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable, Sequence
 
 from rltrain import __version__
-from rltrain.commands import foreign, new, plugins, tasks, train
+from rltrain.commands import doctor, foreign, new, plugins, tasks, train
 from rltrain.errors import RltrainError, UsageError, suggest
 
 __all__ = ["main"]
 
-_COMMANDS = {"train": train, "tasks": tasks, "plugins": plugins, "new": new}
+_COMMANDS = {"train": train, "tasks": tasks, "plugins": plugins, "doctor": doctor, "new": new}
 _OVERRIDES = " Options of the library are written agent.key=value, of the task env.key=value."
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
+from rltrain.config import RunConfig
 from rltrain.errors import PluginError
 from rltrain.plan import Plan, make_plan
 from rltrain.plugins import load_object
 from rltrain.specs import LauncherSpec
-from rltrain.types import Launcher, TrainResult
-from rltrain.worker import run_here, work
+from rltrain.types import Launcher, TrainResult, World
+from rltrain.user_config import path, saved_variables, unset
+from rltrain.worker import run_here, run_rank, work
 
-__all__ = ["run", "start"]
+__all__ = ["apply_saved_variables", "run", "start"]
 
 
 def run(options: Mapping[str, Any]) -> TrainResult:
@@ -28,10 +31,22 @@ def start(plan: Plan) -> TrainResult:
         RankFailed: a rank that was started failed. Without ranks, the error itself is raised.
     """
     config = plan.config
+    apply_saved_variables(config, plan.world)
     if plan.world is not None:
-        return run_here(config, plan.world)
+        return run_here(config, plan.world, run_rank)
     spec = plan.registry.get(LauncherSpec, config.launcher or "")
     launcher: Launcher = load_object(spec.factory)()
     if not callable(getattr(launcher, "launch", None)):
         raise PluginError(f"The launcher {spec.name!r} ({spec.factory}) has no method `launch`.")
     return launcher.launch(config, work)
+
+
+def apply_saved_variables(config: RunConfig, world: World | None) -> None:
+    """Set what `rltrain doctor --fix` saved for the backend, and say so where the user reads."""
+    if not config.distributed:
+        return
+    variables = unset(saved_variables(config.backend or ""), os.environ)
+    os.environ.update(variables)
+    if variables and (world is None or world.is_root):
+        said = " ".join(f"{name}={value}" for name, value in variables.items())
+        print(f"with {said}, saved for {config.backend} in {path()}", flush=True)

@@ -32,6 +32,8 @@ def place(
     Raises:
         UsageError: what was asked for is not there, or contradicts itself.
     """
+    if config.gpu_ids == "none":
+        config = dataclasses.replace(config, device="cpu")
     joined = _joined(config, environ)
     several = isinstance(config.gpu_ids, tuple) and len(config.gpu_ids) > 1
     if several and not config.distributed:  # As with mjlab, several GPUs are several ranks.
@@ -40,13 +42,15 @@ def place(
         if not config.distributed and getattr(config, name) not in (None, 1):
             raise UsageError(f"{flag(name)} {getattr(config, name)}: add --distributed.")
     backend, visible = _backend(config, registry)
+    kind = backend.kind_of_device(config.device)
+    shared = kind != backend.device
     for name in ("gpu_ids", "num_gpus"):
-        if backend.device == "cpu" and getattr(config, name) not in (None, "none"):
+        if kind == "cpu" and getattr(config, name) not in (None, "none"):
             raise UsageError(
                 f"{flag(name)}: the run is on the CPU, by backend {backend.name}. Leave it out, "
                 "or for GPUs leave out --backend and --device."
             )
-    gpus = select_gpus(config, visible) if backend.device != "cpu" else ()
+    gpus = select_gpus(config, visible) if kind != "cpu" else ()
     if config.gpu_ids == "all" and len(gpus) > 1:
         config = dataclasses.replace(config, distributed=True)
     config = dataclasses.replace(config, backend=backend.name)
@@ -56,15 +60,16 @@ def place(
             "Choose them by --gpu-ids."
         )
     if not config.distributed:
-        return config, World(device=_one_device(config, backend, gpus, visible))
-    if backend.device != "cpu" and len(gpus) < visible:
+        return config, World(device=_one_device(config, kind, gpus, visible))
+    if shared or (kind != "cpu" and len(gpus) < visible):
         config = dataclasses.replace(config, gpu_ids=gpus)
+    instead = _to_share(kind, config.framework, registry)
     if joined:
-        device = rank_device(backend.device, joined.local_rank, len(gpus))
+        device = rank_device(kind, joined.local_rank, len(gpus), shared, instead)
         return config, dataclasses.replace(joined, device=device)
     if config.nnodes == 1:
         check_alone(environ)
-    ranks = count_ranks(config, backend.device, gpus)
+    ranks = count_ranks(config, kind, gpus, shared, instead)
     if config.node_rank >= config.nnodes:
         raise UsageError(f"--node-rank {config.node_rank}: must be below --nnodes {config.nnodes}.")
     return dataclasses.replace(config, nproc_per_node=ranks), None
@@ -105,7 +110,7 @@ def _joined(config: RunConfig, environ: Mapping[str, str]) -> World | None:
 
 def _backend(config: RunConfig, registry: Registry) -> tuple[BackendSpec, int]:
     """Return the backend and how many of its devices are visible (0 for the CPU)."""
-    kind = "cpu" if config.gpu_ids == "none" else (config.device or "").partition(":")[0] or None
+    kind = (config.device or "").partition(":")[0] or None
     if config.backend is not None:
         candidates = [registry.get(BackendSpec, config.backend)]
     else:
@@ -113,6 +118,8 @@ def _backend(config: RunConfig, registry: Registry) -> tuple[BackendSpec, int]:
         _check_some(config.framework, candidates, registry)
     of_framework = [spec for spec in candidates if spec.framework == config.framework]
     fitting = [spec for spec in of_framework if kind in (None, spec.device)]
+    if config.backend is not None:  # Never by default.
+        fitting += [spec for spec in of_framework if kind in spec.shares]
     if not fitting:
         wanted = f"{config.framework}" + (f" on {kind}" if kind else "")
         have = "; ".join(f"{spec.name}: {spec.supports()}" for spec in registry.all(BackendSpec))
@@ -125,13 +132,25 @@ def _backend(config: RunConfig, registry: Registry) -> tuple[BackendSpec, int]:
     wants_gpu = config.num_gpus is not None or isinstance(config.gpu_ids, tuple)
     starts = config.distributed or config.gpu_ids == "all"
     for spec in fitting:
+        if spec.kind_of_device(kind) == "cpu":
+            return spec, 0
         visible = preflight(spec.count_devices, in_child=starts) if spec.count_devices else 0
-        if spec.device == "cpu" or visible or (wants_gpu or config.gpu_ids == "all"):
+        if visible or wants_gpu or config.gpu_ids == "all":
             return spec, visible
-    what = f"--backend {config.backend}" if config.backend else f"--device {config.device}"
+    by_backend = config.backend if fitting[-1].kind_of_device(None) != "cpu" else None
+    what = f"--backend {by_backend}" if by_backend else f"--device {config.device}"
     raise UsageError(
         f"{what}: needs a GPU, and no GPU is visible on this machine. "
-        f"On the CPU: {f'--backend {usual[-1]}' if config.backend and usual else '--device cpu'}."
+        f"On the CPU: {f'--backend {usual[-1]}' if by_backend and usual else '--device cpu'}."
+    )
+
+
+def _to_share(kind: str, framework: str, registry: Registry) -> str:
+    """Say how ranks can share devices of a kind, if they can."""
+    able = [spec for spec in registry.all(BackendSpec) if spec.framework == framework]
+    names = [spec.name for spec in able if kind in spec.shares]
+    return (
+        f" To debug ranks that share GPUs: --backend {names[0]} --device {kind}." if names else ""
     )
 
 
@@ -154,15 +173,13 @@ def _check_some(framework: str, candidates: list[BackendSpec], registry: Registr
         ) from None
 
 
-def _one_device(
-    config: RunConfig, backend: BackendSpec, gpus: tuple[int, ...], visible: int
-) -> str:
+def _one_device(config: RunConfig, kind: str, gpus: tuple[int, ...], visible: int) -> str:
     """Return the device of a run that is one process."""
-    if backend.device == "cpu":
+    if kind == "cpu":
         return "cpu"
     index = (config.device or "").partition(":")[2]
     if not index:
-        return f"{backend.device}:{gpus[0]}"
+        return f"{kind}:{gpus[0]}"
     if not index.isdigit() or int(index) >= visible:
         raise UsageError(f"--device {config.device}: {visible} are visible, from 0.")
-    return f"{backend.device}:{int(index)}"
+    return f"{kind}:{int(index)}"

@@ -33,7 +33,7 @@ from rltrain.specs import (
 from rltrain.types import Iteration, TaskInfo, World
 from rltrain.video import check_video
 
-__all__ = ["Plan", "make_plan", "number_of_ranks"]
+__all__ = ["Plan", "choose_launcher", "make_plan", "number_of_ranks"]
 
 FrameworkSpecT = TypeVar("FrameworkSpecT", GradientSyncSpec, LauncherSpec)
 
@@ -288,10 +288,19 @@ def _plugins(config: RunConfig, registry: Registry) -> RunConfig:
         registry.get(ObserverSpec, name)
     launcher = config.launcher
     if config.distributed or launcher is not None:
-        spec = _of_framework(config, registry, LauncherSpec, "launcher", DEFAULT_LAUNCHERS)
-        _check_launcher(config, spec)
-        launcher = spec.name
+        launcher = choose_launcher(config, registry).name
     return dataclasses.replace(config, grad_sync=sync.name, writers=writers, launcher=launcher)
+
+
+def choose_launcher(config: RunConfig, registry: Registry) -> LauncherSpec:
+    """Return the launcher that was asked for, or the framework's own.
+
+    Raises:
+        UsageError: it does not fit the framework, or lacks an option that was given.
+    """
+    spec = _of_framework(config, registry, LauncherSpec, "launcher", DEFAULT_LAUNCHERS)
+    _check_launcher(config, spec)
+    return spec
 
 
 def _of_framework(

@@ -49,6 +49,9 @@ def _ranks(plan: Plan) -> str:
     config, world = plan.config, plan.world
     if world is None:
         text = f"{config.nproc_per_node} on this node, started by {config.launcher}"
+        gpus = len(config.gpu_ids) if isinstance(config.gpu_ids, tuple) else 0
+        if 0 < gpus < int(config.nproc_per_node or 1):
+            text += f", sharing {gpus} GPU{'s' if gpus > 1 else ''}"
         if config.nnodes > 1:
             text += f"; node {config.node_rank} of {config.nnodes}"
         return text

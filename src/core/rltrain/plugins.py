@@ -17,7 +17,7 @@ from rltrain.errors import PluginError, UsageError, suggest
 from rltrain.hookspecs import DeclarationHooks
 from rltrain.specs import KINDS, Spec, SuiteSpec
 
-__all__ = ["GROUP", "PluginRecord", "Registry", "discover", "load_object"]
+__all__ = ["GROUP", "PluginRecord", "Registry", "adapted", "discover", "load_object"]
 
 GROUP = "rltrain"
 """The entry-point group of plugins."""
@@ -192,18 +192,23 @@ def _spellings(*names: str) -> set[str]:
     return {canonicalize_name(name.strip()) for name in names}
 
 
-def _unmet_requirement(requires: Sequence[str]) -> str:
-    """Check the `library` extra against what is installed, from metadata alone.
+def adapted(requires: Sequence[str]) -> list[Requirement]:
+    """Return what a plugin adapts, in the versions that it supports: its extra `library`.
 
     Extras as supported ranges are OpenTelemetry's idea (its extra `instruments`): the library is
     the user's to install, and nothing of it need be imported to learn that it does not fit.
     """
-    for requirement in map(Requirement, requires):
-        marker = requirement.marker
-        if marker is None or marker.evaluate({"extra": ""}):
-            continue
-        if not marker.evaluate({"extra": LIBRARY_EXTRA}):
-            continue
+    of_extras = [
+        (requirement, requirement.marker)
+        for requirement in map(Requirement, requires)
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""})
+    ]
+    return [each for each, marker in of_extras if marker.evaluate({"extra": LIBRARY_EXTRA})]
+
+
+def _unmet_requirement(requires: Sequence[str]) -> str:
+    """Check what a plugin adapts against what is installed, from metadata alone."""
+    for requirement in adapted(requires):
         wanted = f"{requirement.name}{requirement.specifier}"
         try:
             installed = importlib.metadata.version(requirement.name)

@@ -145,8 +145,17 @@ def select_gpus(config: RunConfig, visible: int) -> tuple[int, ...]:
     return tuple(range(config.num_gpus or visible))
 
 
-def count_ranks(config: RunConfig, device: str, gpus: tuple[int, ...]) -> int:
+def count_ranks(
+    config: RunConfig, device: str, gpus: tuple[int, ...], shared: bool = False, instead: str = ""
+) -> int:
     """Return how many ranks this node starts.
+
+    Args:
+        config: its `nproc_per_node`.
+        device: the kind of device.
+        gpus: those that were chosen.
+        shared: whether ranks may share them.
+        instead: how ranks can share GPUs, for the error.
 
     Raises:
         UsageError: more than one rank would share a GPU.
@@ -160,28 +169,37 @@ def count_ranks(config: RunConfig, device: str, gpus: tuple[int, ...]) -> int:
     if asked in (None, "gpu"):
         return len(gpus) if device != "cpu" else min(cores, MAX_CPU_RANKS)
     number = int(asked)
-    if device != "cpu" and number > len(gpus):
+    if device != "cpu" and number > len(gpus) and not shared:
         raise UsageError(
             f"{flag('nproc_per_node')} {number}: only {len(gpus)} GPU(s) are visible or chosen; "
-            "each rank needs its own. For ranks on the CPU: --device cpu."
+            f"each rank needs its own. For ranks on the CPU: --device cpu.{instead}"
         )
     return number
 
 
-def rank_device(kind: str, local_rank: int, visible: int) -> str:
+def rank_device(
+    kind: str, local_rank: int, visible: int, shared: bool = False, instead: str = ""
+) -> str:
     """Return a rank's device.
 
     A scheduler that shows each rank only its own GPU leaves one visible: it is every rank's first.
+
+    Args:
+        kind: the kind of device.
+        local_rank: the rank's place on its node.
+        visible: how many devices there are.
+        shared: whether ranks may share them.
+        instead: how ranks can share GPUs, for the error.
 
     Raises:
         UsageError: there are fewer devices than ranks on this node.
     """
     if kind == "cpu":
         return "cpu"
-    index = 0 if visible == 1 else local_rank
+    index = local_rank % visible if shared or visible == 1 else local_rank
     if index >= visible:
         raise UsageError(
             f"Local rank {local_rank} has no GPU of its own: {visible} are visible on this node. "
-            "Start fewer ranks a node, or use --device cpu."
+            f"Start fewer ranks a node, or use --device cpu.{instead}"
         )
     return f"{kind}:{index}"

@@ -42,11 +42,13 @@ class Resumption:
         return int(self.progress["iteration"]) if self.progress else 0
 
 
-def circumstances(config: RunConfig, world_size: int) -> dict[str, Any]:
+def circumstances(config: RunConfig, world: World) -> dict[str, Any]:
     """Return what must not change if a run is to go on exactly, by its name for the user."""
     return {
         "algorithm": config.algorithm,
-        "ranks": world_size,
+        "ranks": world.world_size,
+        # Their generators draw other numbers, and neither can take the other's state.
+        "device": world.device.partition(":")[0],
         "environments a rank": config.num_envs,
         "task": config.task,
         "suite": config.suite,
@@ -93,7 +95,7 @@ def resumption(checkpoint: Path, config: RunConfig, world: World) -> Resumption:
             said=f"Starting from {checkpoint}, with nothing beside it of the ranks that wrote it: "
             "counters, environments and random numbers begin anew."
         )
-    before, now = state["circumstances"], circumstances(config, world.world_size)
+    before, now = state["circumstances"], circumstances(config, world)
     if before.get("algorithm") != now["algorithm"]:
         # Such as a teacher for its student: nothing is resumed.
         return Resumption(

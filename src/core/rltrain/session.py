@@ -210,7 +210,7 @@ class Session:
         if not self.world.is_root:
             return
         state = {
-            "circumstances": circumstances(self.config, self.world.world_size),
+            "circumstances": circumstances(self.config, self.world),
             "progress": self._progress.get_state(),
             "iteration": iteration,
             "episode_return": self._progress.window.mean_return,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "BackendSpec",
+    "Conflict",
     "GradientSyncSpec",
     "LauncherSpec",
     "LibrarySpec",
@@ -26,6 +27,19 @@ __all__ = [
     "SuiteSpec",
     "WriterSpec",
 ]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Installed packages that do not work together, though they do not say so themselves."""
+
+    packages: Mapping[str, str]
+    """By distribution, the versions that make the conflict: "<9.8", or "" for any. It is there
+    where all of them are installed."""
+    reason: str
+    """What goes wrong."""
+    instead: str
+    """What to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +56,8 @@ class Spec:
     """Import string of the class, "package.module:Class"; it is called without arguments."""
     summary: str = ""
     """One line for `rltrain plugins`."""
+    conflicts: tuple[Conflict, ...] = ()
+    """What `rltrain doctor` is to look for, besides what it knows."""
 
     def supports(self) -> str:
         """Return in a few words what this one supports."""
@@ -57,15 +73,37 @@ class BackendSpec(Spec):
 
     framework: str
     """The tensor framework: "torch" or "jax"."""
+    about: str | None = None
+    """Import string of a function that returns what the framework says of itself by name: what it
+    was built for, for one. For `rltrain doctor`, which calls it in a process of its own."""
+    filled: str | None = None
+    """Import string of a function that takes a size, a number and a device and returns a vector of
+    32-bit floats there, for `rltrain doctor` to all-reduce. None: a vector of numpy."""
+    fallbacks: tuple[Mapping[str, str], ...] = ()
+    """Environment variables that help where ranks cannot talk to each other. `rltrain doctor` tries
+    one set after the other, in this order."""
     device: str
     """The kind of device: "cpu" or "cuda"."""
+    shares: tuple[str, ...] = ()
+    """Kinds of devices that it serves too, where `--device` names one with it. Ranks may share
+    those: there may be more ranks than devices."""
     count_devices: str | None = None
-    """Import string of a function that returns how many such devices are visible. It may import
-    the framework: it is called in a process of its own. None: the processor cores are counted."""
+    """Import string of a function that returns how many devices other than the CPU are visible. It
+    may import the framework: it is called in a process of its own."""
+
+    def kind_of_device(self, asked: str | None) -> str:
+        """Return the kind of its ranks' devices: that of a device which was asked for, or its own.
+
+        Args:
+            asked: such as "cuda" or "cuda:1".
+        """
+        kind = (asked or "").partition(":")[0]
+        return kind if kind in self.shares else self.device
 
     def supports(self) -> str:
-        """Return framework and device."""
-        return f"{self.framework} on {self.device}"
+        """Return framework and devices."""
+        shared = "".join(f", or {kind} with --device {kind}" for kind in self.shares)
+        return f"{self.framework} on {self.device}{shared}"
 
 
 @dataclass(frozen=True)

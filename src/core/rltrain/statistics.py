@@ -58,7 +58,7 @@ class EpisodeCounter:
 
     def take(self) -> tuple[float, ...]:
         """Return the sums (see `EPISODE_SUMS`) over the episodes that ended since the last call."""
-        sums = tuple(float(value) for value in self._sums)
+        sums = _on_host(self._sums)
         self._sums = (self._zeros[1],) * EPISODE_SUMS
         return sums
 
@@ -96,6 +96,16 @@ def _count(
         judged,
     )
     return running * (1.0 - done), length * (1.0 - done), sums
+
+
+def _on_host(values: tuple[Any, ...]) -> tuple[float, ...]:
+    """Return numbers and arrays of one number as floats, waiting for the device once."""
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    away = [x for x in values if torch is not None and isinstance(x, torch.Tensor)]
+    if torch is not None and away:
+        read = iter(torch.stack([x.double() for x in away]).tolist())
+        return tuple(next(read) if isinstance(x, torch.Tensor) else float(x) for x in values)
+    return tuple(map(float, jax.device_get(values) if jax is not None else values))
 
 
 @functools.cache

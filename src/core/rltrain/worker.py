@@ -11,8 +11,9 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from rltrain.config import RunConfig
 from rltrain.plugins import Registry, discover
@@ -32,7 +33,9 @@ from rltrain.specs import (
 )
 from rltrain.types import TrainResult, World
 
-__all__ = ["CULPRIT_GRACE", "make_session", "run_here", "run_rank", "work"]
+__all__ = ["CULPRIT_GRACE", "be_started", "make_session", "run_here", "run_rank", "work"]
+
+T = TypeVar("T")
 
 CULPRIT_GRACE = 3.0
 """Seconds a rank that lost a peer waits before it ends, so that the peer is seen first."""
@@ -72,8 +75,14 @@ def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
         raise
 
 
-def run_here(config: RunConfig, world: World) -> TrainResult:
-    """Run this process' rank: the only one, or one that a launcher such as torchrun started."""
+def run_here(config: RunConfig, world: World, run: Callable[[RunConfig, World, RankLog], T]) -> T:
+    """Run this process' rank: the only one, or one that a launcher such as torchrun started.
+
+    Args:
+        config: the resolved run.
+        world: this rank's place.
+        run: what it does: it trains, or is looked at by `rltrain doctor`.
+    """
     if config.distributed:
         _select_gpus(config)
         tell_place(world, config, os.environ)
@@ -82,7 +91,7 @@ def run_here(config: RunConfig, world: World) -> TrainResult:
         RankLog(log_path(Path(folder), world.rank)) as log,
     ):
         try:
-            return run_rank(config, world, log)
+            return run(config, world, log)
         except Exception as error:
             if make_report(world.rank, error).kind == "peer_lost":
                 time.sleep(CULPRIT_GRACE)
@@ -90,11 +99,19 @@ def run_here(config: RunConfig, world: World) -> TrainResult:
 
 
 def work(config: RunConfig, report_dir: str) -> TrainResult | None:
+    """Train as one of the ranks that rltrain's launcher started; see `be_started`."""
+    return be_started(config, report_dir, run_rank)
+
+
+def be_started(
+    config: RunConfig, report_dir: str, run: Callable[[RunConfig, World, RankLog], T]
+) -> T | None:
     """Be one of the ranks that rltrain's launcher started.
 
     Args:
         config: the resolved run.
         report_dir: folder for this rank's report and the beginning of its log.
+        run: what a rank does.
 
     Returns:
         The result on rank 0, None on the others. A failure does not return: it is reported, and
@@ -111,7 +128,7 @@ def work(config: RunConfig, report_dir: str) -> TrainResult | None:
         world = joined_world(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
         with RankLog(log_path(folder, world.rank)) as log:
-            result = run_rank(config, _with_device(config, world), log)
+            result = run(config, _with_device(config, world), log)
         return result if world.is_root else None
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
@@ -127,9 +144,12 @@ def work(config: RunConfig, report_dir: str) -> TrainResult | None:
 def _with_device(config: RunConfig, world: World) -> World:
     """Give a started rank its device; the launcher has checked that there are enough."""
     backend = discover(config.no_plugins).get(BackendSpec, config.backend or "")
-    return dataclasses.replace(
-        world, device=rank_device(backend.device, world.local_rank, world.local_world_size)
-    )
+    kind, visible = backend.kind_of_device(config.device), world.local_world_size
+    shared = kind != backend.device
+    if shared:  # The launcher has named them all.
+        visible = len(config.gpu_ids or ())
+    device = rank_device(kind, world.local_rank, visible, shared)
+    return dataclasses.replace(world, device=device)
 
 
 def _chosen(config: RunConfig, registry: Registry, world: World) -> list[Spec]:

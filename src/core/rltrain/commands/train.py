@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rltrain.commands.foreign import note, translate
 from rltrain.config import DEFAULT_TASK, load_yaml
 
-__all__ = ["EPILOG", "add_arguments", "run", "split"]
+__all__ = ["EPILOG", "add_arguments", "add_nodes", "add_places", "run", "split"]
 
 EPILOG = """\
 options of the library and of the task:
@@ -87,14 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     where = _group(parser, "where")
     where("--distributed", action="store_true", help="run several ranks, or join started ones")
-    where("--nproc-per-node", metavar="N", help="ranks on this node: a number, gpu, cpu or auto")
-    where("--num-gpus", metavar="N", help="ranks on this node, one a GPU")
-    where("--gpu-ids", nargs="+", metavar="I", help="GPUs among the visible ones; all; None")
-    where("--device", metavar="D", help="cpu or cuda; for one process also cuda:1")
-    where("--backend", metavar="NAME", help="backend (for GPUs where there is one)")
+    add_places(where)
     where("--grad-sync", metavar="NAME", help="how gradients are averaged (flat, tree)")
     where("--check-interval", metavar="N", help="iterations between checks of equal ranks (50)")
-    where("--launcher", metavar="NAME", help="what starts the ranks (elastic, processes)")
     where("--headless", action="store_true", help="let no simulator open a window")
     where(
         "--enable-cameras",
@@ -103,15 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
     nodes = _group(parser, "several nodes, as for torchrun")
-    nodes("--nnodes", metavar="N", help="number of nodes (1)")
-    nodes("--node-rank", metavar="I", help="which node this is (0)")
-    nodes("--master-addr", metavar="HOST", help="address of node 0 (127.0.0.1)")
-    nodes("--master-port", metavar="PORT", help="port on node 0 (29500)")
-    nodes("--coordinator-address", metavar="HOST:PORT", help="both in one, as for jax")
-    nodes("--rdzv-backend", metavar="NAME", help="rendezvous: static, c10d or etcd-v2")
-    nodes("--rdzv-endpoint", metavar="HOST:PORT", help="where the rendezvous is")
-    nodes("--rdzv-id", metavar="ID", help="the run's name at the rendezvous")
-    nodes("--max-restarts", metavar="N", help="how often all ranks are started anew (0)")
+    add_nodes(nodes)
 
     output = _group(parser, "output")
     output("--log-root", metavar="DIR", help="where run folders are made (logs)")
@@ -132,6 +119,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output("--video-length", metavar="N", help="length of a video in steps (200)")
     output("--video-interval", metavar="N", help="steps between the starts of two (2000)")
     output("--dry-run", action="store_true", help="print the plan and start nothing")
+
+
+def add_places(add: Callable[..., None]) -> None:
+    """Declare the flags that say on which devices ranks run, and who starts them."""
+    add("--nproc-per-node", metavar="N", help="ranks on this node: a number, gpu, cpu or auto")
+    add("--num-gpus", metavar="N", help="ranks on this node, one a GPU")
+    add("--gpu-ids", nargs="+", metavar="I", help="GPUs among the visible ones; all; None")
+    add("--device", metavar="D", help="cpu or cuda; for one process also cuda:1")
+    add("--backend", metavar="NAME", help="backend (for GPUs where there is one)")
+    add("--launcher", metavar="NAME", help="what starts the ranks (elastic, processes)")
+
+
+def add_nodes(add: Callable[..., None]) -> None:
+    """Declare the flags of several nodes, which mean what they mean to torchrun."""
+    add("--nnodes", metavar="N", help="number of nodes (1)")
+    add("--node-rank", metavar="I", help="which node this is (0)")
+    add("--master-addr", metavar="HOST", help="address of node 0 (127.0.0.1)")
+    add("--master-port", metavar="PORT", help="port on node 0 (29500)")
+    add("--coordinator-address", metavar="HOST:PORT", help="both in one, as for jax")
+    add("--rdzv-backend", metavar="NAME", help="rendezvous: static, c10d or etcd-v2")
+    add("--rdzv-endpoint", metavar="HOST:PORT", help="where the rendezvous is")
+    add("--rdzv-id", metavar="ID", help="the run's name at the rendezvous")
+    add("--max-restarts", metavar="N", help="how often all ranks are started anew (0)")
 
 
 def run(arguments: argparse.Namespace, words: list[str]) -> int:

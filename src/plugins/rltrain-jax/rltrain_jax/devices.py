@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from pathlib import Path
+from typing import Any
 
 from rltrain.host_state import jax_device as local_device
 
-__all__ = ["count_cuda", "local_device"]
+__all__ = ["about", "count_cuda", "filled", "local_device"]
 
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
 """NVIDIA's driver, and the one of WSL."""
@@ -15,14 +17,39 @@ _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
 def count_cuda() -> int:
     """Return how many GPUs jax can use; it honours CUDA_VISIBLE_DEVICES.
 
-    Call it in a process of its own: jax keeps what it has opened.
+    A process that is to start ranks calls it in one of its own: jax keeps what it has opened.
     """
     if not any(Path(name).exists() for name in _DRIVER_FILES):
         return 0
     import jax
 
-    jax.config.update("jax_platforms", "cuda")
     try:
-        return jax.local_device_count()
+        return jax.local_device_count("cuda")
     except RuntimeError:  # jax without its CUDA plugin.
         return 0
+
+
+def about() -> dict[str, str]:
+    """Return jax's version and what it is installed for, without opening a device."""
+    import jax
+
+    plugins = sorted(
+        f"{each.name} {each.version}"
+        for each in importlib.metadata.distributions()
+        if each.name and each.name.startswith("jax-") and each.name.endswith("-plugin")
+    )
+    built = " and ".join(plugins) or "the CPU only"
+    return {
+        "version": jax.__version__,
+        "jaxlib": importlib.metadata.version("jaxlib"),
+        "installed for": built,
+    }
+
+
+def filled(size: int, value: float, device: str) -> Any:
+    """Return a vector on a device."""
+    import jax
+    import jax.numpy as jnp
+
+    with jax.default_device(local_device(device)):
+        return jnp.full((size,), value, jnp.float32)

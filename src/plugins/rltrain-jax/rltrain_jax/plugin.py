@@ -10,6 +10,18 @@ from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, Spec
 __all__ = ["rltrain_provides"]
 
 
+_NCCL_FALLBACKS = (
+    {"NCCL_P2P_DISABLE": "1"},
+    {"NCCL_SHM_DISABLE": "1"},
+    {"NCCL_IB_DISABLE": "1"},
+    {"NCCL_ALGO": "Ring"},
+    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
+    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1", "NCCL_ALGO": "Ring"},
+    {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
+)
+"""What Isaac Lab's page on troubleshooting names, then what it combines, then sockets alone."""
+
+
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
     """Declare two backends, a launcher and a gradient sync."""
@@ -19,6 +31,8 @@ def rltrain_provides() -> Iterable[Spec]:
             factory="rltrain_jax.backends:JaxBackend",
             framework="jax",
             device="cpu",
+            about="rltrain_jax.devices:about",
+            filled="rltrain_jax.devices:filled",
         ),
         BackendSpec(
             name="jax-cuda",
@@ -26,6 +40,9 @@ def rltrain_provides() -> Iterable[Spec]:
             framework="jax",
             device="cuda",
             count_devices="rltrain_jax.devices:count_cuda",
+            about="rltrain_jax.devices:about",
+            filled="rltrain_jax.devices:filled",
+            fallbacks=_NCCL_FALLBACKS,
         ),
         LauncherSpec(
             name="processes",

@@ -16,7 +16,16 @@ import numpy as np
 from rltrain.session import Session
 from rltrain.types import ProcessGroup
 
-__all__ = ["Form", "apart", "broadcast_tree", "fingerprints", "form", "joined", "watch_tree"]
+__all__ = [
+    "Form",
+    "apart",
+    "broadcast_tree",
+    "device_checksums",
+    "fingerprints",
+    "form",
+    "joined",
+    "watch_tree",
+]
 
 Form = tuple[tuple[tuple[int, ...], str], ...]
 """Shape and name of the dtype of each leaf."""
@@ -69,11 +78,39 @@ def broadcast_tree(group: ProcessGroup, tree: Any, device: jax.Device) -> Any:
 def fingerprints(tree: Any) -> Mapping[str, int]:
     """Return a checksum of each leaf's bytes by its path, such as "['params']['kernel']".
 
+    Of what is on a GPU only the checksums cross to the host, all at once.
+
     Args:
-        tree: a pytree of arrays or numbers; they are copied to the host, all at once.
+        tree: a pytree of arrays or numbers.
     """
-    leaves, _ = jax.tree_util.tree_flatten_with_path(jax.device_get(tree))
-    return {jax.tree_util.keystr(path): _checksum(leaf) for path, leaf in leaves}
+    named, _ = jax.tree_util.tree_flatten_with_path(tree)
+    leaves = {jax.tree_util.keystr(path): leaf for path, leaf in named}
+    away = {name: leaf for name, leaf in leaves.items() if _is_away(leaf)}
+    sums = device_checksums([*away.values()]).tolist() if away else []
+    found = {name: _checksum(leaf) for name, leaf in leaves.items() if name not in away}
+    found.update(zip(away, sums, strict=True))
+    return {name: found[name] for name in leaves}
+
+
+@jax.jit
+def device_checksums(leaves: Sequence[jax.Array]) -> jax.Array:
+    """Return a checksum of each leaf's bits on its own device, uint32 of shape (leaves,).
+
+    Each number's bits are mixed with its place by steps that can be undone, modulo 2**32, so that a
+    change of one number always changes the sum. Integers, so that the order in which a device sums
+    does not matter.
+    """
+    sums = []
+    for leaf in leaves:
+        flat = leaf.ravel()
+        wide = flat.astype(jnp.uint8) if flat.dtype == bool else flat
+        width = min(8 * wide.dtype.itemsize, 32)
+        bits = jax.lax.bitcast_convert_type(wide, f"uint{width}").ravel().astype(jnp.uint32)
+        mixed = bits + jnp.arange(1, len(bits) + 1, dtype=jnp.uint32) * jnp.uint32(0x9E3779B9)
+        for factor in (0x85EBCA6B, 0xC2B2AE35):  # MurmurHash3's.
+            mixed = (mixed ^ (mixed >> 16)) * jnp.uint32(factor)
+        sums.append((mixed ^ (mixed >> 16)).sum(dtype=jnp.uint32))
+    return jnp.stack(sums) if sums else jnp.zeros(0, jnp.uint32)
 
 
 def watch_tree(session: Session, role: str, get_tree: Callable[[], Any]) -> None:
@@ -99,4 +136,9 @@ class _WatchedTree:
 
 
 def _checksum(leaf: Any) -> int:
-    return zlib.crc32(np.ascontiguousarray(leaf).tobytes())
+    return zlib.crc32(np.asarray(leaf).tobytes())
+
+
+def _is_away(leaf: Any) -> bool:
+    """Whether a leaf is on a device other than the host's."""
+    return isinstance(leaf, jax.Array) and all(x.platform != "cpu" for x in leaf.devices())

@@ -10,7 +10,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from rltrain_jax.devices import _DRIVER_FILES, count_cuda, local_device
+from rltrain_jax.devices import _DRIVER_FILES, about, count_cuda, filled, local_device
 
 
 def process(code: str, **variables: str) -> str:
@@ -63,3 +63,15 @@ def test_without_a_driver_there_is_no_gpu_and_jax_is_not_imported():
         "print(count_cuda(), 'jax' in sys.modules)"
     )
     assert process(code) == "0 False"
+
+
+def test_jax_says_what_it_is_installed_for():
+    told = about()
+    assert told["version"] == jax.__version__
+    cuda = any("cuda" in name for name in told["installed for"].split())
+    assert (told["installed for"] == "the CPU only") is not cuda
+
+
+def test_what_the_doctor_reduces_is_a_vector_on_the_device():
+    x = filled(3, 2.0, "cpu")
+    assert (x.tolist(), x.dtype, x.device.platform) == ([2.0, 2.0, 2.0], "float32", "cpu")

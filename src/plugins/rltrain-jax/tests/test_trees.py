@@ -14,7 +14,7 @@ from rltrain.errors import DivergenceError
 from rltrain.group import SingleProcess
 from rltrain.testing import FakeWorld
 from rltrain_jax.backends import JaxBackend
-from rltrain_jax.trees import fingerprints, watch_tree
+from rltrain_jax.trees import device_checksums, fingerprints, watch_tree
 
 
 def tree(value):
@@ -80,6 +80,25 @@ def test_fingerprints_are_equal_exactly_where_trees_are():
 
 def test_a_permutation_has_another_fingerprint():
     assert fingerprints([jnp.array([1.0, 2.0])]) != fingerprints([jnp.array([2.0, 1.0])])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
+def test_on_a_device_every_changed_bit_is_seen(dtype):
+    before = np.array(jnp.arange(1, 6).astype(dtype))
+    each = [before, before[::-1], before[:4], np.append(before, before[:1] * 0)]
+    for bit in range(8 * before.itemsize):
+        changed = before.copy()
+        changed.view(np.uint8)[2 * before.itemsize + bit // 8] ^= 1 << bit % 8
+        each.append(changed)
+    sums = np.asarray(device_checksums([jnp.asarray(x) for x in each])).tolist()
+    assert len(set(sums)) == len(each)
+    assert np.asarray(device_checksums([jnp.asarray(before)])).tolist() == sums[:1]
+
+
+def test_on_a_device_leaves_of_every_form_have_one():
+    leaves = [jnp.float32(3), jnp.zeros(0), jnp.array([True, False]), jax.random.PRNGKey(1)]
+    assert device_checksums(leaves).shape == (4,)
+    assert device_checksums([]).shape == (0,)
 
 
 def test_numbers_have_fingerprints():

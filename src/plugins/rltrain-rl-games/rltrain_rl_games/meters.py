@@ -25,18 +25,21 @@ class PooledMeter(AverageMeter):
         """
         super().__init__(shape, meter.max_size)
         self.to(meter.mean.device)
-        self._sum = np.zeros(shape)
+        self._sum = torch.zeros(shape, dtype=torch.float64, device=meter.mean.device)
         self._episodes = 0
 
     def update(self, values: torch.Tensor) -> None:
-        """Keep this rank's episodes, shape (episodes, *shape), until ranks meet."""
-        self._sum += values.double().sum(0).cpu().numpy()
+        """Keep this rank's episodes, shape (episodes, *shape), until ranks meet.
+
+        It is called in every step, and does not wait for the device.
+        """
+        self._sum = self._sum + values.double().sum(0)
         self._episodes += len(values)
 
-    def take(self) -> np.ndarray:
+    def take(self) -> torch.Tensor:
         """Return and forget number and sum of this rank's new episodes, shape (1 + numel,)."""
-        taken = np.append(float(self._episodes), self._sum)
-        self._sum, self._episodes = np.zeros_like(self._sum), 0
+        taken = torch.cat([self._sum.new_full((1,), self._episodes), self._sum.flatten()])
+        self._sum, self._episodes = torch.zeros_like(self._sum), 0
         return taken
 
     def add(self, pooled: np.ndarray) -> None:
@@ -50,7 +53,7 @@ class PooledMeter(AverageMeter):
 def pool_meters(group: ProcessGroup, meters: Sequence[PooledMeter]) -> None:
     """Give every meter all ranks' new episodes, in one collective."""
     taken = [meter.take() for meter in meters]
-    pooled = group.all_reduce(np.concatenate(taken), "sum")
-    ends = np.cumsum([part.size for part in taken])[:-1]
+    pooled = group.all_reduce(torch.cat(taken), "sum").cpu().numpy()
+    ends = np.cumsum([part.numel() for part in taken])[:-1]
     for meter, part in zip(meters, np.split(pooled, ends), strict=True):
         meter.add(part)

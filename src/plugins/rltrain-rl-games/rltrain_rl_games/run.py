@@ -225,8 +225,8 @@ class LogObserver(AlgoObserver):
     def after_print_stats(self, frame: int, epoch_num: int, total_time: float) -> None:
         """Pass on the epoch's means."""
         for name, values in self._logged.items():
-            total = sum(float(torch.as_tensor(value).float().mean()) for value in values)
-            self.sink.add_mean(name, total, len(values))
+            means = torch.stack([torch.as_tensor(value).float().mean() for value in values])
+            self.sink.add_mean(name, sum(means.tolist()), len(values))
         self._logged.clear()
 
     def after_clear_stats(self) -> None:

@@ -9,6 +9,7 @@ from rltrain import hookimpl
 from rltrain.errors import UsageError
 from rltrain.types import TrainResult
 from rltrain_rsl_rl.older import in_words_of_today
+from rltrain_rsl_rl.options import without_other_classes
 
 if TYPE_CHECKING:
     from rltrain.session import Session
@@ -32,7 +33,7 @@ class RslRlLibrary:
         from rltrain_rsl_rl.env import RslRlEnv
         from rltrain_rsl_rl.runner import SessionRunner
 
-        options = in_words_of_today(session.config.agent)
+        options = without_other_classes(in_words_of_today(session.config.agent))
         total = _iterations(session, options)
         env = RslRlEnv(session.env, session.world.device, options.get("clip_actions"))
         runner = SessionRunner(env, options, session)

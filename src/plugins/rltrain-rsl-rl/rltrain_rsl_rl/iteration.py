@@ -11,7 +11,7 @@ from rltrain.errors import UsageError
 from rltrain.types import Iteration
 from rltrain_rsl_rl.newer import check_known
 from rltrain_rsl_rl.older import in_words_of_today
-from rltrain_rsl_rl.options import DISTILLATION_NAMES
+from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of
 
 __all__ = ["iteration"]
 
@@ -55,8 +55,7 @@ def _mini_batches(agent: Mapping[str, Any], steps: int, num_envs: int) -> int:
 
 
 def _is_recurrent(agent: Mapping[str, Any], model: str) -> bool:
-    name = str(get_dotted(agent, f"{model}.class_name", ""))
-    return name.replace(":", ".").rpartition(".")[2] == "RNNModel"
+    return class_of(agent.get(model) or {}) == "RNNModel"
 
 
 def _whole(agent: Mapping[str, Any], key: str, default: int | None) -> int:

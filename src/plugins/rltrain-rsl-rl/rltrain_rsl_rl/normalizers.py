@@ -24,8 +24,8 @@ class PooledNormalization(EmpiricalNormalization):
     Its state has rsl_rl's names.
     """
 
-    waiting: torch.Tensor | None = None
-    """Data of this rank that is not merged yet, shape (B, *shape)."""
+    waiting: list[torch.Tensor] | None = None
+    """Data of this rank that is not merged yet, each of shape (B, *shape)."""
 
     @classmethod
     def like(cls, other: EmpiricalNormalization) -> PooledNormalization:
@@ -46,7 +46,7 @@ class PooledNormalization(EmpiricalNormalization):
     def update(self, x: torch.Tensor) -> None:
         """Keep data, shape (B, *shape), until `NormalizerPool.flush`."""
         if self.learns():
-            self.waiting = x if self.waiting is None else torch.cat([self.waiting, x])
+            self.waiting = [*(self.waiting or ()), x]
 
     @torch.jit.unused
     @torch.no_grad()
@@ -87,7 +87,8 @@ class NormalizerPool:
         waiting = [(item, item.waiting) for item in self._members if item.waiting is not None]
         if not waiting:
             return
-        pooled = pool_moments(self._group, [(data, item._mean[0]) for item, data in waiting])
+        batches = [(torch.cat(data), item._mean[0]) for item, data in waiting]
+        pooled = pool_moments(self._group, batches)
         for (item, _), moments in zip(waiting, pooled, strict=True):
             item.merge(moments)
             item.waiting = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ __all__ = [
     "MODELS",
     "OPTION_KEYS",
     "PPO_NAMES",
+    "class_of",
     "default_agent",
+    "without_other_classes",
 ]
 
 DEFAULTS = Path(__file__).parent / "defaults"
@@ -142,6 +145,18 @@ DISTRIBUTION_KEYS = (
     "action_range",
 )
 
+_OF_RNN = ("rnn_type", "rnn_hidden_dim", "rnn_num_layers")
+_OF_GAUSSIAN = ("init_std", "std_range", "std_type", "learn_std")
+_NOT_OF = {
+    "MLPModel": (*_OF_RNN, "cnn_cfg"),
+    "RNNModel": ("cnn_cfg",),
+    "CNNModel": _OF_RNN,
+    "GaussianDistribution": ("action_range",),
+    "HeteroscedasticGaussianDistribution": ("action_range", "learn_std"),
+    "BetaDistribution": _OF_GAUSSIAN,
+}
+"""By rsl_rl's classes of models and distributions, the options that only others of them take."""
+
 OPTION_KEYS = frozenset(
     [
         *RUNNER_KEYS,
@@ -177,3 +192,29 @@ def _see(agent: dict[str, Any], task: TaskInfo) -> None:
         agent["obs_groups"][model] = list(seen)
         agent[model] = overlaid(agent[model], encoders)
         agent[model]["obs_normalization"] = "policy" not in task.images
+
+
+def class_of(options: Mapping[str, Any], default: str = "") -> str:
+    """Return the name of the class that options name, without its module."""
+    name = str(options.get("class_name", default))
+    return name.replace(":", ".").rpartition(".")[2]
+
+
+def without_other_classes(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what a model or distribution has from the class that it was before.
+
+    An override can name another class, but not take away the options of the one in the file, with
+    which rsl_rl would fail.
+    """
+    fitting = dict(options)
+    for model in (model for model in MODELS if isinstance(options.get(model), Mapping)):
+        made = _fitting(options[model])
+        if isinstance(made.get("distribution_cfg"), Mapping):
+            made["distribution_cfg"] = _fitting(made["distribution_cfg"])
+        fitting[model] = made
+    return fitting
+
+
+def _fitting(options: Mapping[str, Any]) -> dict[str, Any]:
+    others = _NOT_OF.get(class_of(options), ())
+    return {key: value for key, value in options.items() if key not in others}

@@ -159,7 +159,7 @@ class SessionPPO(PPO, Compilable):
         masks = self.storage.batch.masks
         if masks is None:
             return
-        rows = torch.tensor(float(masks.numel()), device=masks.device)
+        rows = masks.new_full((), masks.numel(), dtype=torch.float32)
         weight = rows / self.group.all_reduce(rows.clone(), "mean")
         for parameter in self.rnd_parameters:
             if parameter.grad is not None:

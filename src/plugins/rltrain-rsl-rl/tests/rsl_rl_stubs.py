@@ -21,7 +21,7 @@ from rltrain.group import SingleProcess
 from rltrain.records import CheckpointSaved, Scalars
 from rltrain.run_folder import RunFolder
 from rltrain.types import TaskInfo, TrainResult, World
-from rltrain_rsl_rl.plugin import default_agent
+from rltrain_rsl_rl.options import default_agent
 
 VERSION = Version(version("rsl-rl-lib"))
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 from rsl_rl_stubs import small_agent
 
-from rltrain.agent_options import get_dotted
+from rltrain.agent_options import get_dotted, set_dotted
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
 from rltrain.plugins import load_object
-from rltrain.types import Iteration, TaskInfo
-from rltrain_rsl_rl.options import DEFAULTS, OPTION_KEYS
+from rltrain.types import ArrayInfo, Iteration, TaskInfo
+from rltrain_rsl_rl.options import DEFAULTS, OPTION_KEYS, without_other_classes
 from rltrain_rsl_rl.plugin import rltrain_provides
 
 (SPEC,) = rltrain_provides()
@@ -134,6 +134,59 @@ def test_batch_normalisation_is_refused_on_several_ranks(cnn):
     assert refused(agent) == []
     assert refused(agent, distributed=True, nproc_per_node=1) == []
     assert refused(agent, distributed=True) == ["batch normalisation on several ranks"]
+
+
+SIGHT = {"policy": ArrayInfo((8, 8, 3), "uint8"), "critic": ArrayInfo((4,))}
+CNN = {"class_name": "CNNModel", "cnn_cfg": {"output_channels": [4], "kernel_size": 3}}
+
+
+def seeing(task=SIGHT, **options):
+    """Return what is refused of an actor and a critic with a CNN, changed by dotted options."""
+    agent = small_agent()
+    agent["obs_groups"] = {}
+    for model in ("actor", "critic"):
+        agent[model] |= {**CNN, "obs_normalization": False}
+    for key, value in options.items():
+        set_dotted(agent, key.replace("__", "."), value)
+    return refused(agent, TaskInfo("any", "continuous", observations=task))
+
+
+def test_models_that_cannot_read_what_they_are_shown_are_refused():
+    vectors = {"critic__class_name": "MLPModel"}
+    assert seeing(**vectors) == []
+    assert seeing(None, actor__class_name="MLPModel") == [], "only the environments will tell"
+    both = {"obs_groups__critic": ["policy", "critic"]}
+    assert seeing(**both) == []
+    assert seeing(**both, **vectors) == ["images for a model of vectors"]
+    assert seeing(**vectors, actor__obs_normalization=True) == ["obs_normalization of images"]
+    assert seeing(**both, critic__obs_normalization=True) == []
+
+
+def test_what_shares_or_mirrors_or_is_curious_needs_the_models_for_it():
+    vectors = {"critic__class_name": "MLPModel"}
+    shared = {"algorithm__share_cnn_encoders": True}
+    assert seeing(**vectors, **shared) == ["share_cnn_encoders without encoders"]
+    assert seeing(**shared, obs_groups__critic=["policy"]) == []
+    assert seeing(**vectors, algorithm__rnd_cfg={"weight": 0.1}) == [
+        "random network distillation of images"
+    ]
+    mirrored = {"algorithm__symmetry_cfg": {"use_mirror_loss": True}}
+    assert seeing(**vectors, **mirrored) == []
+    recurrent = {"actor__class_name": "RNNModel", "critic__class_name": "RNNModel"}
+    assert seeing(None, **mirrored, **recurrent) == ["symmetry with recurrent models"]
+    assert seeing(None, critic__class_name="RNNModel") == ["CNNModel beside a recurrent model"]
+
+
+def test_options_of_a_class_that_was_replaced_are_left_out():
+    agent = small_agent()
+    agent["actor"] |= {"class_name": "MLPModel", "rnn_type": "gru", "cnn_cfg": {}}
+    agent["actor"]["distribution_cfg"] = {"class_name": "BetaDistribution", "init_std": 1.0}
+    fitting = without_other_classes(agent)
+    assert not {"rnn_type", "cnn_cfg"} & fitting["actor"].keys()
+    assert fitting["actor"]["distribution_cfg"] == {"class_name": "BetaDistribution"}
+    assert fitting["critic"] == agent["critic"]
+    own = {"class_name": "my_code.MyModel", "rnn_type": "gru"}
+    assert without_other_classes({"actor": own})["actor"] == own
 
 
 def test_files_of_older_versions_are_refused():

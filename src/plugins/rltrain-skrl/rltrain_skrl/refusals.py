@@ -39,6 +39,17 @@ _CORRELATED = "multivariategaussianmixin"
 _RECURRENT = ("a2c_rnn", "ddpg_rnn", "ppo_rnn", "rpo_rnn", "sac_rnn", "td3_rnn", "trpo_rnn")
 """skrl's agents with memory of their own, by the names of their modules."""
 
+_SCALERS, _NOISES = ("RunningStandardScaler",), ("GaussianNoise", "OrnsteinUhlenbeckNoise")
+_NAMES = {
+    "learning_rate_scheduler": ("KLAdaptiveLR",),
+    "observation_preprocessor": _SCALERS,
+    "state_preprocessor": _SCALERS,
+    "value_preprocessor": _SCALERS,
+    "exploration_noise": _NOISES,
+    "smooth_regularization_noise": _NOISES,
+}
+"""Options that name a class, and the names that skrl's Runner knows."""
+
 _INSTEAD = "Set agent.agent.class to PPO, or to another of --algorithm's, with options for it."
 
 
@@ -70,6 +81,12 @@ def _sizeless(config: RunConfig, task: TaskInfo) -> bool:
 def _reads_no_images(config: RunConfig, task: TaskInfo) -> bool:
     replays = _class(config) in ALGORITHMS and _class(config) not in ON_POLICY
     return replays and task.has_images and "conv2d" not in str(config.agent.get("models"))
+
+
+def _unknown_class(config: RunConfig, task: TaskInfo) -> bool:
+    """Whether an option names a class that is not among the names that skrl's Runner imports."""
+    named = {key: _agent(config, key) for key in _NAMES}
+    return any(isinstance(x, str) and x not in (*_NAMES[key], "None") for key, x in named.items())
 
 
 def _agent_refusal(name: str, reason: str) -> Refusal:
@@ -148,6 +165,14 @@ REFUSES = (
         applies=_sizeless,
         reason="memory_size=-1 stands for a rollout, which this agent does not have.",
         instead="Set agent.memory.memory_size: steps of every environment that are kept.",
+    ),
+    Refusal(
+        name="a class that skrl's Runner does not know",
+        applies=_unknown_class,
+        reason="Of schedulers, preprocessors and noises it knows "
+        "KLAdaptiveLR, RunningStandardScaler, GaussianNoise and OrnsteinUhlenbeckNoise, by these "
+        "names.",
+        instead="Use one of them, or null.",
     ),
     Refusal(
         name="Weights & Biases by skrl",

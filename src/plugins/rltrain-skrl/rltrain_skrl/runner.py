@@ -131,6 +131,7 @@ class OnSession:
     def _generate_models(self, env: Any, cfg: dict[str, Any]) -> dict[str, dict[str, Any]]:
         if env.state_space is None:
             _check_no_states(cfg.get("models") or {})
+        _check_clipped(cfg.get("models") or {}, env.action_space)
         _check_inputs(cfg.get("models") or {}, env.observation_space)
         models: dict[str, dict[str, Any]] = super()._generate_models(env, cfg)  # type: ignore[misc]
         wrapped: dict[int, Any] = {}
@@ -177,6 +178,18 @@ def _check_keys(
     for key in options:
         if key not in fields:
             raise UsageError(f"{where}.{key}: skrl has no such option.{suggest(key, fields)}")
+
+
+def _check_clipped(models: Mapping[str, Any], space: spaces.Space[Any]) -> None:
+    if not isinstance(space, spaces.Box) or space.is_bounded():
+        return
+    for role, model in models.items():
+        for key in ("clip_actions", "clip_mean_actions"):
+            if isinstance(model, Mapping) and model.get(key):
+                raise UsageError(
+                    f"agent.models.{role}.{key}={model[key]}: this task's actions have no bounds to"
+                    f" clip to, and skrl fails. Set agent.models.{role}.{key}=false."
+                )
 
 
 def _inputs(models: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

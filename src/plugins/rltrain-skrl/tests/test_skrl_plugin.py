@@ -44,6 +44,11 @@ def test_defaults_are_refused_nowhere():
         ({"agent.class": "Nonsense"}, "an agent.class that is not adapted"),
         ({"agent.class": "DQN", "memory.memory_size": 9}, "an agent for another kind of action"),
         ({"memory.memory_size": 9}, "a memory of another size than the rollout"),
+        (
+            {"agent.learning_rate_scheduler": "torch.optim.lr_scheduler.StepLR"},
+            "a class that skrl's Runner does not know",
+        ),
+        ({"agent.value_preprocessor": "Scaler"}, "a class that skrl's Runner does not know"),
         ({"agent.experiment.wandb": True}, "Weights & Biases by skrl"),
         ({"models.policy.class": "CategoricalMixin"}, "a policy for another kind of action"),
     ],

@@ -203,6 +203,15 @@ def test_wrong_options_are_usage_errors(key, value, says):
         train(FakeSession(Corridor(8), agent, max_iterations=1))
 
 
+@pytest.mark.parametrize("key", ["clip_actions", "clip_mean_actions"])
+def test_actions_without_bounds_are_not_clipped(key):
+    agent, env = small_agent(), Corridor(8)
+    agent["models"]["policy"][key] = True
+    env.single_action_space = spaces.Box(-np.inf, np.inf, (1,))
+    with pytest.raises(UsageError, match=rf"agent\.models\.policy\.{key}=True: .* no bounds"):
+        train(FakeSession(env, agent, max_iterations=1))
+
+
 def test_files_of_older_versions_work():
     agent = small_agent()
     options = agent["agent"]

@@ -1,23 +1,23 @@
-"""The backends `gloo` (CPU) and `nccl` (CUDA)."""
+"""The backends `gloo` (CPU, and CUDA through the host) and `nccl` (CUDA)."""
 
 from __future__ import annotations
 
 import itertools
 import os
-import zlib
 from collections.abc import Generator, Mapping
 from typing import Any
 
 import torch
 
 from rltrain import hookimpl
+from rltrain.network import interface_towards
 from rltrain.ranks import available_cores
 from rltrain.session import Session
 from rltrain.types import World
+from rltrain_torch.fingerprints import fingerprints
 from rltrain_torch.group import TorchProcessGroup
-from rltrain_torch.network import interface_towards
 
-__all__ = ["GlooBackend", "NcclBackend", "fingerprint"]
+__all__ = ["GlooBackend", "NcclBackend"]
 
 
 class _TorchBackend:
@@ -53,13 +53,23 @@ class _TorchBackend:
         session.watch(role, lambda: _fingerprints(model))
         return model
 
+    @hookimpl(wrapper=True)
+    def rltrain_make_env(self, session: Session) -> Generator[None, Any, Any]:
+        """Hold on to this rank's device: simulators move it while they start."""
+        _select(session.world)
+        try:
+            return (yield)
+        finally:
+            _select(session.world)
+
 
 class GlooBackend(_TorchBackend):
-    """torch on the CPU."""
+    """torch on the CPU; or on CUDA, whose tensors gloo takes through the host."""
 
     @hookimpl
     def rltrain_init_distributed(self, world: World) -> TorchProcessGroup:
         """Make a gloo group over the interface that leads to the master."""
+        _select(world)
         if "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(max(1, available_cores() // world.local_world_size))
         # gloo would choose its interface by the host's name, which often leads nowhere.
@@ -75,17 +85,14 @@ class NcclBackend(_TorchBackend):
     @hookimpl
     def rltrain_init_distributed(self, world: World) -> TorchProcessGroup:
         """Make an NCCL group on this rank's device."""
-        torch.cuda.set_device(world.device)
+        _select(world)
         return TorchProcessGroup("nccl", world)
 
-    @hookimpl(wrapper=True)
-    def rltrain_make_env(self, session: Session) -> Generator[None, Any, Any]:
-        """Hold on to this rank's device: simulators move it while they start."""
-        torch.cuda.set_device(session.world.device)
-        try:
-            return (yield)
-        finally:
-            torch.cuda.set_device(session.world.device)
+
+def _select(world: World) -> None:
+    """Make a rank's GPU the one that torch takes where no device is named."""
+    if world.device.startswith("cuda"):
+        torch.cuda.set_device(world.device)
 
 
 def _broadcast_state(session: Session, model: torch.nn.Module) -> None:
@@ -100,12 +107,5 @@ def _broadcast_state(session: Session, model: torch.nn.Module) -> None:
             tensor.copy_(part.view_as(tensor))
 
 
-def fingerprint(tensor: torch.Tensor) -> int:
-    """Return a checksum of a tensor's bytes: equal exactly where the tensor is."""
-    data = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
-    return zlib.crc32(data.numpy().data)
-
-
 def _fingerprints(model: torch.nn.Module) -> Mapping[str, Any]:
-    named = itertools.chain(model.named_parameters(), model.named_buffers())
-    return {name: fingerprint(tensor) for name, tensor in named}
+    return fingerprints(itertools.chain(model.named_parameters(), model.named_buffers()))

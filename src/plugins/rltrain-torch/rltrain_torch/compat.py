@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 __all__ = ["shutdown_timeout"]
 
 
-def shutdown_timeout(seconds: int) -> dict[str, int]:
+def shutdown_timeout(seconds: int) -> dict[str, Any]:
     """Return the option of `LaunchConfig` by which ranks that do not end are killed sooner.
 
     torch has it from 2.12; before, ranks have 30 seconds. Only one that ignores SIGTERM notices:

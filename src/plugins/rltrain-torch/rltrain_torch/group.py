@@ -45,8 +45,11 @@ class TorchProcessGroup:
             rank=world.rank,
             world_size=world.world_size,
             timeout=TIMEOUT,
-            device_id=device if device.type == "cuda" else None,
+            # It makes NCCL connect at once. gloo has nothing to do with a device.
+            device_id=device if backend == "nccl" else None,
         )
+        # gloo takes CUDA's tensors to the host: what is there already stays there.
+        self._staging = device if backend == "nccl" else torch.device("cpu")
         self.rank = world.rank
         self.world_size = world.world_size
         self.device = world.device
@@ -68,7 +71,7 @@ class TorchProcessGroup:
     def broadcast_object(self, obj: Any, src: int = 0) -> Any:
         """Return rank `src`'s object."""
         box = [obj]
-        dist.broadcast_object_list(box, src=src, device=torch.device(self.device))
+        dist.broadcast_object_list(box, src=src, device=self._staging)
         return box[0]
 
     def gather_objects(self, obj: Any) -> list[Any]:
@@ -79,7 +82,8 @@ class TorchProcessGroup:
 
     def barrier(self) -> None:
         """Wait for all ranks."""
-        self.all_reduce(torch.zeros(1, device=self.device))
+        # Reading the result waits for it: NCCL's collectives return when they are enqueued.
+        self.all_reduce(torch.zeros(1, device=self._staging)).item()
 
     def close(self) -> None:
         """Destroy the default group, if it stands."""
@@ -89,7 +93,7 @@ class TorchProcessGroup:
     def _tensor(self, x: Any) -> torch.Tensor:
         if isinstance(x, torch.Tensor):
             return x.contiguous()
-        return torch.from_numpy(x.copy()).to(self.device)
+        return torch.from_numpy(x.copy()).to(self._staging)
 
     def _like(self, tensor: torch.Tensor, x: Any) -> Any:
         return tensor if isinstance(x, torch.Tensor) else tensor.cpu().numpy()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from rltrain.session import Session
-from rltrain_torch.backends import fingerprint
+from rltrain_torch.fingerprints import fingerprints
 
 __all__ = ["watch_optimizer"]
 
@@ -33,10 +33,10 @@ def _fingerprints(optimizer: torch.optim.Optimizer) -> Mapping[str, Any]:
         for index, group in enumerate(optimizer.param_groups)
     }
     parameters = itertools.chain.from_iterable(g["params"] for g in optimizer.param_groups)
-    moments = {
-        f"{name} of parameter {index}": fingerprint(value)
+    moments = (
+        (f"{name} of parameter {index}", value)
         for index, parameter in enumerate(parameters)
         for name, value in optimizer.state.get(parameter, {}).items()
         if isinstance(value, torch.Tensor)
-    }
-    return {**rates, **moments}
+    )
+    return {**rates, **fingerprints(moments)}

@@ -10,6 +10,18 @@ from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, Spec
 __all__ = ["rltrain_provides"]
 
 
+_NCCL_FALLBACKS = (
+    {"NCCL_P2P_DISABLE": "1"},
+    {"NCCL_SHM_DISABLE": "1"},
+    {"NCCL_IB_DISABLE": "1"},
+    {"NCCL_ALGO": "Ring"},
+    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
+    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1", "NCCL_ALGO": "Ring"},
+    {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
+)
+"""What Isaac Lab's page on troubleshooting names, then what it combines, then sockets alone."""
+
+
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
     """Declare two backends, a launcher and a gradient sync."""
@@ -17,12 +29,19 @@ def rltrain_provides() -> Iterable[Spec]:
         BackendSpec(
             name="gloo",
             factory="rltrain_torch.backends:GlooBackend",
+            about="rltrain_torch.devices:about",
+            filled="rltrain_torch.devices:filled",
             framework="torch",
             device="cpu",
+            shares=("cuda",),
+            count_devices="rltrain_torch.devices:count_cuda",
         ),
         BackendSpec(
             name="nccl",
             factory="rltrain_torch.backends:NcclBackend",
+            about="rltrain_torch.devices:about",
+            filled="rltrain_torch.devices:filled",
+            fallbacks=_NCCL_FALLBACKS,
             framework="torch",
             device="cuda",
             count_devices="rltrain_torch.devices:count_cuda",

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from rltrain_torch.devices import _DRIVER_FILES, count_cuda
+from rltrain_torch.devices import _DRIVER_FILES, about, count_cuda, filled
 
 
 def process(code: str, **variables: str) -> str:
@@ -67,3 +68,16 @@ def test_hidden_gpus_do_not_count():
 )
 def test_without_a_driver_there_are_no_gpus():
     assert count_cuda() == 0
+
+
+def test_torch_says_what_it_was_built_for():
+    told = about()
+    assert told["version"] == torch.__version__
+    assert (told["built for"] == "the CPU only") is not torch.backends.cuda.is_built()
+    assert "gloo" in told["has"]
+    assert ("NCCL" in told) is torch.distributed.is_nccl_available()
+
+
+def test_what_the_doctor_reduces_is_a_vector_on_the_device():
+    x = filled(3, 2.0, "cpu")
+    assert (x.tolist(), x.dtype, x.device.type) == ([2.0, 2.0, 2.0], torch.float32, "cpu")

@@ -7,6 +7,7 @@ from typing import Any
 
 from rltrain.plugins import discover
 from rltrain.preflight import preflight
+from rltrain.ranks import rank_device
 from rltrain.specs import BackendSpec
 from rltrain.testing.kits import arrays as kit_arrays
 from rltrain.testing.kits.backend_ranks import RankReport, run_worlds
@@ -36,8 +37,11 @@ class BackendConformance:
 
     backend: str
     """The name under which the installed plugin declares it."""
+    device: str | None = None
+    """The kind of device to judge it on; by default its own."""
     ranks: int = 2
-    """Processes to start. If there are fewer devices, the tests are skipped."""
+    """Processes to start. If there are fewer devices, unless ranks share them, the tests are
+    skipped."""
     seeds_generator: bool = True
     """Whether the framework has a global random generator, which `rltrain_seed` is to seed. torch
     has one, jax has none."""
@@ -50,9 +54,10 @@ class BackendConformance:
     @must("The group's rank, world size and device are the world's.")
     def test_each_rank_knows_its_place(self) -> None:
         """As the adapters read them."""
-        kind = discover().get(BackendSpec, self.backend).device
+        spec, devices = self._spec(), self._devices()
+        kind = spec.kind_of_device(self.device)
         for rank, told in enumerate(self._told("init_distributed")):
-            device = kind if kind == "cpu" else f"{kind}:{rank}"
+            device = rank_device(kind, rank, devices, shared=kind != spec.device)
             expected = {"rank": rank, "world_size": self.ranks, "device": device}
             assert told == expected, f"on rank {rank} the group says {told}, not {expected}"
 
@@ -217,11 +222,12 @@ class BackendConformance:
         Raises:
             AssertionError: it raised on a rank, or a rank did not come to it.
         """
-        spec = discover().get(BackendSpec, self.backend)
-        devices = self._devices()
+        spec, devices = self._spec(), self._devices()
+        kind = spec.kind_of_device(self.device)
+        needed = 0 if kind == "cpu" else self.ranks if kind == spec.device else 1
         lacking = kit_arrays.missing(spec.framework)
-        if spec.count_devices and devices < self.ranks:
-            lacking = f"{self.ranks} ranks need a device each, and {devices} are visible"
+        if devices < needed:
+            lacking = f"{self.ranks} ranks need {needed} GPU(s), and {devices} are visible"
         if lacking:
             skip(f"{self.backend}: {lacking}")
         reports = self._reports()[alone]
@@ -234,16 +240,22 @@ class BackendConformance:
         return [report.checks[check]["result"] for report in reports]
 
     @classmethod
+    def _spec(cls) -> BackendSpec:
+        return discover().get(BackendSpec, cls.backend)
+
+    @classmethod
     @functools.cache
     def _devices(cls) -> int:
-        count = discover().get(BackendSpec, cls.backend).count_devices
+        """Return how many devices other than the CPU there are, where those are judged."""
+        spec = cls._spec()
+        count = spec.count_devices if spec.kind_of_device(cls.device) != "cpu" else None
         return int(preflight(count, in_child=True)) if count else 0
 
     @classmethod
     @functools.cache
     def _reports(cls) -> list[list[RankReport]]:
         """Return what a world of `ranks` told, and what a world of one."""
-        return run_worlds(cls.backend, cls._devices(), (cls.ranks, 1))
+        return run_worlds(cls.backend, cls.device, cls._devices(), (cls.ranks, 1))
 
 
 def _combined(op: str, numbers: list[float]) -> float:

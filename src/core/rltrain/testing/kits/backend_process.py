@@ -214,6 +214,7 @@ def main() -> None:
     """Make every check, though one raises."""
     parser = argparse.ArgumentParser()
     parser.add_argument("backend")
+    parser.add_argument("device", help="the kind of device; empty for the backend's own")
     parser.add_argument("devices", type=int, help="how many the node has; 0 for the CPU")
     parser.add_argument("folder", type=Path)
     rank = _rank(**vars(parser.parse_args()))
@@ -231,14 +232,17 @@ def main() -> None:
     faulthandler.cancel_dump_traceback_later()
 
 
-def _rank(backend: str, devices: int, folder: Path) -> Rank:
+def _rank(backend: str, device: str, devices: int, folder: Path) -> Rank:
     world = joined_world(os.environ)
     assert world is not None, "the kit sets RANK, LOCAL_RANK and WORLD_SIZE"
     spec = discover().get(BackendSpec, backend)
-    world = replace(world, device=rank_device(spec.device, world.local_rank, devices))
+    kind = spec.kind_of_device(device)
+    own = rank_device(kind, world.local_rank, devices, shared=kind != spec.device)
+    world = replace(world, device=own)
     config = RunConfig(
         backend=backend,
         framework=spec.framework,
+        device=kind,
         distributed=True,
         nproc_per_node=world.world_size,
     )

@@ -34,12 +34,15 @@ class RankReport:
     """How it ended, with the last that it wrote to stderr."""
 
 
-def run_worlds(backend: str, devices: int, sizes: Sequence[int]) -> list[list[RankReport]]:
+def run_worlds(
+    backend: str, device: str | None, devices: int, sizes: Sequence[int]
+) -> list[list[RankReport]]:
     """Run worlds of these sizes at the same time, as so many processes of this machine.
 
     Args:
         backend: its name.
-        devices: how many of its devices there are; 0 for the CPU.
+        device: the kind of device, or None for the backend's own.
+        devices: how many of those there are; 0 for the CPU.
         sizes: number of ranks of each world.
 
     Returns:
@@ -50,7 +53,7 @@ def run_worlds(backend: str, devices: int, sizes: Sequence[int]) -> list[list[Ra
         with _killed_at_last() as processes:
             for folder, size in zip(folders, sizes, strict=True):
                 folder.mkdir()
-                processes += _start(backend, devices, folder, size)
+                processes += _start((backend, device or "", str(devices)), folder, size)
             deadline = time.monotonic() + TIMEOUT
             for process in processes:
                 with suppress(subprocess.TimeoutExpired):
@@ -74,7 +77,7 @@ def _killed_at_last() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def _start(
-    backend: str, devices: int, folder: Path, size: int
+    arguments: tuple[str, ...], folder: Path, size: int
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start the ranks of one world with the variables that a launcher sets."""
     with socket.socket() as probe:
@@ -93,7 +96,7 @@ def _start(
         }
         with (folder / f"stderr.{rank}").open("wb") as stderr:
             yield subprocess.Popen(
-                [sys.executable, "-m", backend_process.__name__, backend, str(devices), folder],
+                [sys.executable, "-m", backend_process.__name__, *arguments, folder],
                 env={**environ, **{name: str(value) for name, value in variables.items()}},
                 stdout=stderr,
                 stderr=stderr,

@@ -1,4 +1,4 @@
-"""Which network interface leads to the master."""
+"""The network interfaces of this machine, and which of them leads to the master."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import fcntl
 import socket
 import struct
 
-__all__ = ["interface_towards"]
+__all__ = ["interface_towards", "interfaces"]
 
 _SIOCGIFADDR = 0x8915
 """Linux's ioctl for an interface's IPv4 address; see netdevice(7)."""
+
+
+def interfaces() -> dict[str, str | None]:
+    """Return the IPv4 address of each interface by its name; None for one that has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        return {name: _address(probe, name) for _, name in socket.if_nameindex()}
 
 
 def interface_towards(host: str) -> str | None:
@@ -24,12 +30,10 @@ def interface_towards(host: str) -> str | None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((host, 9))
             own = probe.getsockname()[0]
-            for _, name in socket.if_nameindex():
-                if _address(probe, name) == own:
-                    return name
+        found = next((name for name, address in interfaces().items() if address == own), None)
     except OSError:
         return None
-    return "lo" if own.startswith("127.") else None
+    return found or ("lo" if own.startswith("127.") else None)
 
 
 def _address(probe: socket.socket, interface: str) -> str | None:

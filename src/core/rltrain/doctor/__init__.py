@@ -1,0 +1,1 @@
+"""The checks of `rltrain doctor`: one module a section of its page."""

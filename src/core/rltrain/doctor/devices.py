@@ -1,0 +1,117 @@
+"""GPUs and drivers, asked without touching CUDA in this process."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rltrain.doctor.findings import Finding, ok, problem, warning
+from rltrain.errors import RltrainError
+from rltrain.plugins import Registry
+from rltrain.preflight import preflight
+from rltrain.ranks import available_cores
+from rltrain.specs import BackendSpec
+
+__all__ = ["devices"]
+
+TIMEOUT = 30
+"""Seconds for nvidia-smi, which never answers where the driver hangs."""
+
+_QUERY = ("index", "name", "driver_version", "memory.total")
+
+
+def devices(environ: Mapping[str, str], registry: Registry, framework: str) -> Iterator[Finding]:
+    """Tell which GPUs there are, which are visible, and what the framework makes of them."""
+    yield ok("cores", f"{available_cores()} for this process", cores=available_cores())
+    gpus, finding = _nvidia_smi()
+    yield finding
+    if "CUDA_VISIBLE_DEVICES" in environ:
+        yield _visible(environ["CUDA_VISIBLE_DEVICES"], gpus)
+    asked = [spec for spec in _specs(registry) if spec.framework == framework]
+    for path in dict.fromkeys(spec.about for spec in asked if spec.about):
+        yield from _about(path, framework)
+    for spec in asked:
+        if spec.count_devices and spec.device != "cpu":
+            yield _counted(spec, gpus, environ)
+
+
+def _specs(registry: Registry) -> list[BackendSpec]:
+    """Return every backend, also those that two plugins provide."""
+    return [
+        spec
+        for record in registry.records
+        for spec in record.specs
+        if isinstance(spec, BackendSpec)
+    ]
+
+
+def _nvidia_smi() -> tuple[int | None, Finding]:
+    """Return how many GPUs the driver has, None if that is not known, and what it says."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return None, ok("driver", "no nvidia-smi: no NVIDIA driver, or not in this container")
+    query = [command, f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader"]
+    hint = "Run nvidia-smi by hand; the driver may have to be loaded anew, or the node rebooted."
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        return None, problem("driver", f"nvidia-smi did not answer within {TIMEOUT} s", hint)
+    if done.returncode != 0:
+        said = " ".join((done.stdout or done.stderr).split())
+        return None, warning("driver", f"nvidia-smi failed: {said}", hint)
+    rows = [[item.strip() for item in line.split(",")] for line in done.stdout.splitlines() if line]
+    found = [dict(zip(_QUERY, row, strict=False)) for row in rows]
+    named = "; ".join(f"{gpu['index']} {gpu['name']}, {gpu.get('memory.total')}" for gpu in found)
+    driver = found[0].get("driver_version") if found else "?"
+    return len(found), ok("driver", f"NVIDIA {driver}: {named or 'no GPU'}", gpus=found)
+
+
+def _visible(value: str, gpus: int | None) -> Finding:
+    """Judge CUDA_VISIBLE_DEVICES as it was read."""
+    name, said = "visible", f"CUDA_VISIBLE_DEVICES={value}"
+    ids = [item.strip() for item in value.split(",")] if value else []
+    missing = [x for x in ids if x.isdigit() and gpus is not None and int(x) >= gpus]
+    if missing:
+        hint = "CUDA shows none from the first wrong one on. Give indices that nvidia-smi lists."
+        return warning(name, f"{said}: there is no GPU {missing[0]} of {gpus}", hint)
+    if len(set(ids)) < len(ids):
+        return warning(name, f"{said}: a GPU is named twice", "CUDA then shows none. Name it once.")
+    if not ids or ids == ["-1"]:
+        return ok(name, f"{said}: no GPU is to be used")
+    return ok(name, f"{said}: {len(ids)}, which are 0 to {len(ids) - 1} for --gpu-ids")
+
+
+def _about(path: str, framework: str) -> Iterator[Finding]:
+    """Ask the framework, in a process of its own, what it is."""
+    try:
+        told: Mapping[str, Any] = preflight(path, in_child=True)
+    except RltrainError as error:
+        hint = "Install it again; the last line says what is missing."
+        yield problem(framework, f"does not import: {_last_line(error)}", hint)
+        return
+    said = ", ".join(f"{name} {value}" for name, value in told.items())
+    yield ok(framework, said, **told)
+
+
+def _counted(spec: BackendSpec, gpus: int | None, environ: Mapping[str, str]) -> Finding:
+    assert spec.count_devices is not None
+    try:
+        number = preflight(spec.count_devices, in_child=True)
+    except RltrainError as error:
+        hint = "Ranks cannot use the GPUs either. On the CPU: --device cpu"
+        return warning(spec.name, f"cannot count GPUs: {_last_line(error)}", hint)
+    if not number and gpus and environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1"):
+        hint = (
+            f"Install {spec.framework} for CUDA, of a version that the driver supports; "
+            "runs are on the CPU until then."
+        )
+        text = f"sees no GPU, and the driver has {gpus}: {spec.framework} cannot use it"
+        return warning(spec.name, text, hint)
+    return ok(spec.name, f"sees {number or 'no'} GPU{'s' if number != 1 else ''}", visible=number)
+
+
+def _last_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,194 @@
+"""The real check: ranks start as in a training, meet, and all-reduce."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator, Mapping
+
+from rltrain.config import RunConfig
+from rltrain.doctor.child import Outcome, try_ranks
+from rltrain.doctor.findings import Finding, Level, ok, problem, warning
+from rltrain.plugins import Registry
+from rltrain.specs import BackendSpec
+from rltrain.types import World
+from rltrain.user_config import path, save_variables, saved_variables, unset
+
+__all__ = ["ranks", "search"]
+
+Say = Callable[[str], None]
+
+
+def ranks(
+    config: RunConfig,
+    world: World | None,
+    registry: Registry,
+    environ: Mapping[str, str],
+    timeout: float,
+    fix: bool,
+    say: Say,
+) -> Iterator[Finding]:
+    """Start the ranks, or join them; where that fails, look for variables with which it works.
+
+    Args:
+        config: the resolved run.
+        world: the place to join at; None starts ranks.
+        registry: the installed plugins.
+        environ: the environment variables.
+        timeout: seconds for each try.
+        fix: whether to save what helps for this user's later runs.
+        say: told what is tried, before it is.
+    """
+    backend = registry.get(BackendSpec, config.backend or "")
+    saved = unset(saved_variables(backend.name, environ), environ)
+    first = _tried(config, world, saved, timeout, say)
+    if first.works:
+        yield from _measured(config, first, joined=world is not None)
+        if fix:
+            yield ok("fallback", "there is nothing to fix: the ranks talk as they are")
+        return
+    several = config.nnodes > 1 or (world is not None and world.world_size > 1)
+    helps: Outcome | None = None
+    tried: list[Outcome] = []
+    if backend.fallbacks and not several and not first.refused:
+        for outcome in search(config, backend, saved, environ, timeout, say):
+            tried.append(outcome)
+            if outcome.works:
+                helps = outcome
+    fixed = fix and helps is not None
+    yield _failed(config, first, "warning" if fixed else "problem", backend, several, bool(tried))
+    for outcome in tried:
+        if not outcome.works:
+            text = f"{_words(outcome.variables)}: {_headline(outcome)}"
+            yield ok("tried", text, **_data(outcome))
+    if helps is not None:
+        yield _helped(backend, helps, fix, environ)
+        yield from _measured(config, helps, joined=False)
+    elif tried:
+        text = "none of what usually helps does"
+        yield problem("tried", text, "rltrain doctor --json has all that the ranks said.")
+
+
+def search(
+    config: RunConfig,
+    backend: BackendSpec,
+    failed: Mapping[str, str],
+    environ: Mapping[str, str],
+    timeout: float,
+    say: Say,
+) -> Iterator[Outcome]:
+    """Try the backend's fallbacks one after the other, to the first that works.
+
+    Args:
+        config: the resolved run.
+        backend: whose fallbacks they are.
+        failed: the variables with which it failed; what the user saved before, for one.
+        environ: the environment variables. What is set there is the user's, and stays.
+        timeout: seconds for each try.
+        say: told what is tried, before it is.
+    """
+    done = [dict(failed)]
+    for fallback in ({}, *backend.fallbacks):
+        variables = unset(fallback, environ)
+        if variables in done:
+            continue
+        done.append(variables)
+        outcome = _tried(config, None, variables, timeout, say)
+        yield outcome
+        if outcome.works:
+            return
+
+
+def _tried(
+    config: RunConfig,
+    world: World | None,
+    variables: Mapping[str, str],
+    timeout: float,
+    say: Say,
+) -> Outcome:
+    what = "joining the ranks" if world else f"starting {config.nproc_per_node} rank(s)"
+    how = f" with {_words(variables)}" if variables else ""
+    say(f"{what}{how}, on {config.backend}, for at most {timeout:g} s ...")
+    return try_ranks(config, world, variables, timeout)
+
+
+def _failed(
+    config: RunConfig,
+    outcome: Outcome,
+    level: Level,
+    backend: BackendSpec,
+    several: bool,
+    searched: bool,
+) -> Finding:
+    """Tell how the ranks failed, and what to do where nothing was tried."""
+    name, hint = "ranks", ""
+    if outcome.result is not None:
+        name = "all-reduce"
+    with_ = f" with {_words(outcome.variables)}" if outcome.variables else ""
+    text = f"{config.backend}{with_}: {_headline(outcome)}"
+    if outcome.hung:
+        hint = "A slow disk or many ranks: --timeout 300. "
+    if several and backend.fallbacks:
+        each = "; ".join(_words(variables) for variables in backend.fallbacks)
+        hint += f"Try on every node, one after the other: {each}. "
+    elif not searched and not outcome.hung:
+        hint = "What the rank said is below."
+    return Finding(level, name, text, hint.strip(), _data(outcome))
+
+
+def _helped(backend: BackendSpec, helps: Outcome, fix: bool, environ: Mapping[str, str]) -> Finding:
+    said = _words(helps.variables) if helps.variables else "without what was saved, it"
+    data = {"variables": dict(helps.variables)}
+    if fix:
+        file = save_variables(backend.name, helps.variables, environ)
+        return ok("fallback", f"{said} works; saved in {file}: later runs have it", **data)
+    hint = f"rltrain doctor --fix saves it in {path(environ)}, for all of your runs"
+    if helps.variables:
+        hint += f"; or: export {said}"
+    return warning("fallback", f"{said} works", f"{hint}.", **data)
+
+
+def _measured(config: RunConfig, outcome: Outcome, joined: bool) -> Iterator[Finding]:
+    result = outcome.result
+    assert result is not None
+    number = len(result["ranks"])
+    where = collections.Counter(rank["host"] for rank in result["ranks"])
+    hosts = ", ".join(f"{count} on {host}" for host, count in where.items())
+    with_ = f", with {_words(outcome.variables)}" if outcome.variables else ""
+    how = "joined" if joined else f"started by {config.launcher}"
+    text = f"{number} on {config.backend}, {how}{with_}: {hosts}; {outcome.wall:.1f} s in all"
+    yield ok("ranks", text, **_data(outcome))
+    if number == 1:
+        yield ok("all-reduce", "nothing to reduce: there is one rank")
+        return
+    yield ok("all-reduce", f"right on every rank: 1 to {number} add up to {result['expected']:g}")
+    yield ok("latency", f"{result['latency_ms']:.3f} ms for 4 bytes")
+    size = result["large_bytes"] / 2**20
+    speed = f"{result['bandwidth_gb_s']:.2f} GB/s: {size:g} MiB in {result['large_ms']:.2f} ms"
+    yield ok("bandwidth", speed)
+
+
+def _headline(outcome: Outcome) -> str:
+    """Say in one line how a try failed."""
+    if outcome.result is not None:
+        wrong = [str(rank["rank"]) for rank in outcome.result["ranks"] if not rank["right"]]
+        expected, found = outcome.result["expected"], outcome.result["found"]
+        return f"wrong on rank {', '.join(wrong)}: {found} where {expected:g} is right"
+    if outcome.hung:
+        at = "; ".join(f"rank {rank} {stage}" for rank, stage in outcome.ranks_at.items())
+        return f"{outcome.error}: {at or 'no rank began'}"
+    return outcome.error.strip().splitlines()[-1]
+
+
+def _words(variables: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in variables.items()) or "nothing set"
+
+
+def _data(outcome: Outcome) -> dict[str, object]:
+    return {
+        "variables": dict(outcome.variables),
+        "error": outcome.error,
+        "hung": outcome.hung,
+        "wall_s": round(outcome.wall, 2),
+        "ranks_at": {str(rank): stage for rank, stage in outcome.ranks_at.items()},
+        "result": outcome.result and dict(outcome.result),
+    }

@@ -1,0 +1,121 @@
+"""The variables by which launchers and schedulers speak to ranks, as they were read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from rltrain.config import RunConfig
+from rltrain.doctor.findings import Finding, ok, problem, warning
+from rltrain.types import World
+
+__all__ = ["variables"]
+
+_GROUPS = {
+    "torchrun": r"(LOCAL_|GROUP_|NODE_)?RANK|((LOCAL|GROUP)_)?WORLD_SIZE|MASTER_(ADDR|PORT)|"
+    r"TORCHELASTIC_(RUN_ID|RESTART_COUNT|USE_AGENT_STORE)",
+    "Kubeflow": r"PET_\w+",
+    "SLURM": r"SLURM_(JOB_ID|PROCID|LOCALID|NODEID|NTASKS|NNODES|(JOB_|STEP_)?NODELIST|"
+    r"STEP_NUM_(TASKS|NODES)|(STEP_)?TASKS_PER_NODE|GPUS\w*|STEP_GPUS|CPUS_PER_TASK)",
+    "Open MPI": r"OMPI_COMM_WORLD_\w+|OMPI_MCA_orte_hnp_uri",
+    "PMI": r"PMI_(RANK|SIZE|LOCAL_RANK)|PMIX_RANK|MPI_LOCAL(RANKID|NRANKS)|PALS_(RANKID|SIZE)|"
+    r"MV2_COMM_WORLD_\w+|FLUX_(JOB_SIZE|TASK_RANK)|JSM_NAMESPACE_(RANK|SIZE)",
+    "jax": r"JAX_\w+|COORDINATOR_ADDRESS|NUM_PROCESSES|PROCESS_ID",
+    "GPUs": r"CUDA_\w+|NVIDIA_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES",
+    "transport": r"NCCL_\w+|GLOO_\w+|TORCH_NCCL_\w+|TORCH_DISTRIBUTED_DEBUG|UCX_\w+|FI_PROVIDER",
+    "threads": r"OMP_NUM_THREADS|MKL_NUM_THREADS|PJRT_NPROC",
+    "memory": r"XLA_\w+|PYTORCH_\w+",
+    "rltrain": r"RLTRAIN_\w+",
+}
+"""By who speaks: which variables are worth a look, whole names."""
+
+_SIZES = {
+    "srun": "SLURM_STEP_NUM_TASKS",
+    "mpirun": "OMPI_COMM_WORLD_SIZE",
+    "mpiexec": "PMI_SIZE",
+    "MVAPICH": "MV2_COMM_WORLD_SIZE",
+    "PALS": "PALS_SIZE",
+    "Flux": "FLUX_JOB_SIZE",
+    "jsrun": "JSM_NAMESPACE_SIZE",
+    "Kubeflow": "PET_NNODES",
+    "a scheduler": "NUM_PROCESSES",
+}
+"""By who started several processes: where that one says how many."""
+
+_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+
+_BY_HAND = (
+    "Start one rltrain a node, with --nnodes, --node-rank and --master-addr; or the ranks by "
+    "torchrun."
+)
+
+
+def variables(
+    environ: Mapping[str, str], config: RunConfig, placed: World | Exception | None
+) -> Iterator[Finding]:
+    """Tell which variables are set, and what rltrain makes of them.
+
+    Args:
+        environ: the environment variables.
+        config: the run that is looked at.
+        placed: this process' place, None if ranks are to be started, or why neither.
+    """
+    found = False
+    for who, pattern in _GROUPS.items():
+        names = sorted(name for name in environ if re.fullmatch(pattern, name))
+        if names:
+            found = True
+            said = " ".join(f"{name}={environ[name]}" for name in names)
+            yield ok(who, said, variables={name: environ[name] for name in names})
+    if not found:
+        yield ok("environment", "no launcher, scheduler or library has set a variable")
+    yield _made_of_them(config, placed)
+    if placed is None:
+        yield from _not_joined(environ, config)
+
+
+def _made_of_them(config: RunConfig, placed: World | Exception | None) -> Finding:
+    if isinstance(placed, Exception):
+        return problem("this process", str(placed), "")
+    if placed is None:
+        text = f"starts {config.nproc_per_node} rank(s) here, by {config.launcher}"
+        if config.nnodes > 1:
+            text += f", as node {config.node_rank} of {config.nnodes}"
+        return ok("this process", text)
+    return ok(
+        "this process",
+        f"joins as rank {placed.rank} of {placed.world_size}: local rank {placed.local_rank} of "
+        f"{placed.local_world_size} on node {placed.node_rank} of {placed.num_nodes}, device "
+        f"{placed.device}",
+    )
+
+
+def _not_joined(environ: Mapping[str, str], config: RunConfig) -> Iterator[Finding]:
+    """Tell of several processes that rltrain does not see as ranks of one run."""
+    given = [name for name in _RANK if environ.get(name)]
+    lacking = [name for name in _RANK if name not in given]
+    nodes = "RANK" in given and _number(environ.get("WORLD_SIZE")) > 1
+    if given and lacking and not (nodes and config.nnodes > 1):
+        said = " ".join(f"{name}={environ[name]}" for name in given)
+        text = f"{said} without {' and '.join(lacking)}: rltrain does not read that as a rank"
+        if nodes:  # So PAI-DLC counts them, and each would train alone.
+            hint = "If these are nodes: --nnodes $WORLD_SIZE --node-rank $RANK --master-addr HOST"
+            yield problem("ranks", text, f"{hint}. If not, unset them.")
+        else:
+            hint = f"unset {' '.join(given)}, or set all of {', '.join(_RANK)}"
+            yield warning("ranks", text, hint)
+    for who, name in _SIZES.items():
+        size = _number(environ.get(name))
+        if size > 1 and config.nnodes == 1:
+            yield problem(
+                "ranks",
+                f"{who} started {size} processes ({name}={environ[name]}), which rltrain does not "
+                f"join on {config.framework}: each would train alone",
+                _BY_HAND,
+            )
+
+
+def _number(text: str | None) -> int:
+    """Return the number that a variable ends with ("2", "1:2"), or 0."""
+    found = re.fullmatch(r"(?:\d+:)?(\d+)", text or "")
+    return int(found[1]) if found else 0

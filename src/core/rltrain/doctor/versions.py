@@ -1,0 +1,85 @@
+"""Versions: of Python, of rltrain and its plugins, and of what the plugins adapt."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from collections.abc import Iterable, Iterator
+
+from packaging.requirements import Requirement
+
+from rltrain import __version__
+from rltrain.doctor.conflicts import conflicts
+from rltrain.doctor.findings import Finding, ok, problem, warning
+from rltrain.plugins import PluginRecord, Registry, adapted
+from rltrain.specs import LibrarySpec
+
+__all__ = ["versions"]
+
+ALWAYS_WATCHED = ("numpy", "gymnasium", "rltrain")
+"""What everything else stands on, whichever plugins are installed."""
+
+
+def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
+    """Tell which versions are installed, and whether they meet the ranges that plugins declare.
+
+    Args:
+        registry: the installed plugins.
+        library: the library that the user means to train with; without its plugin nothing works.
+    """
+    yield ok("Python", f"{platform.python_version()}, {sys.executable}")
+    yield ok("rltrain", __version__)
+    watched = {*ALWAYS_WATCHED}
+    for record in registry.records:
+        needed = _adapted_by(record)
+        watched |= {record.distribution, *(requirement.name for requirement in needed)}
+        if record.distribution != "rltrain" or record.status != "ready":
+            yield _plugin(record, needed, library)
+    if not registry.names(LibrarySpec):
+        hint = "pip install 'rltrain-rl-games[library]', or another plugin of a library"
+        yield problem("libraries", "No RL library can be used.", hint)
+    yield from conflicts(registry.records, watched)
+
+
+def _plugin(record: PluginRecord, needed: Iterable[Requirement], library: str | None) -> Finding:
+    name, ranges = record.distribution, [_range(requirement) for requirement in needed]
+    data = {"version": record.version, "status": record.status, "adapts": ranges}
+    if record.status == "ready":
+        told = ", ".join(f"{each['name']} {each['installed']} ({each['range']})" for each in ranges)
+        return ok(name, f"{record.version}: {told}" if told else record.version, **data)
+    reason, _, command = record.reason.partition(": pip install ")
+    hint = f"pip install {command}" if command else _HINTS[record.status]
+    chosen = library is not None and record.name == library
+    return (problem if chosen else warning)(
+        name, f"{record.version} is {record.status}: {reason}", hint, **data
+    )
+
+
+_HINTS = {
+    "blocked": "Leave out --no-plugin, or add it to RLTRAIN_PLUGINS.",
+    "broken": "RLTRAIN_STRICT=1 rltrain plugins shows where it raised; tell its author.",
+    "unmet": "Install what it needs.",
+}
+
+
+def _adapted_by(record: PluginRecord) -> list[Requirement]:
+    try:
+        return adapted(importlib.metadata.requires(record.distribution) or ())
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return []  # A plugin without metadata of its own, or with what cannot be parsed.
+
+
+def _range(requirement: Requirement) -> dict[str, str | bool | None]:
+    """Return what is installed of what a plugin adapts, and whether it fits."""
+    try:
+        installed = importlib.metadata.version(requirement.name)
+    except importlib.metadata.PackageNotFoundError:
+        installed = None
+    wanted = requirement.specifier
+    return {
+        "name": requirement.name,
+        "installed": installed,
+        "range": ",".join(sorted(map(str, wanted), reverse=True)) or "any",
+        "met": installed is not None and wanted.contains(installed, prereleases=True),
+    }

@@ -1,0 +1,213 @@
+"""Combinations that rsl_rl cannot train, or not with rltrain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.agent_options import flatten, get_dotted
+from rltrain.config import RunConfig
+from rltrain.specs import Refusal
+from rltrain.types import TaskInfo
+from rltrain_rsl_rl.older import in_words_of_today
+from rltrain_rsl_rl.options import DISTILLATION_NAMES, MODELS, PPO_NAMES, class_of
+
+__all__ = ["CLASS_NAMES", "REFUSALS"]
+
+CLASS_NAMES = {"ppo": PPO_NAMES, "distillation": DISTILLATION_NAMES}
+"""By `--algorithm`, the values of algorithm.class_name."""
+
+
+def _class_name(config: RunConfig) -> Any:
+    return get_dotted(config.agent, "algorithm.class_name", None)
+
+
+def _no_continuous_actions(config: RunConfig, task: TaskInfo) -> bool:
+    return task.action != "continuous"
+
+
+def _unknown_algorithm(config: RunConfig, task: TaskInfo) -> bool:
+    return _class_name(config) not in (*PPO_NAMES, *DISTILLATION_NAMES)
+
+
+def _another_algorithm(config: RunConfig, task: TaskInfo) -> bool:
+    own = CLASS_NAMES[config.algorithm or "ppo"]
+    return not _unknown_algorithm(config, task) and _class_name(config) not in own
+
+
+def _lacks(agent: Mapping[str, Any], *models: str) -> bool:
+    return not all(isinstance(agent.get(model), Mapping) for model in models)
+
+
+def _no_models(config: RunConfig, task: TaskInfo) -> bool:
+    agent = in_words_of_today(config.agent)
+    return _class_name(config) in PPO_NAMES and _lacks(agent, "actor", "critic")
+
+
+def _no_student(config: RunConfig, task: TaskInfo) -> bool:
+    agent = in_words_of_today(config.agent)
+    return _class_name(config) in DISTILLATION_NAMES and (
+        _lacks(agent, "student", "teacher")
+        or not get_dotted(agent, "student.distribution_cfg", None)
+    )
+
+
+def _no_teacher(config: RunConfig, task: TaskInfo) -> bool:
+    return _class_name(config) in DISTILLATION_NAMES and config.checkpoint is None
+
+
+def _batch_normalisation(config: RunConfig, task: TaskInfo) -> bool:
+    """Whether a CNN, of which there may be one for each group of images, has batch norm."""
+    kinds = [
+        value
+        for model in MODELS
+        for key, value in flatten(get_dotted(config.agent, f"{model}.cnn_cfg", None) or {})
+        if key.rpartition(".")[2] == "norm"
+    ]
+    return config.on_several_ranks and any("batch" in kind for kind in kinds)
+
+
+def _seen(config: RunConfig, task: TaskInfo) -> dict[str, list[bool]]:
+    """Return by model, and for `rnd_state`, which of the groups that it reads are images.
+
+    Of those that are known before environments are made: another group is told then.
+    """
+    agent, known = in_words_of_today(config.agent), task.observations or {}
+    curious = ["rnd_state"] if get_dotted(agent, "algorithm.rnd_cfg", None) else []
+    sets = [model for model in MODELS if isinstance(agent.get(model), Mapping)] + curious
+    groups = agent.get("obs_groups") or {}
+    return {
+        name: [known[group].is_image for group in groups.get(name) or usual if group in known]
+        for name in sets
+        for usual in [[name if name in known else "policy"]]
+    }
+
+
+def _class(config: RunConfig, model: str) -> str:
+    return class_of(in_words_of_today(config.agent).get(model) or {}, "MLPModel")
+
+
+def _images_for_vectors(config: RunConfig, task: TaskInfo) -> bool:
+    return any(
+        any(images) and _class(config, name) in ("MLPModel", "RNNModel")
+        for name, images in _seen(config, task).items()
+        if name in MODELS
+    )
+
+
+def _images_and_recurrent(config: RunConfig, task: TaskInfo) -> bool:
+    kinds = {_class(config, model) for model in ("actor", "critic")}
+    return kinds == {"CNNModel", "RNNModel"}
+
+
+def _normalises_images(config: RunConfig, task: TaskInfo) -> bool:
+    return any(
+        images and all(images) and get_dotted(config.agent, f"{name}.obs_normalization", False)
+        for name, images in _seen(config, task).items()
+    )
+
+
+def _curious_of_images(config: RunConfig, task: TaskInfo) -> bool:
+    return any(_seen(config, task).get("rnd_state", []))
+
+
+def _no_encoder_to_share(config: RunConfig, task: TaskInfo) -> bool:
+    shared = bool(get_dotted(config.agent, "algorithm.share_cnn_encoders", False))
+    return shared and any(_class(config, model) != "CNNModel" for model in ("actor", "critic"))
+
+
+def _symmetric_and_recurrent(config: RunConfig, task: TaskInfo) -> bool:
+    symmetric = bool(get_dotted(config.agent, "algorithm.symmetry_cfg", None))
+    return symmetric and any(_class(config, model) == "RNNModel" for model in ("actor", "critic"))
+
+
+REFUSALS = (
+    Refusal(
+        "discrete actions",
+        _no_continuous_actions,
+        "rsl_rl has no categorical distribution: its policies give continuous actions only.",
+        "take the task's twin with continuous actions, such as rltrain/CartPoleContinuous-v1 for "
+        "CartPole-v1, or --library rl_games or skrl.",
+    ),
+    Refusal(
+        "an algorithm of one's own",
+        _unknown_algorithm,
+        "The class that algorithm.class_name names averages its gradients in its own way; only "
+        "rsl_rl's PPO and Distillation are adapted.",
+        "give agent.algorithm.class_name=PPO.",
+    ),
+    Refusal(
+        "the options of another algorithm",
+        _another_algorithm,
+        "algorithm.class_name in the agent options is not the class of this --algorithm.",
+        "give --algorithm distillation for the options of a Distillation, and --algorithm ppo for "
+        "those of a PPO.",
+    ),
+    Refusal(
+        "options without actor and critic",
+        _no_models,
+        "rsl_rl 5 reads its models from `actor` and `critic`; of the older `policy`, the classes "
+        "ActorCritic and ActorCriticRecurrent are understood.",
+        "give an agent config that has them, as rsl_rl 5 writes it.",
+    ),
+    Refusal(
+        "distillation without a student",
+        _no_student,
+        "rsl_rl 5 reads its models from `student` and `teacher`, and logs the deviation of the "
+        "student's actions, which student.distribution_cfg describes; of the older `policy`, the "
+        "classes StudentTeacher and StudentTeacherRecurrent are understood.",
+        "give an agent config that has all of them.",
+    ),
+    Refusal(
+        "distillation without a teacher",
+        _no_teacher,
+        "A student learns from a trained teacher.",
+        "give --checkpoint with a checkpoint of PPO on this task, whose actor becomes the teacher.",
+    ),
+    Refusal(
+        "images for a model of vectors",
+        _images_for_vectors,
+        "MLPModel and RNNModel read vectors, and a group of observations that one of them is to "
+        "read is an image.",
+        "give class_name=CNNModel with a cnn_cfg, or other groups in obs_groups.",
+    ),
+    Refusal(
+        "CNNModel beside a recurrent model",
+        _images_and_recurrent,
+        "where one model is recurrent, mini-batches are of trajectories, which a CNNModel cannot "
+        "read.",
+        "give neither of them class_name=RNNModel.",
+    ),
+    Refusal(
+        "obs_normalization of images",
+        _normalises_images,
+        "a model reads images only, which rsl_rl does not normalise.",
+        "give obs_normalization=false.",
+    ),
+    Refusal(
+        "random network distillation of images",
+        _curious_of_images,
+        "its networks read vectors, and obs_groups.rnd_state has an image.",
+        "give obs_groups.rnd_state groups that are vectors, or algorithm.rnd_cfg=null.",
+    ),
+    Refusal(
+        "share_cnn_encoders without encoders",
+        _no_encoder_to_share,
+        "actor and critic must both be a CNNModel, to have one encoder.",
+        "give algorithm.share_cnn_encoders=false.",
+    ),
+    Refusal(
+        "symmetry with recurrent models",
+        _symmetric_and_recurrent,
+        "rsl_rl mirrors single steps, of which a recurrent model cannot learn.",
+        "give algorithm.symmetry_cfg=null, or class_name=MLPModel.",
+    ),
+    Refusal(
+        "batch normalisation on several ranks",
+        _batch_normalisation,
+        "cnn_cfg.norm=batch normalises by one rank's mini-batch, and keeps statistics that differ "
+        "from rank to rank.",
+        "give cnn_cfg.norm=layer, or train on one rank.",
+    ),
+)
+"""The combinations that would train nonsense or hang."""

@@ -1,0 +1,324 @@
+"""The real check of `rltrain doctor`, and its search for what lets ranks talk."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import flaky_plugin
+import numpy as np
+import pytest
+
+from rltrain import user_config
+from rltrain.cli import main
+from rltrain.config import RunConfig
+from rltrain.doctor import ranks as ranks_module
+from rltrain.doctor.child import Outcome
+from rltrain.doctor.probe import measure
+from rltrain.doctor.ranks import ranks
+from rltrain.plugins import discover
+from rltrain.specs import BackendSpec
+from rltrain.testing import FakeWorld
+from rltrain.types import World
+
+CONFIG = RunConfig(
+    distributed=True, nproc_per_node=2, backend="raises", framework="numpy", launcher="one"
+)
+FIRST, SECOND, THIRD = flaky_plugin.FALLBACKS
+
+
+def test_what_is_measured_is_the_sum_over_ranks():
+    filled = lambda size, value, device: np.full(size, value, np.float32)  # noqa: E731
+    for result in FakeWorld(3).run(lambda group: measure(group, filled)):
+        assert result["expected"] == 6
+        assert result["found"] == [[6, 6], [6, 6]]
+        assert [(rank["rank"], rank["right"]) for rank in result["ranks"]] == [
+            (rank, True) for rank in range(3)
+        ]
+        assert 0 < result["latency_ms"] < result["large_ms"]
+        assert result["bandwidth_gb_s"] > 0
+
+
+@pytest.fixture
+def flaky(site):
+    site.install("rltrain-flaky", point="flaky", module="flaky_plugin")
+
+
+def result(**more):
+    own = [{"rank": rank, "host": "h", "device": "cpu", "right": True} for rank in range(2)]
+    return {
+        **{"expected": 3.0, "found": [[3, 3]], "ranks": own, "latency_ms": 0.1},
+        **{"large_bytes": 2**22, "large_ms": 2.0, "bandwidth_gb_s": 2.1, **more},
+    }
+
+
+class Tries:
+    """Stands for ranks that are started: they talk with any of the sets of variables."""
+
+    def __init__(self, *working, **failed):
+        self.working, self.seen = working, []
+        self.failed = {"error": "Rank 1 failed.\n\nRuntimeError: no way", **failed}
+
+    def __call__(self, config, world, variables, timeout):
+        self.seen.append(dict(variables))
+        if variables in self.working:
+            return Outcome(variables, result())
+        return Outcome(variables, **self.failed)
+
+
+@pytest.fixture
+def check(flaky, monkeypatch):
+    """Return the findings of a check whose tries come to what is planted."""
+
+    def run(tries, environ=None, config=CONFIG, world=None, fix=False):
+        monkeypatch.setattr(ranks_module, "try_ranks", tries)
+        environ = os.environ if environ is None else {**os.environ, **environ}
+        return list(ranks(config, world, discover(), environ, 9.0, fix, lambda text: None))
+
+    return run
+
+
+def levels(findings):
+    return [(finding.level, finding.name) for finding in findings]
+
+
+def test_ranks_that_work_are_told_with_their_figures(check):
+    tries = Tries({})
+    found = check(tries)
+    assert tries.seen == [{}]
+    assert levels(found) == [
+        ("ok", name) for name in ("ranks", "all-reduce", "latency", "bandwidth")
+    ]
+    assert found[3].text == "2.10 GB/s: 4 MiB in 2.00 ms"
+
+
+def test_there_may_be_nothing_to_fix(check):
+    found = check(Tries({}), fix=True)
+    assert "nothing to fix" in found[-1].text
+    assert not user_config.path().exists()
+
+
+def test_both_frameworks_that_use_nccl_try_the_same():
+    nccl, jax_cuda = (discover().get(BackendSpec, name) for name in ("nccl", "jax-cuda"))
+    assert nccl.fallbacks == jax_cuda.fallbacks
+    singles = [dict(variables) for variables in nccl.fallbacks if len(variables) == 1]
+    assert singles == [
+        {"NCCL_P2P_DISABLE": "1"},
+        {"NCCL_SHM_DISABLE": "1"},
+        {"NCCL_IB_DISABLE": "1"},
+        {"NCCL_ALGO": "Ring"},
+    ]
+
+
+def test_the_first_fallback_that_works_is_told_and_no_other_is_tried(check):
+    tries = Tries(SECOND, THIRD)
+    found = check(tries)
+    assert tries.seen == [{}, FIRST, SECOND]
+    assert levels(found)[:3] == [("problem", "ranks"), ("ok", "tried"), ("warning", "fallback")]
+    assert found[0].text == "raises: RuntimeError: no way"
+    assert found[2].text == "FLAKY_SECOND=1 works"
+    assert "rltrain doctor --fix saves it" in found[2].hint
+    assert "export FLAKY_SECOND=1" in found[2].hint
+    assert not user_config.path().exists()
+
+
+def test_fix_saves_it_and_later_checks_have_it(check):
+    found = check(Tries(SECOND), fix=True)
+    assert "problem" not in [finding.level for finding in found]
+    assert user_config.saved_variables("raises") == SECOND
+    later = Tries(SECOND)
+    assert "with FLAKY_SECOND=1" in check(later)[0].text
+    assert later.seen == [SECOND]
+
+
+def test_what_was_saved_and_helps_no_longer_is_replaced(check):
+    user_config.save_variables("raises", SECOND)
+    tries = Tries(THIRD)
+    check(tries, fix=True)
+    assert tries.seen == [SECOND, {}, FIRST, THIRD]
+    assert user_config.saved_variables("raises") == THIRD
+    tries = Tries({})
+    found = check(tries, fix=True)
+    assert tries.seen == [THIRD, {}]
+    assert "without what was saved, it works" in str(found)
+    assert user_config.saved_variables("raises") == {}
+
+
+def test_what_the_user_has_set_is_not_tried_otherwise(check):
+    tries = Tries()
+    found = check(tries, environ={"FLAKY_FIRST": "0", "FLAKY_THIRD": "0"})
+    assert tries.seen == [{}, SECOND]
+    assert found[-1].text == "none of what usually helps does"
+    assert found[-1].level == "problem"
+
+
+def test_wrong_sums_are_a_failure_too(check):
+    own = result()["ranks"]
+    wrong = result(found=[[4.0, 4.0]], ranks=[own[0], {**own[1], "right": False}])
+    found = check(Tries(FIRST, error="", result=wrong))
+    assert (found[0].level, found[0].name) == ("problem", "all-reduce")
+    assert "wrong on rank 1: [[4.0, 4.0]] where 3 is right" in found[0].text
+
+
+def test_a_hang_says_where_each_rank_was(check):
+    at = {0: "is in the first all-reduce", 1: "makes the process group"}
+    found = check(Tries(error="no answer within 9 s", hung=True, ranks_at=at))
+    assert "no answer within 9 s: rank 0 is in the first all-reduce; rank 1 makes" in found[0].text
+    assert "--timeout" in found[0].hint
+
+
+@pytest.mark.parametrize(
+    ("config", "world", "failed"),
+    [
+        (CONFIG, World(0, world_size=2), {}),
+        (RunConfig(**{**vars(CONFIG), "nnodes": 2}), None, {}),
+        (CONFIG, None, {"refused": True}),
+    ],
+)
+def test_nothing_is_searched_where_other_nodes_or_the_user_have_a_say(check, config, world, failed):
+    tries = Tries(FIRST, **failed)
+    (found,) = check(tries, config=config, world=world)
+    assert tries.seen == [{}]
+    assert found.level == "problem"
+    assert ("FLAKY_FIRST=1; FLAKY_SECOND=1" in found.hint) is not failed.get("refused", False)
+
+
+# The command, with ranks in processes of their own
+
+WORDS = ("doctor", "--framework", "numpy", "--launcher", "one")
+
+
+@pytest.fixture
+def doctor(flaky, capsys):
+    """Run the command; return its status, and what it printed as JSON by section."""
+
+    def run(*words):
+        status = main([*WORDS, "--json", *words])
+        return status, json.loads(capsys.readouterr().out)["sections"]
+
+    return run
+
+
+@pytest.mark.slow
+def test_a_backend_that_fails_until_a_variable_is_set(doctor):
+    status, sections = doctor("--backend", "raises", "--fix")
+    assert status == 0
+    assert sections["ranks"][0]["text"] == "raises: RuntimeError: the transport is broken"
+    assert "Traceback" in sections["ranks"][0]["error"]
+    assert user_config.saved_variables("raises") == SECOND
+    status, sections = doctor("--backend", "raises")
+    assert status == 0
+    assert sections["ranks"][0]["variables"] == SECOND
+
+
+def living(folder: Path) -> list[int]:
+    return [int(x.name) for x in folder.iterdir() if Path("/proc", x.name).exists()]
+
+
+@pytest.fixture
+def pids(tmp_path, monkeypatch):
+    """The folder in which ranks that hang leave the ids of their processes."""
+    folder = tmp_path / "pids"
+    folder.mkdir()
+    monkeypatch.setenv("FLAKY_PIDS", str(folder))
+    yield folder
+    for pid in living(folder):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_backend_that_hangs_until_a_variable_is_set(doctor, pids):
+    status, sections = doctor("--backend", "hangs", "--timeout", "8")
+    first, fallback = sections["ranks"][0], sections["ranks"][2]
+    assert status == 1
+    assert (first["hung"], first["ranks_at"]) == (True, {"0": "makes the process group"})
+    assert fallback["variables"] == SECOND
+    assert len(list(pids.iterdir())) == 2
+    assert living(pids) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_the_doctor(flaky, pids, number):
+    command = [sys.executable, "-m", "rltrain", *WORDS, "--backend", "hangs"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        deadline = time.monotonic() + 60
+        while not list(pids.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(number)
+        process.communicate(timeout=30)
+        assert process.returncode != 0
+    deadline = time.monotonic() + 15
+    while living(pids) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(list(pids.iterdir())) == 1
+    assert living(pids) == []
+
+
+# The command line
+
+WRONG = [
+    ("--backend raise", "Unknown backend 'raise'. Did you mean 'raises'?"),
+    ("--launcher two", "Unknown launcher 'two'"),
+    ("--framework nump", "--framework nump: there is jax, numpy, torch. Did you mean 'numpy'?"),
+    ("--library none", "Unknown library 'none'"),
+    ("--timeout 0", "argument --timeout: invalid number of seconds value: '0'"),
+    ("--nproc-per-node 0", "--nproc-per-node 0: must be a number from 1"),
+    ("--jsn", "Unknown argument '--jsn'. Did you mean '--json'?"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), WRONG, ids=[line for line, _ in WRONG])
+def test_a_wrong_command_line_is_refused(flaky, stub, capsys, line, said):
+    assert main(["doctor", *line.split()]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+
+
+def test_a_page_is_printed_section_by_section(flaky, capsys, monkeypatch):
+    monkeypatch.setattr(ranks_module, "try_ranks", Tries({}))
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*WORDS, "--backend", "raises"]) == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    heads = [line.rstrip() for line in lines if line and not line.startswith(("ok", "warn", " "))]
+    assert heads[:-1] == ["Versions", "Devices", "Launcher", "Network", "Limits", "Ranks"]
+    assert heads[-1].endswith("A run can be expected to work.")
+    assert max(map(len, lines)) <= 80
+    assert err == "starting 2 rank(s), on raises, for at most 90 s ...\n"
+
+
+def test_the_end_of_what_a_rank_said_is_on_the_page(flaky, capsys, monkeypatch):
+    monkeypatch.setattr(ranks_module, "try_ranks", Tries())
+    assert main([*WORDS, "--backend", "raises"]) == 1
+    out = capsys.readouterr().out
+    assert "    Rank 1 failed.\n    \n    RuntimeError: no way\n" in out
+    assert out.endswith("A run will not work as it is.\n")
+
+
+def test_a_contradiction_of_the_environment_is_told_and_nothing_is_started(
+    flaky, capsys, monkeypatch
+):
+    tries = Tries()
+    monkeypatch.setattr(ranks_module, "try_ranks", tries)
+    for name, value in {"RANK": "5", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    assert main([*WORDS, "--backend", "raises", "--json"]) == 1
+    sections = json.loads(capsys.readouterr().out)["sections"]
+    assert "ranks" not in sections
+    assert "The environment contradicts itself" in str(sections["launcher"])
+    assert tries.seen == []
+
+
+def test_a_broken_file_of_the_user_is_refused(flaky, capsys):
+    file = user_config.path()
+    file.parent.mkdir(parents=True)
+    file.write_text("environment: 3\n")
+    assert main([*WORDS, "--backend", "raises"]) == 2
+    assert str(file) in capsys.readouterr().err

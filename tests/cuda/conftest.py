@@ -1,0 +1,39 @@
+"""Tests that need a GPU: marked `cuda`, skipped where there is none. See docs/gpu.md.
+
+RLTRAIN_TEST_DEVICE=cpu runs what has a meaning there on the CPU, to try the tests themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]  # For the modules beside them, and `benchmarks`.
+
+from on_device import KIND  # noqa: E402
+
+
+@functools.cache
+def lacking() -> str | None:
+    """Return why no GPU can be used, or None."""
+    import torch
+
+    if KIND == "cpu":
+        return None
+    if torch.version.cuda is None and torch.version.hip is None:
+        return f"this torch, {torch.__version__}, is built without CUDA"
+    return None if torch.cuda.is_available() else "no GPU is visible"
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker("cuda")
+            if reason := lacking():
+                item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
+            elif KIND == "cpu" and item.get_closest_marker("gpu_only"):
+                item.add_marker(pytest.mark.skip(reason="means nothing on the CPU"))

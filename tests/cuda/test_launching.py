@@ -1,0 +1,103 @@
+"""Ranks on GPUs: the launcher leaves CUDA alone, and each rank is where the plan says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from on_device import KIND, LIBRARIES, TIMEOUT, command, environ_with_probe, told
+
+GPUS = torch.cuda.device_count()
+SHARING = ("--backend", "gloo", "--device", KIND, "--nproc-per-node", "2")
+
+
+def uuids() -> list[str]:
+    return [str(torch.cuda.get_device_properties(index).uuid) for index in range(GPUS)]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_two_ranks_train_on_one_gpu_through_gloo_and_stay_equal(library, tmp_path):
+    run = command(library, tmp_path, *SHARING)  # The ranks are compared after every iteration.
+    assert run.returncode == 0, run.stdout + run.stderr
+    first = "cpu" if KIND == "cpu" else "cuda:0"
+    second = first if GPUS < 2 else "cuda:1"
+    assert [rank["device"] for rank in told(tmp_path, 2)] == [first, second]
+    assert {rank["observations"] for rank in told(tmp_path, 2)} == {first, second}
+
+
+def test_a_weight_that_differs_on_a_gpu_stops_the_run_by_its_name(tmp_path):
+    run = command("rsl_rl", tmp_path, *SHARING, CHANGE_AT="12")
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "Ranks have diverged at iteration 2: critic." in run.stderr + run.stdout
+
+
+@pytest.mark.gpu_only
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_one_rank_trains_with_nccl(library, tmp_path):
+    run = command(library, tmp_path, "--nproc-per-node", "1")
+    assert run.returncode == 0, run.stdout + run.stderr
+    (rank,) = told(tmp_path, 1)
+    assert (rank["device"], rank["current"], rank["backend"]) == ("cuda:0", 0, "nccl")
+
+
+@pytest.mark.gpu_only
+@pytest.mark.parametrize("chosen", range(max(GPUS, 1)))
+@pytest.mark.parametrize("by", ["--gpu-ids", "index", "uuid"])
+def test_a_rank_is_on_the_gpu_that_was_chosen(tmp_path, chosen, by):
+    names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    index = names[chosen] if names[0] else str(chosen)
+    visible = {"--gpu-ids": None, "index": index, "uuid": f"GPU-{uuids()[chosen]}"}[by]
+    options = ["--gpu-ids", str(chosen)] if visible is None else []
+    variables = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    run = command("rsl_rl", tmp_path, *options, **variables)
+    assert run.returncode == 0, run.stdout + run.stderr
+    (rank,) = told(tmp_path, 1)
+    assert (rank["device"], rank["uuid"]) == ("cuda:0", uuids()[chosen])
+
+
+@pytest.mark.skipif(GPUS < 2 and KIND != "cpu", reason="needs two GPUs")
+@pytest.mark.gpu_only
+def test_gpu_ids_are_given_to_ranks_in_their_order(tmp_path):
+    run = command("rsl_rl", tmp_path, "--gpu-ids", "1", "0")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert [rank["uuid"] for rank in told(tmp_path, 2)] == uuids()[1::-1]
+
+
+@pytest.mark.gpu_only
+def test_more_ranks_than_gpus_are_refused_and_told_how_to_share(tmp_path):
+    run = command("rsl_rl", tmp_path, "--nproc-per-node", str(GPUS + 1))
+    assert run.returncode == 2
+    assert "--backend gloo --device cuda" in run.stderr
+
+
+AFTERWARDS = """
+import os, sys
+from rltrain.cli import main
+code = main(sys.argv[2:])
+import torch
+assert not torch.cuda.is_initialized(), "the launcher has initialized CUDA"
+child = os.fork()
+if child == 0:
+    # Fails in a fork of a process that has asked CUDA anything, even how many GPUs there are.
+    os._exit(int(torch.ones(3, device=sys.argv[1]).sum().item()) - 3)
+assert os.waitpid(child, 0)[1] == 0, "a child of the launcher cannot use the device"
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("dry", [["--dry-run"], []], ids=["plan", "run"])
+def test_the_launcher_leaves_cuda_to_its_children(tmp_path, dry):
+    words = ["--library", "rsl_rl", "--distributed", *SHARING, "--num-envs", "16"]
+    words += ["--max-iterations", "1", "--log-root", str(tmp_path / "logs"), *dry]
+    run = subprocess.run(
+        [sys.executable, "-c", AFTERWARDS, KIND, *words],
+        env=environ_with_probe(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr

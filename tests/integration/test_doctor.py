@@ -1,0 +1,31 @@
+"""`rltrain doctor` with real ranks: what it says of them is so."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+TORCHRUN = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
+
+
+@pytest.mark.parametrize(
+    ("words", "launcher", "how"),
+    [
+        (["--nproc-per-node", "2"], (), "2 on gloo, started by elastic"),
+        (["--framework", "jax", "--nproc-per-node", "2"], (), "2 on jax, started by processes"),
+        ([], TORCHRUN, "2 on gloo, joined"),
+    ],
+    ids=["elastic", "jax", "torchrun"],
+)
+def test_two_ranks_meet_and_are_measured(command, words, launcher, how):
+    run = command("doctor", "--json", "--timeout", "120", *words, launcher=launcher)
+    assert run.returncode == 0, run.stdout + run.stderr
+    told = json.loads(run.stdout)  # Once: of ranks that were started, one speaks for its node.
+    assert told["status"] == "ok"
+    found = told["sections"]["ranks"][0]
+    assert found["text"].startswith(how)
+    assert [rank["right"] for rank in found["result"]["ranks"]] == [True, True]
+    assert 0 < found["result"]["latency_ms"] < found["result"]["large_ms"]

@@ -1,0 +1,197 @@
+"""The options of rsl_rl, to be combined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from claim import Claim
+from claims_rsl_rl import RND, recurrent
+from pair_envs import CAMERA
+from pairs import STEPS, Change, Clash, Table, change
+
+__all__ = ["RSL_RL"]
+
+
+def algorithm(**options: Any) -> Change:
+    """Return a change of options under `algorithm`."""
+    return change({f"algorithm.{name}": value for name, value in options.items()})
+
+
+def size(num_envs: int, mini_batches: int) -> Change:
+    """Return a change of the number of environments and of mini-batches."""
+    cut = algorithm(num_mini_batches=mini_batches)
+    return change(cut.agent, num_envs=num_envs, mini_batches=mini_batches)
+
+
+def memory(kind: str, *models: str) -> Change:
+    """Return a change by which models are recurrent; mini-batches are of environments then."""
+    return change(recurrent(kind, *models), cut="environments")
+
+
+def distribution(name: str, **options: Any) -> Change:
+    """Return a change of the distribution of actions."""
+    given = {f"actor.distribution_cfg.{key}": value for key, value in options.items()}
+    return change({"actor.distribution_cfg.class_name": f"{name}Distribution", **given})
+
+
+def symmetry(augments: bool, mirrors: bool) -> Change:
+    """Return a change by which the task is told to be symmetric."""
+    return algorithm(
+        **{
+            "symmetry_cfg.data_augmentation_func": "shard_envs:mirrored",
+            "symmetry_cfg.use_data_augmentation": augments,
+            "symmetry_cfg.use_mirror_loss": mirrors,
+            "symmetry_cfg.mirror_loss_coeff": 0.5,
+        }
+    )
+
+
+def boolean(key: str) -> dict[str, Change]:
+    """Return the two values of an option; the first is off."""
+    return {"no": change({key: False}), "yes": change({key: True})}
+
+
+IMAGES = ("images of floats", "images of bytes", "images beside a vector", CAMERA)
+
+MODELS: dict[str, dict[str, Change]] = {
+    "observations": {
+        name: change(observations=name) for name in ("vector", "policy and critic", *IMAGES)
+    },
+    "recurrent": {
+        "no": change(),
+        "gru": memory("gru", "actor", "critic"),
+        "lstm": memory("lstm", "actor", "critic"),
+        "the actor alone": memory("lstm", "actor"),
+        "the critic alone": memory("gru", "critic"),
+    },
+}
+
+OPTIONS: dict[str, dict[str, Change]] = {
+    "environments and mini-batches": {
+        "8, 4": size(8, 4),
+        "8, 1": size(8, 1),
+        "1, 1": size(1, 1),
+        "1, 4": size(1, 4),
+    },
+    **MODELS,
+    "critic sees": {
+        "policy": change(),
+        "critic": change({"obs_groups.critic": ["critic"]}),
+        "both": change({"obs_groups.critic": ["policy", "critic"]}),
+    },
+    "actions": {
+        name: change(actions=name) for name in ("continuous", "of other bounds", "without bounds")
+    },
+    "actor normalizes": boolean("actor.obs_normalization"),
+    "critic normalizes": boolean("critic.obs_normalization"),
+    "distribution": {
+        "Gaussian": distribution("Gaussian"),
+        "Gaussian, scalar": distribution("Gaussian", std_type="scalar"),
+        "Gaussian, bounded": distribution("Gaussian", std_range=[0.2, 1.5]),
+        "Gaussian, not learned": distribution("Gaussian", learn_std=False),
+        "Heteroscedastic": distribution("HeteroscedasticGaussian"),
+        "Beta": change(
+            {"actor.distribution_cfg": {"class_name": "BetaDistribution", "action_range": [-1, 1]}}
+        ),
+    },
+    "learning rate": {
+        "adaptive": algorithm(schedule="adaptive", desired_kl=0.01),
+        "fixed": algorithm(schedule="fixed"),
+        "adaptive to nothing": algorithm(schedule="adaptive", desired_kl=None),
+    },
+    "optimizer": {name: algorithm(optimizer=name) for name in ("adam", "adamw", "sgd", "rmsprop")},
+    "entropy_coef": {"0": algorithm(entropy_coef=0.0), "0.01": algorithm(entropy_coef=0.01)},
+    "use_clipped_value_loss": boolean("algorithm.use_clipped_value_loss"),
+    "per mini-batch": boolean("algorithm.normalize_advantage_per_mini_batch"),
+    "max_grad_norm": {"1": algorithm(max_grad_norm=1.0), "0.1": algorithm(max_grad_norm=0.1)},
+    "symmetry": {
+        "none": change(),
+        "augmented": symmetry(True, False),
+        "mirror loss": symmetry(False, True),
+        "both": symmetry(True, True),
+    },
+    "rnd": {
+        "none": change(),
+        "normalized": change(RND),
+        "plain": change(
+            {
+                **RND,
+                "algorithm.rnd_cfg.state_normalization": False,
+                "algorithm.rnd_cfg.reward_normalization": False,
+            }
+        ),
+    },
+    "one encoder": boolean("algorithm.share_cnn_encoders"),
+    "random lengths": boolean("init_at_random_ep_len"),
+    "clip_actions": {"no": change(), "yes": change({"clip_actions": 0.5})},
+}
+
+BASE = Claim(
+    library="rsl_rl",
+    algorithm="ppo",
+    features="",
+    agent={
+        "num_steps_per_env": STEPS,
+        "algorithm.num_learning_epochs": 2,
+        "algorithm.learning_rate": 3e-4,
+        "actor.hidden_dims": [16],
+        "critic.hidden_dims": [16],
+    },
+)
+
+RECURRENT = ("gru", "lstm", "the actor alone", "the critic alone")
+VECTORS = ("vector", "policy and critic")
+ONLY_IMAGES = ("images of floats", "images of bytes", CAMERA)
+NO_CRITIC = ("vector", "images of floats", "images of bytes", "images beside a vector")
+
+CLASHES = (
+    Clash({"observations": (CAMERA,), "actions": ("of other bounds", "without bounds")}, ""),
+    Clash(
+        {"environments and mini-batches": ("1, 4",), "recurrent": RECURRENT},
+        "whole trajectories of which a recurrent policy learns",
+    ),
+    Clash(
+        {"observations": NO_CRITIC, "critic sees": ("critic", "both")},
+        "must name observation groups of the task",
+        once_made=True,
+    ),
+    Clash(
+        {"observations": IMAGES[:3], "recurrent": RECURRENT}, "MLPModel and RNNModel read vectors"
+    ),
+    # There the critic sees the state, with an MLPModel.
+    Clash(
+        {"observations": (CAMERA,), "recurrent": RECURRENT[:3]},
+        "MLPModel and RNNModel read vectors",
+    ),
+    Clash(
+        {"observations": (CAMERA,), "recurrent": RECURRENT[3:]},
+        "mini-batches are of trajectories, which a CNNModel cannot read",
+    ),
+    Clash(
+        {"observations": (CAMERA,), "critic sees": ("both",)}, "MLPModel and RNNModel read vectors"
+    ),
+    Clash(
+        {"observations": ONLY_IMAGES, "rnd": ("normalized", "plain")}, "its networks read vectors"
+    ),
+    Clash(
+        {"observations": (*VECTORS, CAMERA), "one encoder": ("yes",)},
+        "actor and critic must both be a CNNModel",
+    ),
+    # Whatever is observed, one of those above.
+    Clash({"recurrent": RECURRENT, "one encoder": ("yes",)}, ""),
+    Clash({"critic sees": ("critic", "both"), "one encoder": ("yes",)}, ""),
+    Clash(
+        {"symmetry": ("augmented", "mirror loss", "both"), "recurrent": RECURRENT},
+        "rsl_rl mirrors single steps",
+    ),
+    Clash(
+        {"observations": ONLY_IMAGES, "actor normalizes": ("yes",)},
+        "a model reads images only",
+    ),
+    Clash(
+        {"observations": ONLY_IMAGES[:2], "critic normalizes": ("yes",)},
+        "a model reads images only",
+    ),
+)
+
+RSL_RL = (Table(BASE, OPTIONS, CLASHES),)
