@@ -30,17 +30,22 @@ class Change:
 
     agent: Mapping[str, Any]
     fields: Mapping[str, Any]
+    by_rejection: bool = False
+    """Whether numbers are drawn until one fits: of how many, the last digit of others decides."""
 
 
-def change(agent: Mapping[str, Any] | None = None, **fields: Any) -> Change:
+def change(
+    agent: Mapping[str, Any] | None = None, by_rejection: bool = False, **fields: Any
+) -> Change:
     """Return a change of a claim.
 
     Args:
         agent: overrides of the library's options, by dotted key.
+        by_rejection: see `Change`.
         **fields: other fields of `Claim`; `observations` and `actions`, by their names in
             `pair_envs`.
     """
-    return Change(agent or {}, fields)
+    return Change(agent or {}, fields, by_rejection)
 
 
 @dataclass(frozen=True)
@@ -93,8 +98,11 @@ class Combination:
 
         It cannot if a mini-batch ends within an environment's rollout and libraries cut by
         environments, nor if mini-batches are not of one size, or two networks have other ones.
+        Nor is there one whose random numbers hang on rounding.
         """
         claim = self.claim
+        if any(each.by_rejection for each in self._changes()):
+            return False
         if claim.batch_size is not None:
             return True
         whole = claim.num_envs if claim.cut == "environments" else claim.num_envs * STEPS

@@ -70,6 +70,7 @@ OPTIONS: dict[str, dict[str, Change]] = {
     "environments and mini-batches": {
         "8, 4": size(8, 4),
         "8, 1": size(8, 1),
+        "2, 1": size(2, 1),
         "1, 1": size(1, 1),
         "1, 4": size(1, 4),
     },
@@ -91,7 +92,8 @@ OPTIONS: dict[str, dict[str, Change]] = {
         "Gaussian, not learned": distribution("Gaussian", learn_std=False),
         "Heteroscedastic": distribution("HeteroscedasticGaussian"),
         "Beta": change(
-            {"actor.distribution_cfg": {"class_name": "BetaDistribution", "action_range": [-1, 1]}}
+            {"actor.distribution_cfg": {"class_name": "BetaDistribution", "action_range": [-1, 1]}},
+            by_rejection=True,
         ),
     },
     "learning rate": {
@@ -146,6 +148,10 @@ NO_CRITIC = ("vector", "images of floats", "images of bytes", "images beside a v
 
 CLASHES = (
     Clash({"observations": (CAMERA,), "actions": ("of other bounds", "without bounds")}, ""),
+    Clash(
+        {"environments and mini-batches": ("1, 1",), "recurrent": RECURRENT},
+        "a mini-batch of a recurrent policy would have one environment",
+    ),
     Clash(
         {"environments and mini-batches": ("1, 4",), "recurrent": RECURRENT},
         "whole trajectories of which a recurrent policy learns",

@@ -228,9 +228,9 @@ NOISES: dict[str, dict[str, Change]] = {
         "OrnsteinUhlenbeckNoise": change(
             {
                 "agent.exploration_noise": "OrnsteinUhlenbeckNoise",
-                "agent.exploration_noise_kwargs.theta": 0.1,
-                "agent.exploration_noise_kwargs.sigma": 0.2,
-                "agent.exploration_noise_kwargs.base_scale": 1.0,
+                "+agent.exploration_noise_kwargs.theta": 0.1,
+                "+agent.exploration_noise_kwargs.sigma": 0.2,
+                "+agent.exploration_noise_kwargs.base_scale": 1.0,
             }
         ),
         "none": agent(exploration_noise=None),

@@ -41,6 +41,12 @@ def _mini_batches(agent: Mapping[str, Any], steps: int, num_envs: int) -> int:
     recurrent = any(_is_recurrent(agent, model) for model in ("actor", "critic"))
     # Recurrent mini-batches are whole trajectories of some environments.
     rows = num_envs if recurrent else num_envs * steps
+    if recurrent and num_envs == count:
+        raise UsageError(
+            f"agent.algorithm.num_mini_batches={count}: a mini-batch of a recurrent policy would "
+            "have one environment, with which rsl_rl multiplies every step's ratio by every step's "
+            "advantage. Choose fewer mini-batches, or a larger --num-envs."
+        )
     if rows % count == 0:
         return count
     batch = (

@@ -209,6 +209,13 @@ def test_mini_batches_that_do_not_divide_the_batch_are_refused():
         SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=4))
 
 
+def test_a_recurrent_mini_batch_has_more_than_one_environment():
+    agent = small_agent()
+    agent["critic"]["class_name"] = "RNNModel"
+    with pytest.raises(UsageError, match=r"num_mini_batches=2: .* would have one environment"):
+        SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=2))
+
+
 def test_recurrent_mini_batches_divide_the_environments():
     agent = small_agent()
     agent["actor"]["class_name"] = "rsl_rl.models:RNNModel"
