@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 
 import gymnasium
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
+
+pytest.importorskip("jax")  # An optional framework.
+
+import jax
+import jax.numpy as jnp
 
 import rltrain_gymnasium.registration  # noqa: F401
 from rltrain_gymnasium.batched import make_batched

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gymnasium
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+
+pytest.importorskip("jax")  # An optional framework.
+
+import jax
+import jax.numpy as jnp
 
 import rltrain_gymnasium.registration  # noqa: F401
 from rltrain.testing.kits.arrays import compilations

@@ -8,13 +8,16 @@ import types
 import warnings
 
 import gymnasium
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from gymnasium.vector import AutoresetMode
+
+pytest.importorskip("jax")  # An optional framework.
+
+import jax
+import jax.numpy as jnp
 
 from rltrain.config import DEFAULT_TASK, RunConfig
 from rltrain.environment import CountedEnv, check_env

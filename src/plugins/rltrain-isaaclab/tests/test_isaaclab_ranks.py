@@ -20,6 +20,7 @@ FINAL = {"rl_games": "*.pth", "rsl_rl": "model_1.pt", "skrl": "agent_*.pt"}
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("library", FINAL)
 def test_two_ranks_learn(library, tmp_path, monkeypatch):
     [record] = [record for record in discover().records if record.name == library]
@@ -29,7 +30,7 @@ def test_two_ranks_learn(library, tmp_path, monkeypatch):
     command = [sys.executable, "-m", "rltrain", "--library", library, "--task", "Isaac-Cartpole-v0"]
     command += ["--distributed", "--nproc-per-node", "2", "--device", "cpu", "--headless"]
     command += ["--max-iterations", "2", "--log-root", str(tmp_path), "env.rewards.alive.weight=2"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=560)
     assert result.returncode == 0, result.stdout + result.stderr
     assert list(tmp_path.rglob(FINAL[library]))
     [manifest] = tmp_path.rglob("manifest.json")

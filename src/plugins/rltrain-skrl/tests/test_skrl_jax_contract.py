@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from skrl_fakes import PLACE
+
+pytest.importorskip("flax")
+
+import jax.numpy as jnp
 
 from rltrain.testing import FakeWorld
 from rltrain.types import World

@@ -1,0 +1,15 @@
+"""Tests of jax are skipped where it is not installed: it is an optional framework."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def framework_is_there(request):
+    """Skip the conformance classes of a framework that is not installed."""
+    framework = getattr(request.cls, "framework", "torch")
+    if importlib.util.find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed")
