@@ -28,18 +28,27 @@ endif
 # `make resolve` writes those that follow from the ranges; the others are somebody's pins.
 LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard
 RESOLVED := oldest torch-2.9 torch-2.11 newest
-SETS := $(RESOLVED) mjlab
+SETS := $(RESOLVED) mjlab isaaclab-2.3 isaaclab-3
 python-oldest := 3.11
 python-torch-2.9 := 3.12
 python-torch-2.11 := 3.12
 python-newest := 3.13
 python-mjlab := 3.11
+python-isaaclab-2.3 := 3.11
+python-isaaclab-3 := 3.12
 plugins = $(1:%=src/plugins/rltrain-%[library])
 projects-oldest := .[all,jax,video,testing] $(call plugins,$(LIBRARIES) jax playground)
 projects-newest := $(projects-oldest) $(call plugins,envpool)
 projects-torch-2.9 := .[all,testing] $(call plugins,$(LIBRARIES))
 projects-torch-2.11 := $(projects-torch-2.9)
 projects-mjlab := $(projects-torch-2.9) $(call plugins,mjlab)
+# Without the extras, which would change what Isaac Lab pins.
+projects-isaaclab-2.3 := .[testing] \
+	$(foreach name,torch gymnasium rl-games rsl-rl skrl isaaclab,src/plugins/rltrain-$(name)) \
+	$(call plugins,tensorboard)
+projects-isaaclab-3 := $(projects-isaaclab-2.3)
+pins-isaaclab-2.3 := torchvision rl-games rsl-rl-lib skrl
+pins-isaaclab-3 := $(pins-isaaclab-2.3)
 resolve-oldest := --resolution lowest-direct
 pins-oldest := numpy==1.26.* jax==0.6.*
 pins-torch-2.9 := torch==2.9.*
@@ -52,9 +61,12 @@ endif
 # What a set's tests found, for the table at the end.
 FOUND := build/versions
 REPORT = --junitxml=$(FOUND)/$(1).xml
+ISAACLABS := torch rl-games skrl isaaclab
+ON_ISAACLAB := -m pytest src/plugins/rltrain-isaaclab/tests/test_isaaclab_ranks.py
+CUDA_PYTHON ?= python3
 FAST := -m "not slow and not long"
 
-.PHONY: help train test test-all test-fast test-mjlab lint format clean resolve \
+.PHONY: help train test test-all test-fast test-cuda lint format clean resolve \
 	$(SETS:%=test-%)
 
 help:
@@ -63,6 +75,7 @@ help:
 	@echo "make test-fast  the same without real ranks"
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
+	@echo "make test-cuda  the tests that need a GPU; skipped without one"
 	@echo "make lint       ruff and mypy --strict"
 	@echo "make format     format the code"
 	@echo "make resolve    find the oldest and the newest versions anew, for constraints/"
@@ -72,31 +85,44 @@ train: $(READY)
 	$(BIN)/rltrain --library rl_games --distributed --nproc-per-node 2 --target-return 475
 
 test: test-fast
-	$(TIMEOUT) 900 $(BIN)/python -m pytest -m versions $(TWO_RANKS_EACH) $(call REPORT,tested-ranks)
+	$(TIMEOUT) 900 $(BIN)/python -m pytest -m versions $(TWO_RANKS_EACH) $(call REPORT,tested.ranks)
 
 test-fast: $(READY) lint
-	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,tested-fast)
+	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,tested.fast)
 
 test-all: test
-	$(TIMEOUT) 1200 $(BIN)/python -m pytest -m "long and not slow" $(SIDE_BY_SIDE)
-	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "slow and not versions" $(TWO_RANKS_EACH)
+	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SIDE_BY_SIDE)
+	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(TWO_RANKS_EACH)
 	+$(foreach set,$(SETS),$(MAKE) test-$(set) &&) true
 	$(BIN)/python tests/integration/version_table.py $(FOUND)
 
 # The oldest and the newest that each plugin says it works with: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready
-	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,$*-fast)
-	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest -m versions $(TWO_RANKS_EACH) $(call REPORT,$*-ranks)
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,$*.fast)
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest -m versions $(TWO_RANKS_EACH) $(call REPORT,$*.ranks)
 
 # What is between them: real ranks.
 test-torch-2.9 test-torch-2.11: test-%: .venv-%/.ready
-	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest -m versions $(TWO_RANKS_EACH) $(call REPORT,$*-ranks)
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest -m versions $(TWO_RANKS_EACH) $(call REPORT,$*.ranks)
+
+# As Isaac Lab pins them, with a stand-in for Isaac Sim; then with the upgrade that its page names.
+test-isaaclab-2.3 test-isaaclab-3: test-isaaclab-%: .venv-isaaclab-%/.ready
+	$(UV) pip install --python .venv-isaaclab-$* -c constraints/isaaclab-$*.txt rsl-rl-lib
+	$(TIMEOUT) 900 .venv-isaaclab-$*/bin/python -m pytest $(ISAACLABS:%=src/plugins/rltrain-%) \
+		$(FAST) $(SIDE_BY_SIDE) $(call REPORT,isaaclab-$*.fast)
+	$(TIMEOUT) 900 .venv-isaaclab-$*/bin/python $(ON_ISAACLAB) -n 2 $(call REPORT,isaaclab-$*.ranks)
+	$(UV) pip install --python .venv-isaaclab-$* "rsl-rl-lib>=5.0.1,<6"
+	$(TIMEOUT) 900 .venv-isaaclab-$*/bin/python $(ON_ISAACLAB) -k rsl_rl $(call REPORT,isaaclab-$*.upgraded)
 
 test-mjlab: .venv-mjlab/.ready
 	$(TIMEOUT) 600 .venv-mjlab/bin/python -m pytest src/plugins/rltrain-mjlab src/plugins/rltrain-rsl-rl \
-		$(FAST) --numprocesses auto --dist loadfile $(call REPORT,mjlab-fast)
+		$(FAST) --numprocesses auto --dist loadfile $(call REPORT,mjlab.fast)
 	$(TIMEOUT) 900 .venv-mjlab/bin/python -m pytest src/plugins/rltrain-mjlab tests/integration/test_translation.py \
-		-m "slow or long" -k mjlab --numprocesses 2 --dist load $(call REPORT,mjlab-ranks)
+		-m "slow or long" -k mjlab --numprocesses 2 --dist load $(call REPORT,mjlab.ranks)
+
+# Whatever Python has torch with CUDA: nothing is installed.
+test-cuda:
+	$(TIMEOUT) 1800 $(CUDA_PYTHON) -m pytest tests/cuda -m cuda
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -118,7 +144,8 @@ $(READY): constraints/tested.txt $(PROJECTS)
 $(SETS:%=.venv-%/.ready): .venv-%/.ready: constraints/%.txt $(PROJECTS) $(READY)
 	$(UV) venv --clear --python $(python-$*) .venv-$*
 	$(UV) pip install --python .venv-$* -c $< torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	$(UV) pip install --python .venv-$* -c $< $(TOOLS:%='%') $(projects-$*:%=-e '%')
+	$(UV) pip install --python .venv-$* -c $< $(TOOLS:%='%') $(pins-$*:%='%') \
+		$(projects-$*:%=-e '%')
 	@touch $@
 
 resolve: $(RESOLVED:%=resolve-%)

@@ -1,8 +1,8 @@
 """Print what ran in which version set: `python version_table.py FOLDER`.
 
-The folder holds pytest's JUnit files, SET-fast.xml and SET-ranks.xml. A test of real ranks says
-what it ran by pytest's `record_property("ran", "LIBRARY by LAUNCHER")`. Versions are asked of each
-set's own Python. Exit status 1 where a test failed, or nothing ran.
+The folder holds pytest's JUnit files: SET.fast.xml, and others of tests with real ranks. Such a test
+says what it ran by `record_property("ran", "LIBRARY by LAUNCHER")`. Versions are asked of each set's
+own Python. Exit status 1 where a test failed, or nothing ran.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ def outcome(case: ET.Element) -> str:
     return "passed" if skipped is None else f"skipped: {skipped.get('message', '')}"
 
 
-def counted(path: Path) -> str:
-    """Return in words how many tests of a file passed, and how many did not."""
-    found = collections.Counter(outcome(case).partition(":")[0] for case in cases(path))
+def counted(cases: list[ET.Element]) -> str:
+    """Return in words how many tests passed, and how many did not."""
+    found = collections.Counter(outcome(case).partition(":")[0] for case in cases)
     words = [word for word in ("passed", "skipped", "FAILED") if found[word]]
     return ", ".join(f"{found[word]} {word}" for word in words) or "-"
 
 
-def cases(path: Path) -> list[ET.Element]:
-    """Return a file's tests; none where the set does not run it."""
-    return list(ET.parse(path).iter("testcase")) if path.is_file() else []
+def cases(paths: list[Path]) -> list[ET.Element]:
+    """Return the tests of some files."""
+    return [case for path in paths for case in ET.parse(path).iter("testcase")]
 
 
-def ran(path: Path) -> dict[str, list[tuple[str, str]]]:
-    """Return by library what started its ranks, and what came of it."""
-    found: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
-    for case in cases(path):
+def ran(cases: list[ET.Element]) -> list[tuple[str, str, str]]:
+    """Return the libraries, what started their ranks, and what came of it."""
+    found = set()
+    for case in cases:
         for note in case.iter("property"):
             if note.get("name") == "ran":
                 library, _, launcher = str(note.get("value")).partition(" by ")
-                found[library].append((launcher, outcome(case)))
-    return found
+                found.add((library, launcher, outcome(case)))
+    return sorted(found)
 
 
 def printed(rows: list[tuple[str, ...]]) -> str:
@@ -80,18 +80,19 @@ def printed(rows: list[tuple[str, ...]]) -> str:
 
 def main(folder: Path) -> int:
     """Print both tables."""
-    names = sorted({path.stem.rpartition("-")[0] for path in folder.glob("*.xml")})
+    names = sorted({path.stem.rpartition(".")[0] for path in folder.glob("*.xml")})
     sets = [("version set", "Python", *SHOWN, "fast tests", "tests with real ranks")]
     runs = [("version set", "library", "version", "started by", "outcome")]
     failed = False
     for name in names:
         here = versions(name)
-        fast, ranks = (folder / f"{name}-{kind}.xml" for kind in ("fast", "ranks"))
+        paths = set(folder.glob(f"{name}.*.xml"))
+        fast = paths & {folder / f"{name}.fast.xml"}
+        ranks = cases(sorted(paths - fast))
         own = (here[package] for package in ("Python", *SHOWN))
-        sets.append((name, *own, counted(fast), counted(ranks)))
-        for library, rows in sorted(ran(ranks).items()):
-            for launcher, result in sorted(set(rows)):
-                runs.append((name, library, here[LIBRARIES[library]], launcher, result))
+        sets.append((name, *own, counted(cases(sorted(fast))), counted(ranks)))
+        for library, launcher, result in ran(ranks):
+            runs.append((name, library, here[LIBRARIES[library]], launcher, result))
         failed |= "FAILED" in " ".join(sets[-1])
     print(printed(sets), printed(runs), sep="\n\n")
     return int(failed or not names)
