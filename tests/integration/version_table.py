@@ -1,8 +1,8 @@
 """Print what ran in which version set: `python version_table.py FOLDER`.
 
-The folder holds pytest's JUnit files: SET.fast.xml, and others of tests with real ranks. Such a test
-says what it ran by `record_property("ran", "LIBRARY by LAUNCHER")`. Versions are asked of each set's
-own Python. Exit status 1 where a test failed, or nothing ran.
+The folder holds pytest's JUnit files: SET.fast.xml, and others of tests with real ranks. Such a
+test says what it ran by `record_property("ran", "LIBRARY by LAUNCHER")`. Versions are asked of
+each set's own Python. Exit status 1 where a test failed, or nothing ran.
 """
 
 from __future__ import annotations
