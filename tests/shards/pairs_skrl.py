@@ -256,6 +256,7 @@ CLASHES = (
         "this task has no observation group `critic`",
         once_made=True,
     ),
+    Clash({"exploration_scheduler": ("none",)}, "skrl compares with what it gives in every step"),
     Clash({"replay buffer": ("without a size",)}, "memory_size=-1 stands for a rollout"),
     *(
         Clash(

@@ -147,6 +147,14 @@ REFUSES = (
         instead="Use --algorithm ppo, or an algorithm for the task's actions.",
     ),
     Refusal(
+        name="DQN or DDQN without an exploration_scheduler",
+        applies=lambda config, task: (
+            _class(config) in ("dqn", "ddqn") and not _agent(config, "exploration_scheduler")
+        ),
+        reason="skrl compares with what it gives in every step, and fails without it.",
+        instead='Set agent.agent.exploration_scheduler, such as "0.05".',
+    ),
+    Refusal(
         name="images without convolutions",
         applies=_reads_no_images,
         reason="The networks in the default options of agents with a replay buffer would read an "

@@ -57,6 +57,15 @@ def test_what_is_refused(changes, name):
     assert refusals(changes)[0] == name, "the first is told"
 
 
+@pytest.mark.parametrize("algorithm", ["dqn", "ddqn"])
+def test_a_greedy_agent_needs_an_exploration_scheduler(algorithm):
+    agent, (spec,) = default_agent(TASK, algorithm), rltrain_provides()
+    agent["agent"]["exploration_scheduler"] = None
+    config, task = RunConfig(library="skrl", agent=agent), TaskInfo("none", "discrete")
+    names = [refusal.name for refusal in spec.refuses if refusal.applies(config, task)]
+    assert names == ["DQN or DDQN without an exploration_scheduler"]
+
+
 def test_a_memory_of_the_rollouts_size_is_fine():
     assert refusals({"memory.memory_size": 4}) == []
 
