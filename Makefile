@@ -85,13 +85,13 @@ train: $(READY)
 	$(BIN)/rltrain --library rl_games --distributed --nproc-per-node 2 --target-return 475
 
 test: test-fast
-	$(TIMEOUT) 900 $(BIN)/python -m pytest -m versions $(TWO_RANKS_EACH) $(call REPORT,tested.ranks)
+	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" $(TWO_RANKS_EACH) $(call REPORT,tested.ranks)
 
 test-fast: $(READY) lint
 	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,tested.fast)
 
 test-all: test
-	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SIDE_BY_SIDE)
+	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow and not sample" $(SIDE_BY_SIDE)
 	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(TWO_RANKS_EACH)
 	+$(foreach set,$(SETS),$(MAKE) test-$(set) &&) true
 	$(BIN)/python tests/integration/version_table.py $(FOUND)

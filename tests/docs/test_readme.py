@@ -17,8 +17,15 @@ from rltrain.commands import doctor, foreign, new, plugins, train
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = PAGES[0].read_text()
-OF_OTHERS = {"--ntasks-per-node", "--version", "--seeds", "--rounds", "--iterations"}
-"""Flags of srun and of benchmarks, and what is no field of a run."""
+OF_OTHERS = {
+    "--ntasks-per-node",
+    "--resolution",
+    "--version",
+    "--seeds",
+    "--rounds",
+    "--iterations",
+}
+"""Flags of srun, uv and benchmarks, and what is no field of a run."""
 
 
 def blocks(language):

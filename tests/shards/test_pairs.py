@@ -14,7 +14,7 @@ from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld
 
 SEED = 12
-"""Which combination of each table runs in every test run. All of them run with `-m pairs`."""
+"""Which combination of each table runs in `make test`; the others run in `make test-all`."""
 
 TOLERANCE = 1e-4
 """Adam makes whole steps of gradients that are nothing but rounding."""
@@ -27,7 +27,7 @@ def cases(combinations):
         pytest.param(
             each,
             id=str(each),
-            marks=() if each in SAMPLED else (pytest.mark.long, pytest.mark.pairs),
+            marks=(pytest.mark.long, pytest.mark.sample if each in SAMPLED else pytest.mark.pairs),
         )
         for each in combinations
     ]

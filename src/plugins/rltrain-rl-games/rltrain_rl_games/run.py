@@ -196,7 +196,8 @@ class ScalarSink:
     def add_scalar(self, tag: str, value: Any, step: Any = None) -> None:
         """Keep a scalar, unless the core records it for every library."""
         if not tag.startswith(_RECORDED_BY_THE_CORE):
-            self._values[tag] = float(torch.as_tensor(value))  # An array of one, at times.
+            # An array of one, at times.
+            self._values[tag] = float(value.item() if hasattr(value, "item") else value)
 
     def add_mean(self, tag: str, total: float, count: int) -> None:
         """Keep the mean of several figures, which ranks may have different numbers of."""

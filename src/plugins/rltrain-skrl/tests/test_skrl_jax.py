@@ -161,6 +161,7 @@ def test_a_resumed_run_ends_with_the_same_bytes(train_ranks, algorithm, agent):
     assert states[0]["ranks"] == states[1]["ranks"], "keys, generators, environments"
 
 
+@pytest.mark.long
 def test_stock_skrl_reads_the_checkpoint_with_its_optimisers(train_ranks):
     (run,) = train(train_ranks, ranks=1)
     saved = trees(run.result.checkpoint)
