@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import os
 from collections.abc import Mapping
@@ -14,13 +13,18 @@ from rltrain.agent_options import (
     get_dotted,
     load_agent,
     override_agent,
-    resolve_env,
     set_dotted,
 )
 from rltrain.config import RunConfig, flag
 from rltrain.errors import UsageError, suggest
 from rltrain.placement import place
 from rltrain.plan_files import settle_files
+from rltrain.plan_sizes import (
+    settle_environments,
+    settle_iterations,
+    settle_mini_batches,
+    written_for,
+)
 from rltrain.plugins import Registry, discover
 from rltrain.specs import (
     GradientSyncSpec,
@@ -33,7 +37,7 @@ from rltrain.specs import (
 from rltrain.types import Iteration, TaskInfo, World
 from rltrain.video import check_video
 
-__all__ = ["Plan", "choose_launcher", "make_plan", "number_of_ranks"]
+__all__ = ["Plan", "choose_launcher", "make_plan"]
 
 FrameworkSpecT = TypeVar("FrameworkSpecT", GradientSyncSpec, LauncherSpec)
 
@@ -80,21 +84,21 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     config = dataclasses.replace(config, suite=suite.name)
     config, world = place(config, registry, environ)
     agent, source = load_agent(config, library, suite, task, registry)
-    written_for = _written_for(agent, library, task)
+    original = written_for(agent, library, task)
     override_agent(agent, config.agent, library, source)
     config = _agent(config, agent, given, library)
-    config = _environments(config, task, world)
+    config = settle_environments(config, task, world)
     config = _plugins(config, registry)
     _check_refusals(config, library, task)
     if config.video:
         able = [spec.name for spec in registry.all(SuiteSpec) if spec.renders]
         check_video(suite.name, suite.renders, able)
     scales = config.scale_minibatches and library.scale_mini_batches is not None
-    config = _mini_batches(config, library, written_for)
-    config, iteration = _iterations(config, library, world)
+    config = settle_mini_batches(config, library, original)
+    config, iteration = settle_iterations(config, library, world)
     total = iteration.iterations if iteration else config.max_iterations
     config = settle_files(config, library, registry, world, total)
-    return Plan(config, task, world, registry, iteration, source, written_for if scales else None)
+    return Plan(config, task, world, registry, iteration, source, original if scales else None)
 
 
 def _library(config: RunConfig, registry: Registry) -> tuple[RunConfig, LibrarySpec]:
@@ -193,88 +197,6 @@ def _agent(
     )
 
 
-def _environments(config: RunConfig, task: TaskInfo, world: World | None) -> RunConfig:
-    """Settle how many environments a rank has, and how they begin."""
-    env = resolve_env(task, config.env)
-    if config.random_lengths is None:
-        config = dataclasses.replace(config, random_lengths=task.random_lengths)
-    if config.total_envs is None:
-        return dataclasses.replace(config, env=env, num_envs=config.num_envs or task.num_envs)
-    ranks = number_of_ranks(config, world)
-    share, rest = divmod(config.total_envs, ranks)
-    if rest or not share:
-        raise UsageError(
-            f"--total-envs {config.total_envs}: cannot be divided over {ranks} ranks; the nearest "
-            f"that can is {max(ranks, round(config.total_envs / ranks) * ranks)}."
-        )
-    if config.num_envs not in (None, share):
-        raise UsageError(
-            f"--num-envs {config.num_envs} and --total-envs {config.total_envs}: {ranks} ranks "
-            f"would have {share} environments each. Give one of the two."
-        )
-    return dataclasses.replace(config, env=env, num_envs=share)
-
-
-def _written_for(agent: Mapping[str, Any], library: LibrarySpec, task: TaskInfo) -> int:
-    """Return for how many environments a library's file was written: its own word, or the task's.
-
-    Isaac Lab's files, most of which leave it to the command line, are made for the number that the
-    task has.
-    """
-    said = get_dotted(agent, library.run_keys.get("num_envs", ""), None)
-    return said if isinstance(said, int) and said > 0 else task.num_envs
-
-
-def _mini_batches(config: RunConfig, library: LibrarySpec, written_for: int) -> RunConfig:
-    """Keep the number of mini-batches, if that was asked for.
-
-    Scaled once: the run's own config.yaml is not to be scaled again.
-    """
-    if not config.scale_minibatches:
-        return config
-    agent = config.agent
-    if library.scale_mini_batches is not None:
-        agent = library.scale_mini_batches(agent, written_for, config.num_envs or 0)
-    config = dataclasses.replace(config, agent=agent, scale_minibatches=False)
-    iteration = library.iteration(config) if library.iteration else None
-    if iteration is None or iteration.mini_batches is None:
-        raise UsageError(
-            f"--scale-minibatches: with these options {library.name} cuts no rollout into "
-            "mini-batches, so that there is nothing to scale. Leave it out."
-        )
-    return config
-
-
-def _iterations(
-    config: RunConfig, library: LibrarySpec, world: World | None
-) -> tuple[RunConfig, Iteration | None]:
-    """Ask the library what an iteration is, and settle how many there are."""
-    iteration = library.iteration(config) if library.iteration else None
-    total = config.max_iterations or (iteration.iterations if iteration else None)
-    if config.scale_iterations:
-        if config.total_envs is not None:
-            raise UsageError(
-                "--scale-iterations: with --total-envs an iteration has the same experience on any "
-                "number of ranks, so that there is nothing to scale. Give one of the two."
-            )
-        if total is None:
-            raise UsageError(
-                f"--scale-iterations: the options of {library.name} do not say how many iterations "
-                "there are. Give --max-iterations."
-            )
-        # Scaled once: the run's own config.yaml is not to be scaled again.
-        total = -(-total // number_of_ranks(config, world))
-        agent = copy.deepcopy(dict(config.agent))
-        if "max_iterations" in library.run_keys:
-            set_dotted(agent, library.run_keys["max_iterations"], total)
-        config = dataclasses.replace(
-            config, max_iterations=total, scale_iterations=False, agent=agent
-        )
-    if iteration is not None:
-        iteration = dataclasses.replace(iteration, iterations=total)
-    return config, iteration
-
-
 def _plugins(config: RunConfig, registry: Registry) -> RunConfig:
     """Check the plugins that are chosen by name alone."""
     sync = _of_framework(config, registry, GradientSyncSpec, "grad_sync", DEFAULT_SYNCS)
@@ -345,8 +267,3 @@ def _check_refusals(config: RunConfig, library: LibrarySpec, task: TaskInfo) -> 
     for refusal in library.refuses:
         if refusal.applies(config, task):
             raise UsageError(f"{refusal.name}: {refusal.reason} Instead: {refusal.instead}")
-
-
-def number_of_ranks(config: RunConfig, world: World | None) -> int:
-    """Return how many ranks a run has, started or yet to be."""
-    return world.world_size if world else int(config.nproc_per_node or 1) * config.nnodes

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rltrain.plan import Plan, number_of_ranks
+from rltrain.plan import Plan
+from rltrain.plan_sizes import number_of_ranks
 from rltrain.storage import storage
 from rltrain.types import Iteration
 
