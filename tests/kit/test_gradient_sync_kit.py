@@ -239,6 +239,7 @@ WRONG_JAX = {
 }
 
 
+@pytest.mark.long
 def test_a_right_one_of_jax_passes(judge):
     assert judge(RIGHT_JAX, TESTS) == {}
 

@@ -572,6 +572,7 @@ def test_a_fault_fails_the_test_that_names_it(judge, fault):
     assert message in failed[test]
 
 
+@pytest.mark.long
 def test_a_right_suite_of_jax_passes(judge):
     assert judged_of_jax(judge) == {}
 

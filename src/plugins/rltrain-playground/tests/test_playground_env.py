@@ -17,6 +17,8 @@ from rltrain.types import World
 from rltrain_playground.plugin import describe
 from rltrain_playground.suite import PlaygroundSuite
 
+pytestmark = pytest.mark.long
+
 POINT = "playground_point:Point"
 
 

@@ -36,6 +36,7 @@ print(sorted({"torch", "skrl", "jax", "gymnasium"} & set(sys.modules)))
     assert in_child(code) == "[]"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("module", ["adapter", "bootstrap", "torch.runner"])
 def test_importing_under_rank_variables_makes_no_process_group(module):
     code = f"""
@@ -52,6 +53,7 @@ print(started, skrl.config.torch.is_distributed, os.environ["WORLD_SIZE"])
     assert in_child(code, **variables) == "False False 2"
 
 
+@pytest.mark.long
 def test_importing_the_jax_side_starts_nothing_and_asks_for_no_torch():
     code = """
 import sys

@@ -98,6 +98,7 @@ def compilations():
     jax.monitoring.clear_event_listeners()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "algorithm", ["ppo", *(pytest.param(x, marks=pytest.mark.long) for x in ("sac", "dqn"))]
 )
@@ -109,6 +110,7 @@ def test_nothing_is_compiled_after_the_second_iteration(train_ranks, algorithm, 
     assert later == [0, 0]
 
 
+@pytest.mark.long
 def test_a_mini_batch_costs_one_collective(train_ranks):
     world = FakeWorld(2, rank_local=PLACE)
     iterations, epochs, batches = 3, 2, 2
@@ -132,6 +134,7 @@ def trees(path):
     return pickle.loads(Path(path).read_bytes())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("algorithm", "agent"),
     [
@@ -175,6 +178,7 @@ def test_stock_skrl_reads_the_checkpoint_with_its_optimisers(train_ranks):
     assert set(policy) == {"params"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["agent.pt", "agent.pickle"])
 def test_a_checkpoint_of_another_framework_is_told(train_ranks, tmp_path, name):
     import torch

@@ -66,6 +66,7 @@ def test_an_entropy_bonus_has_an_effect(make, action, most):
     assert np.isclose(entropy(ours, level), most)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mend", [False, True], ids=["stock", "ours"])
 def test_a_compiled_update_draws_anew(mend):
     model = made(gaussian_model, spaces.Box(-9.0, 9.0, (2,)), mend)
