@@ -42,9 +42,9 @@ plugins = $(1:%=src/plugins/rltrain-%[library])
 projects-oldest := .[all,jax,video,testing] $(call plugins,$(LIBRARIES) jax playground) \
 	src/plugins/rltrain-isaaclab
 projects-newest := $(projects-oldest) $(call plugins,envpool)
-projects-torch-2.9 := .[all,testing] $(call plugins,$(LIBRARIES))
+projects-torch-2.9 := .[all,jax,testing] $(call plugins,$(LIBRARIES) jax)
 projects-torch-2.11 := $(projects-torch-2.9)
-projects-mjlab := $(projects-torch-2.9) $(call plugins,mjlab)
+projects-mjlab := .[all,testing] $(call plugins,$(LIBRARIES) mjlab)
 # Without the extras, which would change what Isaac Lab pins.
 projects-isaaclab-2.3 := .[testing] \
 	$(foreach name,torch gymnasium rl-games rsl-rl skrl isaaclab,src/plugins/rltrain-$(name)) \
@@ -64,7 +64,6 @@ endif
 # What a set's tests found, for the table at the end.
 FOUND := build/versions
 REPORT = --junitxml=$(FOUND)/$(1).xml
-ISAACLABS := torch rl-games skrl isaaclab
 ON_ISAACLAB := -m pytest src/plugins/rltrain-isaaclab/tests/test_isaaclab_ranks.py
 CUDA_PYTHON ?= python3
 FAST := -m "not slow and not long"
@@ -102,17 +101,17 @@ test-all: test
 # The oldest and the newest that each plugin says it works with: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready
 	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) $(SIDE_BY_SIDE) $(call REPORT,$*.fast)
-	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest -m versions $(TWO_RANKS_EACH) $(call REPORT,$*.ranks)
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions $(TWO_RANKS_EACH) \
+		$(call REPORT,$*.ranks)
 
 # What is between them: real ranks.
 test-torch-2.9 test-torch-2.11: test-%: .venv-%/.ready
-	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest -m versions $(TWO_RANKS_EACH) $(call REPORT,$*.ranks)
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions $(TWO_RANKS_EACH) \
+		$(call REPORT,$*.ranks)
 
 # As Isaac Lab pins them, with a stand-in for Isaac Sim; then with the upgrade that its page names.
 test-isaaclab-2.3 test-isaaclab-3: test-isaaclab-%: .venv-isaaclab-%/.ready
 	$(UV) pip install --python .venv-isaaclab-$* -c constraints/isaaclab-$*.txt rsl-rl-lib
-	$(TIMEOUT) 900 .venv-isaaclab-$*/bin/python -m pytest $(ISAACLABS:%=src/plugins/rltrain-%) \
-		$(FAST) $(SIDE_BY_SIDE) $(call REPORT,isaaclab-$*.fast)
 	$(TIMEOUT) 900 .venv-isaaclab-$*/bin/python $(ON_ISAACLAB) -n 2 $(call REPORT,isaaclab-$*.ranks)
 	$(UV) pip install --python .venv-isaaclab-$* "rsl-rl-lib>=5.0.1,<6"
 	$(TIMEOUT) 900 .venv-isaaclab-$*/bin/python $(ON_ISAACLAB) -k rsl_rl $(call REPORT,isaaclab-$*.upgraded)

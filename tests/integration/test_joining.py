@@ -22,7 +22,8 @@ TORCHRUN = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
 STARTED_BY = {
     "elastic": (["--nproc-per-node", "2"], ()),
     "processes": (["--nproc-per-node", "2", "--launcher", "processes"], ()),
-    "torchrun": ([], TORCHRUN),
+    # Older torch's torchrun takes a port that another run may have, unless it is told not to.
+    "torchrun": ([], ("torch.distributed.run", "--standalone", *TORCHRUN[1:])),
 }
 
 ENDED_WITH: dict[str, dict[str, torch.Tensor]] = {}

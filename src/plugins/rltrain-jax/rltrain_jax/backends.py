@@ -78,8 +78,6 @@ class JaxBackend(_JaxBackend):
         # Otherwise every rank would open, and fill, the GPUs that are there.
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", 1)
-        # Newer versions' own choice; older ones cannot reach other ranks' CPUs without it.
-        jax.config.update("jax_cpu_collectives_implementation", "gloo")
         return self._join(world, None)
 
 

@@ -12,14 +12,21 @@ try:
     from jax import enable_x64
 except ImportError:  # Where older versions have it.
     from jax.experimental import enable_x64  # type: ignore[attr-defined,no-redef]
+try:
+    from jax import shard_map
+except ImportError:  # As above.
+    from jax.experimental.shard_map import shard_map  # type: ignore[no-redef]
 
-__all__ = ["enable_x64", "quiet_distributed"]
+__all__ = ["LEAVES_TOGETHER", "enable_x64", "quiet_distributed", "shard_map"]
 
 PREEMPTION = "jax_enable_preemption_service"
 """Older versions have no such option, and the service always."""
 
 RECOVERABILITY = "jax_enable_recoverability"
 """Older versions have no such option: there jax ends the peers of a rank that failed."""
+
+LEAVES_TOGETHER = not hasattr(jax.config, RECOVERABILITY)
+"""Whether `jax.distributed.shutdown` waits until every rank has called it."""
 
 
 @contextlib.contextmanager

@@ -27,7 +27,9 @@ def let_gloo_use(address: str) -> None:
 
     def make() -> Any:
         jaxlib: Any = jax._src.lib
-        gloo = jaxlib._jax.make_gloo_tcp_collectives(
+        # jaxlib's own module, by its newer and its older name.
+        native = getattr(jaxlib, "_jax", None) or jaxlib.xla_client._xla
+        gloo = native.make_gloo_tcp_collectives(
             distributed_client=distributed.global_state.client, hostname=address
         )
         return xla_bridge.make_cpu_client(gloo)

@@ -16,6 +16,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from rltrain.types import ReduceOp, World
+from rltrain_jax.compat import LEAVES_TOGETHER, shard_map
 from rltrain_jax.coordination import Board
 from rltrain_jax.devices import local_device
 from rltrain_jax.watchdog import Times, Watchdog
@@ -67,7 +68,7 @@ class JaxProcessGroup:
         self._device = local_device(world.device)
         mesh = Mesh(np.array(_devices(world)), (_AXIS,))
         self._by_rank = NamedSharding(mesh, P(_AXIS))
-        on_ranks = functools.partial(jax.shard_map, mesh=mesh, in_specs=P(_AXIS), out_specs=P())
+        on_ranks = functools.partial(shard_map, mesh=mesh, in_specs=P(_AXIS), out_specs=P())
         self._reduce = {op: jax.jit(on_ranks(combine)) for op, combine in _ON_DEVICE.items()}
         self._send = jax.jit(on_ranks(_of_chosen))
         self._gather = jax.jit(lambda x: x, out_shardings=NamedSharding(mesh, P()))
@@ -123,8 +124,10 @@ class JaxProcessGroup:
             return
         self.barrier()
         self._watchdog.close()
-        if self.rank > 0:
+        if self.rank > 0 or LEAVES_TOGETHER:
             jax.distributed.shutdown()
+        if LEAVES_TOGETHER:
+            return
         self.barrier()
         if self.rank == 0:
             jax.distributed.shutdown()
@@ -134,7 +137,7 @@ class JaxProcessGroup:
         if self._watchdog is None or not jax.distributed.is_initialized():
             return
         self._watchdog.close(error)
-        if self.rank > 0:
+        if self.rank > 0 and not LEAVES_TOGETHER:
             jax.distributed.shutdown()
 
     def _on_device(
