@@ -92,7 +92,7 @@ class GradientSyncConformance(GradientSyncRanks):
     @must("Gradients come back in the structure they went in: as many, same shapes, same dtypes.")
     def test_the_structure_comes_back(self) -> None:
         """Compares what came back with what went in."""
-        given = [_filled(1.0, *form) for form in _FORMS]
+        given = [_filled(1.0, *kind) for kind in _FORMS]
 
         def work(make: MakeSync, rank: int) -> list[str]:
             averages = self.make(make, given)(self.arrays(given))
