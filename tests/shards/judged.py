@@ -15,7 +15,8 @@ def check_equal(split: Sequence[Watcher]) -> None:
     """Check that ranks ended equal to the last bit, after two iterations at least."""
     assert len(split[0].states) >= 2
     for watcher in split[1:]:
-        assert not _off(watcher.last, split[0].last, 0.0)
+        apart = _off(watcher.last, split[0].last, 0.0)
+        assert not apart, apart
 
 
 def check_as_one(split: Sequence[Watcher], whole: Watcher, tolerance: float = TOLERANCE) -> None:
@@ -23,7 +24,8 @@ def check_as_one(split: Sequence[Watcher], whole: Watcher, tolerance: float = TO
     check_equal(split)
     assert len(split[0].states) == len(whole.states)
     for state, expected in zip(split[0].states, whole.states, strict=True):
-        assert not _off(state, expected, tolerance)
+        apart = _off(state, expected, tolerance)
+        assert not apart, apart
 
 
 def _off(state: State, expected: State, tolerance: float) -> dict[str, float]:

@@ -14,7 +14,7 @@ from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld
 
 SEED = 12
-"""Which combination of each table runs in `make test`; the others run in `make test-all`."""
+"""Which combination of each table runs in `make test`; the others run in `make test-pairs`."""
 
 TOLERANCE = 1e-4
 """Adam makes whole steps of gradients that are nothing but rounding."""
