@@ -24,9 +24,9 @@ from rltrain.testing import FakeWorld, differing
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 STANDIN = Path(__file__).parents[2] / "src/plugins/rltrain-isaaclab/tests/standin"
 WORKS = "works"
-NUM_ENVS = {"rl_games": 4, "rsl_rl": 16, "skrl": 4}
-"""Environments a rank, of which recurrent policies of rsl_rl make their mini-batches; more where
-that many cannot be cut into a file's."""
+NUM_ENVS = {"rl_games": 4, "rsl_rl": 32, "skrl": 4}
+"""Environments a rank, of two or more of which recurrent policies of rsl_rl make a mini-batch.
+There are more where that many cannot be cut into a file's."""
 TEACHERS = {"AnymalDFlatDistillationRunnerCfg": "AnymalDFlatPPORunnerCfg"}
 """By configuration of a distillation, that of the PPO whose actor is its teacher."""
 
