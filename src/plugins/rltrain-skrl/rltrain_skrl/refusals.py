@@ -86,7 +86,9 @@ def _reads_no_images(config: RunConfig, task: TaskInfo) -> bool:
 def _unknown_class(config: RunConfig, task: TaskInfo) -> bool:
     """Whether an option names a class that is not among the names that skrl's Runner imports."""
     named = {key: _agent(config, key) for key in _NAMES}
-    return any(isinstance(x, str) and x not in (*_NAMES[key], "None") for key, x in named.items())
+    # What is no name is an expression, which the Runner evaluates.
+    names = {key: x for key, x in named.items() if isinstance(x, str) and x.isidentifier()}
+    return any(x not in (*_NAMES[key], "None") for key, x in names.items())
 
 
 def _agent_refusal(name: str, reason: str) -> Refusal:
