@@ -86,8 +86,8 @@ def _reads_no_images(config: RunConfig, task: TaskInfo) -> bool:
 def _unknown_class(config: RunConfig, task: TaskInfo) -> bool:
     """Whether an option names a class that is not among the names that skrl's Runner imports."""
     named = {key: _agent(config, key) for key in _NAMES}
-    # What is no name is an expression, which the Runner evaluates.
-    names = {key: x for key, x in named.items() if isinstance(x, str) and x.isidentifier()}
+    # With a call in it, it is an expression that the Runner evaluates.
+    names = {key: x for key, x in named.items() if isinstance(x, str) and "(" not in x}
     return any(x not in (*_NAMES[key], "None") for key, x in names.items())
 
 
