@@ -164,6 +164,14 @@ COMMON: dict[str, dict[str, Change]] = {
 }
 
 CONTINUOUS: dict[str, dict[str, Change]] = {
+    "observations": {
+        **COMMON["observations"],
+        # Its own file has a critic beside the policy, in four mini-batches.
+        CAMERA: change(
+            {"params.config.central_value_config.minibatch_size_per_env": STEPS},
+            observations=CAMERA,
+        ),
+    },
     "actions": {
         name: change(actions=name) for name in ("continuous", "of other bounds", "without bounds")
     },
@@ -289,15 +297,21 @@ REPLAYED: dict[str, dict[str, Change]] = {
         "plain": change(),
         "d2rl": change({"+params.network.mlp.d2rl": True, "params.network.mlp.units": [16, 16]}),
         "layer_norm": network(normalization="layer_norm"),
-        "d2rl, batch_norm": change(
-            {"+params.network.mlp.d2rl": True, "+params.network.normalization": "batch_norm"}
-        ),
+    },
+    "separate networks": {
+        "yes": network(separate=True),
+        "no": network(separate=False),
     },
     "env.clip_actions": CONTINUOUS["env.clip_actions"],
 }
 
+SAC_CLASHES = (
+    Clash({"layers": ("d2rl",)}, "cannot build such a network"),
+    Clash({"separate networks": ("no",)}, "then has no critic"),
+)
+
 RL_GAMES = (
     Table(BASE, {**COMMON, **CONTINUOUS}, CLASHES, "of continuous actions"),
     Table(BASE, {**COMMON, **DISCRETE}, CLASHES, "of choices"),
-    Table(SAC, REPLAYED, CLASHES),
+    Table(SAC, REPLAYED, SAC_CLASHES),
 )

@@ -103,6 +103,20 @@ REFUSED = (
     Refused(
         library="rl_games",
         algorithm="sac",
+        features="d2rl layers",
+        agent={"+params.network.mlp.d2rl": True},
+        reason="rl_games' SAC cannot build such a network",
+    ),
+    Refused(
+        library="rl_games",
+        algorithm="sac",
+        features="one network for actor and critic",
+        agent={"params.network.separate": False},
+        reason="rl_games' SAC then has no critic",
+    ),
+    Refused(
+        library="rl_games",
+        algorithm="sac",
         features="discrete actions",
         task="rltrain/CartPole-v1",
         reason="the agent options and the task speak of different kinds of actions",

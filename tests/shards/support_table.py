@@ -46,9 +46,7 @@ they are made; each such pair of values is a test too.
 | --- | --- | --- | --- |
 {options}
 
-A sample of them runs in `make test`, all of them in `make test-pairs`. Not all pass yet: of
-rl_games, two of PPO with images of bytes beside a critic that sees states, and five of SAC with
-`d2rl` layers, some with mixed precision too, do not end where the one rank does.
+A sample of them runs in `make test`, all of them in `make test-all`.
 
 Printed by `python tests/shards/support_table.py`.
 """

@@ -82,8 +82,8 @@ def _critic_alone_recurrent(config: RunConfig, task: TaskInfo) -> bool:
     return recurrent and _option(config, "network.rnn") is None
 
 
-def _sac_of_images(config: RunConfig, task: TaskInfo) -> bool:
-    return _option(config, "algo.name") == "sac" and task.has_images
+def _is_sac(config: RunConfig) -> bool:
+    return bool(_option(config, "algo.name") == "sac")
 
 
 def _camera_unseen(config: RunConfig, task: TaskInfo) -> bool:
@@ -119,9 +119,21 @@ REFUSALS = (
     ),
     Refusal(
         "SAC of images",
-        _sac_of_images,
+        lambda config, task: _is_sac(config) and task.has_images,
         "rl_games' SAC takes observations that are vectors.",
         "--algorithm ppo, whose network has convolutions (params.network.cnn).",
+    ),
+    Refusal(
+        "params.network.mlp.d2rl for SAC",
+        lambda config, task: _is_sac(config) and bool(_option(config, "network.mlp.d2rl")),
+        "rl_games' SAC cannot build such a network.",
+        "leave it out.",
+    ),
+    Refusal(
+        "params.network.separate: false for SAC",
+        lambda config, task: _is_sac(config) and _option(config, "network.separate") is False,
+        "rl_games' SAC then has no critic.",
+        "leave it out.",
     ),
     Refusal(
         "images beside the group `policy`, and no params.env.obs_groups",
