@@ -68,7 +68,7 @@ ON_ISAACLAB := -m pytest src/plugins/rltrain-isaaclab/tests/test_isaaclab_ranks.
 CUDA_PYTHON ?= python3
 FAST := -m "not slow and not long"
 
-.PHONY: help train test test-all test-fast test-pairs test-cuda lint format clean resolve \
+.PHONY: help train test test-all test-fast test-cuda lint format clean resolve \
 	$(SETS:%=test-%)
 
 help:
@@ -77,7 +77,6 @@ help:
 	@echo "make test-fast  the same without real ranks"
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
-	@echo "make test-pairs options of the libraries, in all pairs"
 	@echo "make test-cuda  the tests that need a GPU; skipped without one"
 	@echo "make lint       ruff and mypy --strict"
 	@echo "make format     format the code"
@@ -94,14 +93,10 @@ test-fast: $(READY) lint
 	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,tested.fast)
 
 test-all: test
-	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow and not sample and not pairs" $(SIDE_BY_SIDE)
+	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow and not sample" $(SIDE_BY_SIDE)
 	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(TWO_RANKS_EACH)
 	+$(foreach set,$(SETS),$(MAKE) test-$(set) &&) true
 	$(BIN)/python tests/integration/version_table.py $(FOUND)
-
-# Not part of test-all yet: some combinations of rl_games do not learn as one rank does.
-test-pairs: $(READY)
-	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m pairs $(SIDE_BY_SIDE)
 
 # The oldest and the newest that each plugin says it works with: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready

@@ -30,22 +30,22 @@ class Change:
 
     agent: Mapping[str, Any]
     fields: Mapping[str, Any]
-    by_rejection: bool = False
-    """Whether numbers are drawn until one fits: of how many, the last digit of others decides."""
+    by_rounding: bool = False
+    """Whether rounding decides: numbers are drawn until one fits, or have 16 bits."""
 
 
 def change(
-    agent: Mapping[str, Any] | None = None, by_rejection: bool = False, **fields: Any
+    agent: Mapping[str, Any] | None = None, by_rounding: bool = False, **fields: Any
 ) -> Change:
     """Return a change of a claim.
 
     Args:
         agent: overrides of the library's options, by dotted key.
-        by_rejection: see `Change`.
+        by_rounding: see `Change`.
         **fields: other fields of `Claim`; `observations` and `actions`, by their names in
             `pair_envs`.
     """
-    return Change(agent or {}, fields, by_rejection)
+    return Change(agent or {}, fields, by_rounding)
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,12 @@ class Combination:
             fields.update(each.fields)
             agent.update(each.agent)
         kinds = (fields.pop(name, None) for name in ("observations", "actions"))
-        fields.update(task(*kinds), mini_batches=max(self._cuts()))
-        return dataclasses.replace(self.table.base, features=str(self), agent=agent, **fields)
+        spaces = task(*kinds)
+        fields.update(spaces, mini_batches=max(self._cuts()))
+        claim = dataclasses.replace(self.table.base, features=str(self), agent=agent, **fields)
+        if claim.teacher is None:
+            return claim
+        return dataclasses.replace(claim, teacher=dataclasses.replace(claim.teacher, **spaces))
 
     @property
     def has_twin(self) -> bool:
@@ -101,7 +105,7 @@ class Combination:
         Nor is there one whose random numbers hang on rounding.
         """
         claim = self.claim
-        if any(each.by_rejection for each in self._changes()):
+        if any(each.by_rounding for each in self._changes()):
             return False
         if claim.batch_size is not None:
             return True

@@ -93,7 +93,7 @@ OPTIONS: dict[str, dict[str, Change]] = {
         "Heteroscedastic": distribution("HeteroscedasticGaussian"),
         "Beta": change(
             {"actor.distribution_cfg": {"class_name": "BetaDistribution", "action_range": [-1, 1]}},
-            by_rejection=True,
+            by_rounding=True,
         ),
     },
     "learning rate": {
@@ -124,6 +124,10 @@ OPTIONS: dict[str, dict[str, Change]] = {
         ),
     },
     "one encoder": boolean("algorithm.share_cnn_encoders"),
+    "use_mixed_precision": {
+        "no": change(),
+        "yes": change({"algorithm.use_mixed_precision": True}, by_rounding=True),
+    },
     "random lengths": boolean("init_at_random_ep_len"),
     "clip_actions": {"no": change(), "yes": change({"clip_actions": 0.5})},
 }
@@ -186,6 +190,11 @@ CLASHES = (
     # Whatever is observed, one of those above.
     Clash({"recurrent": RECURRENT, "one encoder": ("yes",)}, ""),
     Clash({"critic sees": ("critic", "both"), "one encoder": ("yes",)}, ""),
+    Clash(
+        {"distribution": ("Beta",), "use_mixed_precision": ("yes",)},
+        "on a CPU, torch draws nothing from a beta distribution in bfloat16",
+        once_made=True,
+    ),
     Clash(
         {"symmetry": ("augmented", "mirror loss", "both"), "recurrent": RECURRENT},
         "rsl_rl mirrors single steps",

@@ -80,7 +80,9 @@ def prepared(claim: Claim, folder: Any) -> Claim:
     """Return the claim with its teacher trained, if it has one."""
     if claim.teacher is None:
         return claim
-    (taught,) = FakeWorld(1).train(**options(claim.teacher, 1, folder))
+    teacher = claim.teacher
+    observers = [lambda: Environments(teacher)]
+    (taught,) = FakeWorld(1).train(observers=observers, **options(teacher, 1, folder))
     return dataclasses.replace(claim, checkpoint=taught.result.checkpoint)
 
 

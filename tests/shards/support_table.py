@@ -35,8 +35,9 @@ Options that are fine alone may fail together. The values of an algorithm's opti
 such that each value of one option meets each of every other, and every combination is a test: two
 ranks train for two iterations and learn as one rank does, to 1e-4. Some have
 no one rank to be compared with, for mini-batches that end within an environment's rollout, are not
-of one size, or of another number for the critic, or for random numbers that are drawn by
-rejection: there the ranks must end equal to the last bit.
+of one size, or of another number for the critic, or because rounding decides (random
+numbers that are drawn by rejection, half precision): there the ranks must end equal to the last
+bit.
 What cannot work is refused before any rank starts, or where only the environments can tell, once
 they are made; each such pair of values is a test too.
 

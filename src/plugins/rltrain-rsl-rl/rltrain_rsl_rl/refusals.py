@@ -121,6 +121,12 @@ def _symmetric_and_recurrent(config: RunConfig, task: TaskInfo) -> bool:
     return symmetric and any(_class(config, model) == "RNNModel" for model in ("actor", "critic"))
 
 
+def _half_precise_memory(config: RunConfig, task: TaskInfo) -> bool:
+    half = get_dotted(config.agent, "algorithm.use_mixed_precision", False)
+    distils = _class_name(config) in DISTILLATION_NAMES
+    return bool(half) and distils and _class(config, "student") == "RNNModel"
+
+
 REFUSALS = (
     Refusal(
         "discrete actions",
@@ -163,6 +169,12 @@ REFUSALS = (
         _no_teacher,
         "A student learns from a trained teacher.",
         "give --checkpoint with a checkpoint of PPO on this task, whose actor becomes the teacher.",
+    ),
+    Refusal(
+        "use_mixed_precision with a recurrent student",
+        _half_precise_memory,
+        "its hidden states come out of an update in bfloat16, which its next step does not take.",
+        "leave it out, or give student.class_name=MLPModel.",
     ),
     Refusal(
         "images for a model of vectors",

@@ -19,7 +19,7 @@ from rltrain_rsl_rl.distillation import SessionDistillation
 from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.images import use_byte_models
 from rltrain_rsl_rl.logger import SessionLogger
-from rltrain_rsl_rl.options import DISTILLATION_NAMES
+from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of
 from rltrain_rsl_rl.ppo import SessionPPO
 from rltrain_rsl_rl.state import on_device, on_host
 
@@ -53,6 +53,7 @@ class SessionRunner(OnPolicyRunner):
         models = ("student", "teacher") if distils else ("actor", "critic")
         _fill_observation_groups(options, models, env.get_observations().keys())
         _check_time_step(options, env)
+        _check_precision(options, session.world.device)
         log_dir, device = str(session.run_folder.checkpoints), session.world.device
         super().__init__(env, options, log_dir=log_dir, device=device)
         keep_types(self.alg.storage, env.get_observations())
@@ -184,4 +185,15 @@ def _check_normalisation(name: str, model: Any) -> None:
         raise UsageError(
             f"agent.{name}.obs_normalization=true: the {name} reads images only, which rsl_rl does "
             f"not normalise. Give agent.{name}.obs_normalization=false."
+        )
+
+
+def _check_precision(options: dict[str, Any], device: str) -> None:
+    actor = (options.get("actor") or {}).get("distribution_cfg") or {}
+    half = options["algorithm"].get("use_mixed_precision")
+    if half and device == "cpu" and class_of(actor) == "BetaDistribution":
+        raise UsageError(
+            "agent.algorithm.use_mixed_precision: on a CPU, torch draws nothing from a beta "
+            "distribution in bfloat16. Leave it out, or take another "
+            "agent.actor.distribution_cfg.class_name."
         )

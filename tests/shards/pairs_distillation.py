@@ -1,0 +1,122 @@
+"""The options of rsl_rl's distillation, to be combined."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from claims_rsl_rl import recurrent
+from pair_envs import CAMERA
+from pairs import STEPS, Change, Clash, Table, change
+from pairs_rsl_rl import BASE, NO_CRITIC, RSL_RL, algorithm, boolean
+
+__all__ = ["DISTILLATION"]
+
+TEACHER = dataclasses.replace(
+    BASE,
+    features="the teacher",
+    agent={**BASE.agent, "algorithm.num_mini_batches": 1},
+    max_iterations=1,
+)
+STUDENT = dataclasses.replace(
+    BASE,
+    algorithm="distillation",
+    agent={
+        "num_steps_per_env": STEPS,
+        "student.hidden_dims": [16],
+        "teacher.hidden_dims": [16],
+    },
+    teacher=TEACHER,
+)
+
+
+def taught(options: Mapping[str, Any]) -> Change:
+    """Return a change of the teacher's model, and of the actor that it was."""
+
+    def of(model: str) -> dict[str, Any]:
+        return {key.replace("MODEL", model): value for key, value in options.items()}
+
+    teacher = dataclasses.replace(TEACHER, agent={**TEACHER.agent, **of("actor")})
+    return change(of("teacher"), teacher=teacher)
+
+
+def distribution(name: str, **options: Any) -> Change:
+    """Return a change of the distribution of the student's actions."""
+    given = {f"student.distribution_cfg.{key}": value for key, value in options.items()}
+    return change({"student.distribution_cfg.class_name": f"{name}Distribution", **given})
+
+
+PPO = RSL_RL[0].options
+IMAGES = ("images of bytes", "images beside a vector", CAMERA)
+ONLY_IMAGES = ("images of bytes", CAMERA)
+
+OPTIONS: dict[str, dict[str, Change]] = {
+    "environments": {str(number): change(num_envs=number) for number in (8, 2, 1)},
+    "observations": {
+        name: change(observations=name) for name in ("vector", "policy and critic", *IMAGES)
+    },
+    "actions": PPO["actions"],
+    "teacher": {
+        "as the student": taught({"MODEL.obs_normalization": False}),
+        "normalizes": taught({"MODEL.obs_normalization": True}),
+        "sees critic": taught(
+            {
+                "obs_groups.MODEL": ["critic"],
+                "MODEL.class_name": "MLPModel",
+                "MODEL.obs_normalization": True,
+            }
+        ),
+        "recurrent": taught(recurrent("gru", "MODEL")),
+    },
+    "student": {
+        "plain": change(),
+        "gru": change(recurrent("gru", "student")),
+        "lstm": change(recurrent("lstm", "student")),
+    },
+    "student normalizes": boolean("student.obs_normalization"),
+    "distribution": {
+        "Gaussian": distribution("Gaussian"),
+        "Gaussian, scalar": distribution("Gaussian", std_type="scalar"),
+        "Gaussian, bounded": distribution("Gaussian", std_range=[0.2, 1.5]),
+        "Heteroscedastic": distribution("HeteroscedasticGaussian"),
+    },
+    "gradient_length": {str(n): algorithm(gradient_length=n) for n in (4, 16, 5)},
+    "num_learning_epochs": {str(n): algorithm(num_learning_epochs=n) for n in (2, 1)},
+    "loss_type": {name: algorithm(loss_type=name) for name in ("mse", "huber")},
+    "max_grad_norm": {str(norm): algorithm(max_grad_norm=norm) for norm in (1.0, 0.1, None)},
+    "optimizer": PPO["optimizer"],
+    "use_mixed_precision": PPO["use_mixed_precision"],
+    "random lengths": PPO["random lengths"],
+    "clip_actions": PPO["clip_actions"],
+}
+
+CLASHES = (
+    Clash({"observations": (CAMERA,), "actions": ("of other bounds", "without bounds")}, ""),
+    # Its teacher would need the encoders of that task's own PPO.
+    Clash({"observations": (CAMERA,), "teacher": ("as the student", "normalizes")}, ""),
+    Clash(
+        {"observations": NO_CRITIC, "teacher": ("sees critic",)},
+        "must name observation groups of the task",
+        once_made=True,
+    ),
+    Clash(
+        {"observations": IMAGES, "student": ("gru", "lstm")}, "MLPModel and RNNModel read vectors"
+    ),
+    Clash(
+        {"use_mixed_precision": ("yes",), "student": ("gru", "lstm")},
+        "its hidden states come out of an update in bfloat16",
+    ),
+    Clash(
+        {"observations": IMAGES, "teacher": ("recurrent",)}, "MLPModel and RNNModel read vectors"
+    ),
+    Clash(
+        {"observations": ONLY_IMAGES, "student normalizes": ("yes",)}, "a model reads images only"
+    ),
+    Clash(
+        {"observations": ("images of bytes",), "teacher": ("normalizes",)},
+        "a model reads images only",
+    ),
+)
+
+DISTILLATION = (Table(STUDENT, OPTIONS, CLASHES),)
