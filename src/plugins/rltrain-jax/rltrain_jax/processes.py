@@ -24,7 +24,7 @@ from rltrain.ranks import available_cores, hide_rank_variables, rank_variables
 from rltrain.reports import ended_by_signal, failure
 from rltrain.types import TrainResult, World
 
-__all__ = ["ProcessesLauncher"]
+__all__ = ["ProcessesLauncher", "held_port"]
 
 SHUTDOWN_TIMEOUT = 5
 """Seconds that ranks get to end after a signal, before they are killed."""
@@ -73,9 +73,9 @@ class ProcessesLauncher:
         reports = Path(tempfile.mkdtemp(prefix="rltrain-"))
         ranks: list[_Rank] = []
         try:
-            with _caught_signals() as signals:
+            with _caught_signals() as signals, held_port() as port:
                 try:
-                    _start(config, work, reports, ranks)
+                    _start(config, work, reports, ranks, port)
                     results = _watch(ranks, signals, reports)
                 finally:
                     _end(ranks, signals)
@@ -84,10 +84,12 @@ class ProcessesLauncher:
         return next(filter(None, results), TrainResult(0, 0, None, None, run_dir=""))
 
 
-def _start(config: RunConfig, work: Work, reports: Path, ranks: list[_Rank]) -> None:
+def _start(
+    config: RunConfig, work: Work, reports: Path, ranks: list[_Rank], free_port: int
+) -> None:
     """Start this node's ranks, each with the variables of its place, and put them in the list."""
     spawn, here, node = multiprocessing.get_context("spawn"), _ranks_here(config), config.node_rank
-    common = _common_variables(config)
+    common = _common_variables(config, free_port)
     for local_rank in range(here):
         rank = node * here + local_rank
         world = World(rank, local_rank, node, config.nnodes * here, here, config.nnodes)
@@ -113,12 +115,12 @@ def _ranks_here(config: RunConfig) -> int:
     return int(config.nproc_per_node or 1)
 
 
-def _common_variables(config: RunConfig) -> dict[str, str]:
+def _common_variables(config: RunConfig, free_port: int) -> dict[str, str]:
     """Return what all ranks of this node are told by their environment."""
     threads = str(max(1, available_cores() // _ranks_here(config)))
     host, port = config.master_addr, config.master_port
     if config.nnodes == 1:
-        host, port = "127.0.0.1", _free_port()  # Two runs on one machine do not meet.
+        host, port = "127.0.0.1", free_port  # Two runs on one machine do not meet.
     variables = {"MASTER_ADDR": host, "MASTER_PORT": str(port)}
     # XLA on the CPU reads the second; the user's own choice stands.
     defaults = {"OMP_NUM_THREADS": threads, "PJRT_NPROC": threads}
@@ -127,11 +129,18 @@ def _common_variables(config: RunConfig) -> dict[str, str]:
     return {**variables, "PYTHONWARNINGS": ",".join(filter(None, warnings))}
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@contextlib.contextmanager
+def held_port() -> Iterator[int]:
+    """Find a free port, and keep others from taking it before rank 0 listens there.
+
+    Linux gives the port of a socket that is bound, and does not listen, to nobody who does not ask
+    for its reuse. Servers do, those of jax and torch among them.
+    """
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        # Not before: two runs that both ask for reuse may find the same port.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        yield holder.getsockname()[1]
 
 
 def _watch(ranks: list[_Rank], signals: _Signals, reports: Path) -> list[TrainResult | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ import pytest
 from rltrain.config import RunConfig
 from rltrain.errors import RankFailed, UsageError
 from rltrain.ranks import available_cores
-from rltrain_jax.processes import SIGNALS, ProcessesLauncher
+from rltrain_jax.processes import SIGNALS, ProcessesLauncher, held_port
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +47,14 @@ def told(tmp_path) -> list[dict]:
 def running(tmp_path) -> list[int]:
     pids = [int(path.read_text()) for path in tmp_path.glob("*.pid")]
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def test_nobody_else_gets_the_port_before_rank_0_listens():
+    with held_port() as port, held_port() as another, socket.socket() as stranger:
+        assert another != port
+        with pytest.raises(OSError, match="in use"):
+            stranger.bind(("127.0.0.1", port))
+        socket.create_server(("127.0.0.1", port)).close()
 
 
 def test_each_rank_is_told_its_place_and_rank_0s_result_comes_back(launch, tmp_path):
