@@ -18,7 +18,7 @@ TIMEOUT := timeout --kill-after=30
 SIDE_BY_SIDE := --numprocesses auto --dist worksteal
 # Those that do: much of their time is spent in waiting. Files share what they set up; in the order
 # of their number of tests, the longest single test would come last, alone.
-TWO_RANKS_EACH := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+BY_FILE := --dist loadfile --no-loadscope-reorder --numprocesses
 
 ifeq ($(shell command -v $(PYTHON) 2>/dev/null),)
 PYTHON := python3
@@ -64,6 +64,8 @@ endif
 # What a set's tests found, for the table at the end.
 FOUND := build/versions
 REPORT = --junitxml=$(FOUND)/$(1).xml
+# What becomes of the ranks beside one that failed is for jax to say, and its versions differ.
+JAX_FAILS := src/plugins/rltrain-jax/tests/test_jax_failures.py
 ON_ISAACLAB := -m pytest src/plugins/rltrain-isaaclab/tests/test_isaaclab_ranks.py
 CUDA_PYTHON ?= python3
 FAST := -m "not slow and not long"
@@ -87,26 +89,27 @@ train: $(READY)
 	$(BIN)/rltrain --library rl_games --distributed --nproc-per-node 2 --target-return 475
 
 test: test-fast
-	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" $(TWO_RANKS_EACH) $(call REPORT,tested.ranks)
+	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" $(BY_FILE) 2 $(call REPORT,tested.ranks)
 
 test-fast: $(READY) lint
 	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,tested.fast)
 
 test-all: test
 	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow and not sample" $(SIDE_BY_SIDE)
-	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(TWO_RANKS_EACH)
+	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(BY_FILE) 3
 	+$(foreach set,$(SETS),$(MAKE) test-$(set) &&) true
 	$(BIN)/python tests/integration/version_table.py $(FOUND)
 
 # The oldest and the newest that each plugin says it works with: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready
 	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) $(SIDE_BY_SIDE) $(call REPORT,$*.fast)
-	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions $(TWO_RANKS_EACH) \
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions $(BY_FILE) 2 \
 		$(call REPORT,$*.ranks)
+	$(TIMEOUT) 300 .venv-$*/bin/python -m pytest $(JAX_FAILS) --numprocesses 2
 
 # What is between them: real ranks.
 test-torch-2.9 test-torch-2.11: test-%: .venv-%/.ready
-	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions $(TWO_RANKS_EACH) \
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions $(BY_FILE) 2 \
 		$(call REPORT,$*.ranks)
 
 # As Isaac Lab pins them, with a stand-in for Isaac Sim; then with the upgrade that its page names.

@@ -239,12 +239,13 @@ WRONG_JAX = {
 }
 
 
-@pytest.mark.long
+pytestmark = pytest.mark.long
+
+
 def test_a_right_one_of_jax_passes(judge):
     assert judge(RIGHT_JAX, TESTS) == {}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fault", WRONG_JAX)
 def test_a_wrong_one_of_jax_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG_JAX[fault]
@@ -277,7 +278,6 @@ def test_another_framework_is_skipped(judge):
     assert judge(wrong.replace('"torch"', '"mlx"'), TESTS) == {}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fault", WRONG)
 def test_a_wrong_one_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG[fault]

@@ -244,6 +244,7 @@ def rule(test):
     return getattr(LibraryConformance, test).__doc__
 
 
+@pytest.mark.long
 def test_the_correct_library_fails_nothing_and_learns(judge):
     assert judge(CORRECT, TESTS + LEARNS) == {}
 
@@ -263,6 +264,7 @@ def test_a_wrong_library_is_one_line_off(wrong):
     assert "\n" not in wrong.old + wrong.new
 
 
+@pytest.mark.long
 def test_a_library_may_do_without_checkpoints(judge):
     wrong = WRONG["saves no checkpoint"]
     without = TESTS + "    saves_checkpoints = False\n"

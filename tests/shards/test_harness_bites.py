@@ -11,6 +11,7 @@ from watcher import differences
 
 from rltrain import hookimpl
 
+pytestmark = pytest.mark.long
 LIBRARIES = ("rsl_rl", "rl_games", "skrl")
 APART = 1e-4
 

@@ -4,18 +4,21 @@ Private are:
 
 - the client of the coordination service, by which the processes of `jax.distributed` find each
   other: it holds a table that all of them can read and write while a collective is stuck;
+- where jax keeps that client and rank 0's service: without recoverability, a process that exits
+  waits for peers that have gone, up to 100 s, and then aborts;
 - how the CPU's backend is made: jax lets gloo look for its address by the host's name, which often
   leads nowhere, and has no option for another.
 """
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import jax._src.lib
 from jax._src import distributed, xla_bridge
 
-__all__ = ["Board", "let_gloo_use"]
+__all__ = ["Board", "leave_alone", "let_gloo_use"]
 
 
 def let_gloo_use(address: str) -> None:
@@ -35,6 +38,15 @@ def let_gloo_use(address: str) -> None:
         return xla_bridge.make_cpu_client(gloo)
 
     xla_bridge.register_backend_factory("cpu", make, priority=0, fail_quietly=False)
+
+
+def leave_alone() -> None:
+    """Have this process exit without waiting for its peers."""
+    state = distributed.global_state
+    for each in (state.client, state.service):
+        # A client that is freed shuts down, and one whose service is freed aborts the process.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+    state.client = state.service = None
 
 
 class Board:

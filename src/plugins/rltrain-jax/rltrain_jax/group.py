@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 from rltrain.types import ReduceOp, World
 from rltrain_jax.compat import LEAVES_TOGETHER, shard_map
-from rltrain_jax.coordination import Board
+from rltrain_jax.coordination import Board, leave_alone
 from rltrain_jax.devices import local_device
 from rltrain_jax.watchdog import Times, Watchdog
 
@@ -137,7 +137,9 @@ class JaxProcessGroup:
         if self._watchdog is None or not jax.distributed.is_initialized():
             return
         self._watchdog.close(error)
-        if self.rank > 0 and not LEAVES_TOGETHER:
+        if LEAVES_TOGETHER:
+            leave_alone()
+        elif self.rank > 0:
             jax.distributed.shutdown()
 
     def _on_device(

@@ -38,6 +38,10 @@ def test_ranks_keep_a_line_each(board):
     assert board.read() == {1: "second", 12: "other"}
 
 
+def test_a_process_has_one_client_and_one_service():
+    assert {"client", "service"} <= set(dir(distributed.global_state))
+
+
 def test_the_options_that_the_backends_set_are_there():
     for name in ("jax_num_cpu_devices", "jax_platforms"):
         assert hasattr(jax.config, name), name
