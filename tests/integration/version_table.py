@@ -2,7 +2,8 @@
 
 The folder holds pytest's JUnit files: SET.fast.xml, and others of tests with real ranks. Such a
 test says what it ran by `record_property("ran", "LIBRARY by LAUNCHER")`. Versions are asked of
-each set's own Python. Exit status 1 where a test failed, or nothing ran.
+each set's own Python; where that changes, the test records the library's `version` too.
+Exit status 1 where a test failed, or nothing ran.
 """
 
 from __future__ import annotations
@@ -58,14 +59,15 @@ def cases(paths: list[Path]) -> list[ET.Element]:
     return [case for path in paths for case in ET.parse(path).iter("testcase")]
 
 
-def ran(cases: list[ET.Element]) -> list[tuple[str, str, str]]:
-    """Return the libraries, what started their ranks, and what came of it."""
+def ran(cases: list[ET.Element], here: dict[str, str]) -> list[tuple[str, str, str, str]]:
+    """Return the libraries, their versions, what started their ranks, and what came of it."""
     found = set()
     for case in cases:
-        for note in case.iter("property"):
-            if note.get("name") == "ran":
-                library, _, launcher = str(note.get("value")).partition(" by ")
-                found.add((library, launcher, outcome(case)))
+        notes = {note.get("name"): str(note.get("value")) for note in case.iter("property")}
+        if "ran" in notes:
+            library, _, launcher = notes["ran"].partition(" by ")
+            version = notes.get("version", here[LIBRARIES[library]])
+            found.add((library, version, launcher, outcome(case)))
     return sorted(found)
 
 
@@ -91,8 +93,7 @@ def main(folder: Path) -> int:
         ranks = cases(sorted(paths - fast))
         own = (here[package] for package in ("Python", *SHOWN))
         sets.append((name, *own, counted(cases(sorted(fast))), counted(ranks)))
-        for library, launcher, result in ran(ranks):
-            runs.append((name, library, here[LIBRARIES[library]], launcher, result))
+        runs.extend((name, *row) for row in ran(ranks, here))
         failed |= "FAILED" in " ".join(sets[-1])
     print(printed(sets), printed(runs), sep="\n\n")
     return int(failed or not names)

@@ -5,9 +5,11 @@ It runs in Isaac Lab's environments, too: those of `constraints/isaaclab-*.txt`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 
@@ -17,6 +19,7 @@ GENERATION = "2" if sys.version_info < (3, 12) else "3"
 """The Isaac Lab that has this Python."""
 
 FINAL = {"rl_games": "*.pth", "rsl_rl": "model_1.pt", "skrl": "agent_*.pt"}
+PACKAGES = {"rl_games": "rl-games", "rsl_rl": "rsl-rl-lib", "skrl": "skrl"}
 
 
 @pytest.mark.slow
@@ -24,6 +27,8 @@ FINAL = {"rl_games": "*.pth", "rsl_rl": "model_1.pt", "skrl": "agent_*.pt"}
 @pytest.mark.parametrize("library", FINAL)
 def test_two_ranks_learn(library, tmp_path, monkeypatch, record_property):
     record_property("ran", f"{library} by elastic, on a stand-in for Isaac Lab")
+    with contextlib.suppress(PackageNotFoundError):
+        record_property("version", version(PACKAGES[library]))
     [record] = [record for record in discover().records if record.name == library]
     if record.status != "ready":
         pytest.skip(f"{library} is {record.status}: {record.reason}")
