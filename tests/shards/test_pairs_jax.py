@@ -1,0 +1,72 @@
+"""A sample of skrl's combinations trains on jax too, and the ranks end equal.
+
+Whether they learn as one rank is judged by the claims of jax: a combination compiles for seconds.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import VectorWrapper
+from pairs_skrl import SKRL
+from shard_runs import options
+
+from rltrain import hookimpl
+from rltrain.testing import FakeWorld, differing
+
+jnp = pytest.importorskip("jax.numpy")
+
+pytestmark = pytest.mark.long
+
+SEED, OF_EACH_TABLE = 12, 3
+RANK_LOCAL = ["skrl:config.torch", "skrl:config.jax"]
+
+
+def in_jax(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {name: in_jax(item) for name, item in x.items()}
+    return jnp.asarray(x.numpy()) if isinstance(x, torch.Tensor) else x
+
+
+class OnJax(VectorWrapper):
+    """Environments of torch for agents of jax."""
+
+    def reset(self, **arguments):
+        return tuple(in_jax(x) for x in self.env.reset(**arguments))
+
+    def step(self, actions):
+        return tuple(in_jax(x) for x in self.env.step(torch.from_numpy(np.array(actions))))
+
+
+class Environments:
+    """An observer that makes a rank's environments, unless the suite does."""
+
+    def __init__(self, claim):
+        self._claim = claim
+
+    @hookimpl(tryfirst=True)
+    def rltrain_make_env(self, session):
+        make_env = self._claim.make_env
+        return make_env and OnJax(make_env(session.config.num_envs))
+
+
+def sampled(table):
+    """Return combinations of a table, without the policy that skrl has for torch only."""
+    known = [c for c in table.trained if c.values.get("policy") != "MultivariateGaussianMixin"]
+    return random.Random(f"{SEED} {table}").sample(known, OF_EACH_TABLE)
+
+
+@pytest.mark.parametrize("combination", [c for table in SKRL for c in sampled(table)], ids=str)
+def test_ranks_of_jax_end_equal(combination, tmp_path):
+    claim = combination.claim
+    runs = FakeWorld(2, rank_local=RANK_LOCAL).train(
+        observers=[lambda: Environments(claim)],
+        framework="jax",
+        **options(claim, 1, tmp_path),
+    )
+    assert {run.result.iterations for run in runs} == {2}
+    assert not differing(runs)
