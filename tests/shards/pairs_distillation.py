@@ -9,7 +9,7 @@ from typing import Any
 from claims_rsl_rl import recurrent
 from pair_envs import CAMERA
 from pairs import STEPS, Change, Clash, Table, change
-from pairs_rsl_rl import BASE, NO_CRITIC, RSL_RL, algorithm, boolean
+from pairs_rsl_rl import BASE, NO_CRITIC, RSL_RL, algorithm, boolean, distribution
 
 __all__ = ["DISTILLATION"]
 
@@ -41,12 +41,6 @@ def taught(options: Mapping[str, Any]) -> Change:
     return change(of("teacher"), teacher=teacher)
 
 
-def distribution(name: str, **options: Any) -> Change:
-    """Return a change of the distribution of the student's actions."""
-    given = {f"student.distribution_cfg.{key}": value for key, value in options.items()}
-    return change({"student.distribution_cfg.class_name": f"{name}Distribution", **given})
-
-
 PPO = RSL_RL[0].options
 IMAGES = ("images of bytes", "images beside a vector", CAMERA)
 ONLY_IMAGES = ("images of bytes", CAMERA)
@@ -76,10 +70,10 @@ OPTIONS: dict[str, dict[str, Change]] = {
     },
     "student normalizes": boolean("student.obs_normalization"),
     "distribution": {
-        "Gaussian": distribution("Gaussian"),
-        "Gaussian, scalar": distribution("Gaussian", std_type="scalar"),
-        "Gaussian, bounded": distribution("Gaussian", std_range=[0.2, 1.5]),
-        "Heteroscedastic": distribution("HeteroscedasticGaussian"),
+        "Gaussian": distribution("Gaussian", "student"),
+        "Gaussian, scalar": distribution("Gaussian", "student", std_type="scalar"),
+        "Gaussian, bounded": distribution("Gaussian", "student", std_range=[0.2, 1.5]),
+        "Heteroscedastic": distribution("HeteroscedasticGaussian", "student"),
     },
     "gradient_length": {str(n): algorithm(gradient_length=n) for n in (4, 16, 5)},
     "num_learning_epochs": {str(n): algorithm(num_learning_epochs=n) for n in (2, 1)},

@@ -28,10 +28,10 @@ def memory(kind: str, *models: str) -> Change:
     return change(recurrent(kind, *models), cut="environments")
 
 
-def distribution(name: str, **options: Any) -> Change:
-    """Return a change of the distribution of actions."""
-    given = {f"actor.distribution_cfg.{key}": value for key, value in options.items()}
-    return change({"actor.distribution_cfg.class_name": f"{name}Distribution", **given})
+def distribution(name: str, model: str = "actor", **options: Any) -> Change:
+    """Return a change of the distribution of a model's actions."""
+    given = {"class_name": f"{name}Distribution", **options}
+    return change({f"{model}.distribution_cfg.{key}": value for key, value in given.items()})
 
 
 def symmetry(augments: bool, mirrors: bool) -> Change:

@@ -30,12 +30,13 @@ RANK_LOCAL = {"skrl": ["skrl:config.torch"]}
 class Environments:
     """An observer that makes a rank's environments in the suite's stead, where a claim asks so."""
 
-    def __init__(self, claim: Claim) -> None:
-        self._claim = claim
+    def __init__(self, claim: Claim, wrap: Callable[[Any], Any] = lambda env: env) -> None:
+        self._claim, self._wrap = claim, wrap
 
     @hookimpl(tryfirst=True)
     def rltrain_make_env(self, session: Any) -> Any:
-        return self._claim.make_env and self._claim.make_env(session.config.num_envs)
+        make_env = self._claim.make_env
+        return make_env and self._wrap(make_env(session.config.num_envs))
 
 
 class Whole:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import VectorWrapper
+from jax_updates import PLACE
 from pairs_skrl import SKRL
-from shard_runs import options
+from shard_runs import Environments, options
 
-from rltrain import hookimpl
 from rltrain.testing import FakeWorld, differing
 
 jnp = pytest.importorskip("jax.numpy")
@@ -23,7 +23,6 @@ jnp = pytest.importorskip("jax.numpy")
 pytestmark = pytest.mark.long
 
 SEED, OF_EACH_TABLE = 12, 3
-RANK_LOCAL = ["skrl:config.torch", "skrl:config.jax"]
 
 
 def in_jax(x: Any) -> Any:
@@ -42,18 +41,6 @@ class OnJax(VectorWrapper):
         return tuple(in_jax(x) for x in self.env.step(torch.from_numpy(np.array(actions))))
 
 
-class Environments:
-    """An observer that makes a rank's environments, unless the suite does."""
-
-    def __init__(self, claim):
-        self._claim = claim
-
-    @hookimpl(tryfirst=True)
-    def rltrain_make_env(self, session):
-        make_env = self._claim.make_env
-        return make_env and OnJax(make_env(session.config.num_envs))
-
-
 def sampled(table):
     """Return combinations of a table, without the policy that skrl has for torch only."""
     known = [c for c in table.trained if c.values.get("policy") != "MultivariateGaussianMixin"]
@@ -63,8 +50,8 @@ def sampled(table):
 @pytest.mark.parametrize("combination", [c for table in SKRL for c in sampled(table)], ids=str)
 def test_ranks_of_jax_end_equal(combination, tmp_path):
     claim = combination.claim
-    runs = FakeWorld(2, rank_local=RANK_LOCAL).train(
-        observers=[lambda: Environments(claim)],
+    runs = FakeWorld(2, rank_local=PLACE).train(
+        observers=[lambda: Environments(claim, OnJax)],
         framework="jax",
         **options(claim, 1, tmp_path),
     )

@@ -17,9 +17,9 @@ __all__ = ["State", "Watcher", "differences"]
 
 State = dict[str, torch.Tensor]
 
-NOT_COMPARED = ("time/", "diagnostics/exp_var", "Loss/rnd")
-"""Figures that no number of ranks has alike: times, and means of the ranks' own: a share of the
-variance, and rsl_rl's loss over padded trajectories, of which ranks have more or fewer."""
+NOT_COMPARED = ("time/", "diagnostics/exp_var")
+"""Figures that no number of ranks has alike: times, and a share of the variance, which is the mean
+of the ranks' own."""
 
 
 class Watcher:

@@ -14,7 +14,7 @@ from rltrain.errors import UsageError
 from rltrain.types import GradientSync, ProcessGroup
 from rltrain_rsl_rl.compat import Compilable, rnd_optimizer
 from rltrain_rsl_rl.normalizers import NormalizerPool
-from rltrain_rsl_rl.rnd import IntrinsicRewards
+from rltrain_rsl_rl.rnd import IntrinsicRewards, predictor_loss
 from rltrain_rsl_rl.storage import SharedStorage, standardised
 from rltrain_torch.gradients import synchronise
 from rltrain_torch.optimizers import watch_optimizer
@@ -43,6 +43,8 @@ class SessionPPO(PPO, Compilable):
     parameters: list[torch.nn.Parameter]
     rnd_sync: GradientSync
     rnd_parameters: list[torch.nn.Parameter]
+    padded_losses: list[torch.Tensor]
+    """The predictor's in an update, by mini-batch, where trajectories are padded."""
     intrinsic: IntrinsicRewards | None = None
     adapts: bool = False
     """Whether this class adapts the learning rate, rather than rsl_rl."""
@@ -119,7 +121,10 @@ class SessionPPO(PPO, Compilable):
 
     def update(self) -> dict[str, float]:
         """Learn from the rollout, and return mean losses. Collective."""
+        self.padded_losses = []
         losses: dict[str, float] = super().update()
+        if self.padded_losses:
+            losses["rnd"] = float(torch.stack(self.padded_losses).mean())
         self.normalizers.flush()
         return losses
 
@@ -151,7 +156,7 @@ class SessionPPO(PPO, Compilable):
             parameters["lr"] = self.learning_rate
 
     def _weigh_padding(self) -> None:
-        """Weigh the predictor's gradients by the rows that they are means over.
+        """Weigh the predictor's gradients and loss by the rows that they are means over.
 
         rsl_rl trains the predictor of a recurrent policy on padded trajectories, padding included:
         there are as many as episodes ended on a rank, and one for each environment.
@@ -164,6 +169,8 @@ class SessionPPO(PPO, Compilable):
         for parameter in self.rnd_parameters:
             if parameter.grad is not None:
                 parameter.grad *= weight
+        loss = predictor_loss(self.rnd, self.storage.batch.observations)
+        self.padded_losses.append(weight * loss)
 
     def load(
         self, loaded_dict: dict[str, Any], load_cfg: dict[str, Any] | None, strict: bool

@@ -14,12 +14,13 @@ from typing import Any
 import torch
 from rsl_rl.extensions import RandomNetworkDistillation
 from rsl_rl.modules import EmpiricalDiscountedVariationNormalization
+from tensordict import TensorDict
 
 from rltrain.types import ProcessGroup
 from rltrain_rsl_rl.normalizers import PooledNormalization
 from rltrain_torch.moments import pool_moments
 
-__all__ = ["IntrinsicRewards", "RolloutNormalization"]
+__all__ = ["IntrinsicRewards", "RolloutNormalization", "predictor_loss"]
 
 
 class RolloutNormalization(EmpiricalDiscountedVariationNormalization):
@@ -119,3 +120,10 @@ class IntrinsicRewards:
         self._returns = state["returns"]
         if self._normalizer is not None:
             self._normalizer.disc_avg.avg = state["discounted"]
+
+
+@torch.no_grad()
+def predictor_loss(rnd: RandomNetworkDistillation, observations: TensorDict) -> torch.Tensor:
+    """Return the loss of the predictor, for which not every version of rsl_rl has a method."""
+    state = rnd.state_normalizer(rnd.get_rnd_state(observations))
+    return torch.nn.functional.mse_loss(rnd.predictor(state), rnd.target(state))

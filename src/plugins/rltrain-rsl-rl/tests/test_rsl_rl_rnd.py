@@ -117,21 +117,35 @@ def test_an_environment_without_a_time_step_is_a_usage_error(tmp_path):
 
 def test_padded_rows_count_by_their_number():
     """A recurrent mini-batch has a padded trajectory for each episode that ended."""
-    trajectories = [3, 1]
+    trajectories, means = [3, 1], [1.0, 5.0]
+    rnd = SimpleNamespace(
+        get_rnd_state=torch.sqrt,
+        state_normalizer=torch.nn.Identity(),
+        predictor=torch.nn.Identity(),
+        target=torch.zeros_like,
+    )
 
     def on_rank(group):
-        count = trajectories[group.rank]
+        count, mean = trajectories[group.rank], means[group.rank]
         parameter = torch.nn.Parameter(torch.zeros(2))
-        # The mean over 4 x 3 rows of 1, and over 4 x 1 rows of 5.
-        parameter.grad = torch.full((2,), [1.0, 5.0][group.rank])
-        batch = SimpleNamespace(masks=torch.ones(4, count, dtype=torch.bool))
+        # The mean over 4 x 3 rows of 1, and over 4 x 1 rows of 5; the loss is the same.
+        parameter.grad = torch.full((2,), mean)
+        batch = SimpleNamespace(
+            masks=torch.ones(4, count, dtype=torch.bool),
+            observations=torch.full((4, count, 1), mean),
+        )
         rank = SimpleNamespace(
-            storage=SimpleNamespace(batch=batch), group=group, rnd_parameters=[parameter]
+            storage=SimpleNamespace(batch=batch),
+            group=group,
+            rnd=rnd,
+            rnd_parameters=[parameter],
+            padded_losses=[],
         )
         SessionPPO._weigh_padding(rank)
-        return group.all_reduce(parameter.grad, "mean").tolist()
+        both = [*parameter.grad, *rank.padded_losses]
+        return group.all_reduce(torch.stack(both), "mean").tolist()
 
-    assert FakeWorld(2).run(on_rank) == [[2.0, 2.0]] * 2
+    assert FakeWorld(2).run(on_rank) == [pytest.approx([2.0, 2.0, 2.0])] * 2
 
 
 def test_recurrent_ranks_weigh_it(train_ranks):
