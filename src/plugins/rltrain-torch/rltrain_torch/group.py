@@ -12,6 +12,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from rltrain.types import ReduceOp, World
+from rltrain_torch.compat import destroy_default_group
 
 __all__ = ["TorchProcessGroup"]
 
@@ -88,7 +89,7 @@ class TorchProcessGroup:
     def close(self) -> None:
         """Destroy the default group, if it stands."""
         if dist.is_initialized():
-            dist.destroy_process_group()
+            destroy_default_group()
 
     def _tensor(self, x: Any) -> torch.Tensor:
         if isinstance(x, torch.Tensor):
