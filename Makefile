@@ -80,7 +80,7 @@ help:
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
 	@echo "make test-cuda  the tests that need a GPU; skipped without one"
-	@echo "make lint       ruff and mypy --strict"
+	@echo "make lint       ruff, mypy --strict, and the architecture's imports"
 	@echo "make format     format the code"
 	@echo "make resolve    find the oldest and the newest versions anew, for constraints/"
 	@echo "make clean      remove the virtual environments and caches"
@@ -133,6 +133,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --cache-dir .cache/imports
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -54,7 +54,7 @@ def train(
         lap: called at the beginning of each iteration.
         agent: more options of the library, by dotted key.
     """
-    from rltrain.plan import make_plan
+    from rltrain.plan.resolve import make_plan
 
     options = {"library": library, "task": TASK, "num_envs": num_envs, "agent": agent or {}}
     run = {"max_iterations": iterations, "device": device, "log_root": folder, "writers": ()}
@@ -75,7 +75,7 @@ def train(
 
 def _rltrain(plan: Any, lap: Lap) -> None:
     from rltrain import hookimpl
-    from rltrain.worker import make_session
+    from rltrain.run.worker import make_session
 
     class Laps:
         @hookimpl(wrapper=True)

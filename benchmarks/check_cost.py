@@ -18,8 +18,8 @@ from typing import Any
 from ranks import on_ranks
 
 from rltrain import hookimpl
-from rltrain.config import RunConfig
-from rltrain.divergence import check_divergence
+from rltrain.metrics.divergence import check_divergence
+from rltrain.testing import make_config
 
 ITERATIONS = 20
 
@@ -51,8 +51,8 @@ class Clock:
 
 def train(library: str, agent: dict[str, Any], checks: int, folder: str) -> tuple[float, Any]:
     """Be one rank; return the time of an iteration and those of the checks, in s."""
-    from rltrain.plan import make_plan
-    from rltrain.worker import make_session
+    from rltrain.plan.resolve import make_plan
+    from rltrain.run.worker import make_session
 
     plan = make_plan(
         {
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--library", action="append")
     parser.add_argument("--checks", type=int, default=50)
     arguments = parser.parse_args()
-    interval = RunConfig().check_interval
+    interval = make_config().check_interval
     print("| library | layers | iteration, ms | check, ms (lowest..highest) | share |")
     print("|---|---|---|---|---|", flush=True)
     for library in arguments.library or AGENTS:

@@ -94,8 +94,8 @@ def median_time(reduce: Callable[[Any], Any], tree: Any) -> float:
 def adapted(num_envs: int, iterations: int, folder: str) -> Told:
     """Be one rank of rltrain's run."""
     from rltrain import hookimpl
-    from rltrain.plan import make_plan
-    from rltrain.worker import make_session
+    from rltrain.plan.resolve import make_plan
+    from rltrain.run.worker import make_session
 
     class Watch:
         clock: Clock
@@ -141,7 +141,7 @@ def native(num_envs: int, iterations: int, folder: str) -> Told:
     from skrl.utils.runner.jax import Runner
 
     import rltrain_gymnasium.registration  # noqa: F401 - makes the tasks known to gymnasium
-    from rltrain.environment import CountedEnv
+    from rltrain.metrics.environment import CountedEnv
     from rltrain_skrl.jax.env import SkrlEnv
 
     made = gymnasium.make_vec(TASK, num_envs=num_envs, framework="jax", device="cpu")

@@ -23,7 +23,7 @@ import numpy as np
 
 import rltrain
 from rltrain.errors import UsageError
-from rltrain.plan import make_plan
+from rltrain.plan.resolve import make_plan
 from rltrain.testing.kits.suite_settings import SuiteSettings
 
 

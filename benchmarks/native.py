@@ -48,8 +48,8 @@ Ends = dict[str, Any]
 def adapted(row: Row, iterations: int, folder: str) -> Ends:
     """Be one rank of rltrain's run."""
     from rltrain import hookimpl
-    from rltrain.plan import make_plan
-    from rltrain.worker import make_session
+    from rltrain.plan.resolve import make_plan
+    from rltrain.run.worker import make_session
 
     models: dict[str, Any] = {}
     rates: list[Any] = []
@@ -83,7 +83,7 @@ def native(row: Row, iterations: int, folder: str) -> Ends:
     import torch
     import torch.distributed as dist
 
-    from rltrain.plan import make_plan
+    from rltrain.plan.resolve import make_plan
 
     alone = {"library": row.library, "task": TASK, "num_envs": NUM_ENVS, "agent": row.options}
     place = {name: os.environ.pop(name) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
@@ -104,7 +104,7 @@ def environments() -> Any:
     import torch.distributed as dist
 
     import rltrain_gymnasium.registration  # noqa: F401 - makes the tasks known to gymnasium
-    from rltrain.environment import CountedEnv
+    from rltrain.metrics.environment import CountedEnv
 
     made = gymnasium.make_vec(TASK, num_envs=NUM_ENVS, framework="torch", device="cpu")
     return CountedEnv(made, seed=dist.get_rank())

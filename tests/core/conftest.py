@@ -72,7 +72,7 @@ def plain_environment(monkeypatch, tmp_path_factory):
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     """A folder for distributions."""
-    from rltrain.manifest import versions
+    from rltrain.storage.manifest import versions
 
     versions.cache_clear()
     folder = tmp_path / "site"

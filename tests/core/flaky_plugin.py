@@ -8,10 +8,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from rltrain.group import SingleProcess
 from rltrain.hookspecs import hookimpl
-from rltrain.ranks import rank_variables
-from rltrain.reports import failure
+from rltrain.launch.ranks import rank_variables
+from rltrain.launch.reports import failure
+from rltrain.run.group import SingleProcess
 from rltrain.specs import BackendSpec, LauncherSpec
 from rltrain.types import TrainResult, World
 

@@ -7,9 +7,9 @@ import stub_plugin
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from rltrain.group import SingleProcess
 from rltrain.hookspecs import hookimpl
 from rltrain.records import Scalars
+from rltrain.run.group import SingleProcess
 from rltrain.types import TrainResult
 
 EVENTS = stub_plugin.EVENTS

@@ -5,19 +5,10 @@ from __future__ import annotations
 import pytest
 import stub_plugin
 
-from rltrain.agent_options import (
-    flatten,
-    get_dotted,
-    load_agent,
-    overlaid,
-    override_agent,
-    parse_override,
-    resolve_env,
-    set_dotted,
-)
-from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.plugins import PluginRecord, Registry
+from rltrain.options.agent import load_agent, override_agent, parse_override, resolve_env
+from rltrain.options.dotted import flatten, get_dotted, overlaid, set_dotted
+from rltrain.plugins.registry import PluginRecord, Registry
 from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.types import TaskInfo
 
@@ -49,8 +40,7 @@ REGISTRY = Registry([PluginRecord("p", "p", "1", "ready", specs=(STUB, OTHER))])
 
 
 def resolve(overrides, path=None):
-    asked = RunConfig(algorithm="ppo", agent_config=path)
-    options, source = load_agent(asked, STUB, SUITE, TASK, REGISTRY)
+    options, source = load_agent(path, STUB, "ppo", "torch", SUITE, TASK, REGISTRY)
     override_agent(options, overrides, STUB, source)
     return options
 

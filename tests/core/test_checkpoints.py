@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.checkpoints import find_checkpoint, read_state, save_with_state
 from rltrain.errors import UsageError
-from rltrain.run_folder import RunFolder, create_run_folder
+from rltrain.storage.checkpoints import find_checkpoint, read_state, save_with_state
+from rltrain.storage.run_folder import RunFolder, create_run_folder
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from rltrain.cli import main
+from rltrain.cli.main import main
 
 HEAVY = ("torch", "numpy", "jax", "gymnasium", "omegaconf", "rich", "skrl", "rl_games", "rsl_rl")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.console import ConsoleWriter, _duration, _number
+from rltrain.builtin.console import ConsoleWriter, _duration, _number
 from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted, Scalars
 from rltrain.types import World
 
@@ -246,7 +246,7 @@ def test_numbers_and_durations() -> None:
 
 def test_the_plugin_is_light_and_names_the_writer() -> None:
     heavy = {"gymnasium", "numpy", "rich", "tensorboard", "torch"}
-    code = "import sys, rltrain.console, rltrain.plugin as plugin\n"
+    code = "import sys, rltrain.builtin.console, rltrain.builtin.plugin as plugin\n"
     code += f"print(plugin.rltrain_provides()[0].factory, *({heavy} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "rltrain.console:ConsoleWriter"
+    assert ran.stdout.strip() == "rltrain.builtin.console:ConsoleWriter"

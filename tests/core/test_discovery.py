@@ -6,9 +6,9 @@ import pytest
 
 from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.plugins import Registry, discover, load_object
-from rltrain.run_plugins import RunPlugins
-from rltrain.specs import BackendSpec, LibrarySpec, Spec, SuiteSpec, WriterSpec
+from rltrain.plugins.manager import RunPlugins
+from rltrain.plugins.registry import Registry, discover
+from rltrain.specs import BackendSpec, LibrarySpec, Spec, SuiteSpec, WriterSpec, load_object
 
 WRITER = """
 from rltrain.hookspecs import hookimpl
@@ -281,7 +281,7 @@ def test_a_class_that_breaks_the_contract_is_refused_when_chosen(site, cls, said
     assert plugins.call_each("rltrain_shutdown", session=None, error=None) == []
 
 
-@pytest.mark.parametrize("factory", ["no_such_module:Name", "rltrain.plugins:NoSuchClass"])
+@pytest.mark.parametrize("factory", ["no_such_module:Name", "rltrain.plugins.registry:NoSuchClass"])
 def test_a_factory_that_is_not_there_names_the_plugin(factory):
     with pytest.raises(PluginError, match=r"writer 'mine' \(.*could not be loaded"):
         RunPlugins().choose(WriterSpec(name="mine", factory=factory))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from fake_ranks import run_ranks
 
-from rltrain.divergence import check_divergence
 from rltrain.errors import DivergenceError
-from rltrain.group import SingleProcess
+from rltrain.metrics.divergence import check_divergence
+from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
 
 

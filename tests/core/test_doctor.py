@@ -14,19 +14,18 @@ import flaky_plugin
 import numpy as np
 import pytest
 
-from rltrain import user_config
-from rltrain.cli import main
-from rltrain.config import RunConfig
+from rltrain.cli.main import main
 from rltrain.doctor import ranks as ranks_module
 from rltrain.doctor.child import Outcome
 from rltrain.doctor.probe import measure
 from rltrain.doctor.ranks import ranks
-from rltrain.plugins import discover
+from rltrain.options import user_config
+from rltrain.plugins.registry import discover
 from rltrain.specs import BackendSpec
-from rltrain.testing import FakeWorld
+from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
 
-CONFIG = RunConfig(
+CONFIG = make_config(
     distributed=True, nproc_per_node=2, backend="raises", framework="numpy", launcher="one"
 )
 FIRST, SECOND, THIRD = flaky_plugin.FALLBACKS
@@ -176,7 +175,7 @@ def test_a_hang_says_where_each_rank_was(check):
     ("config", "world", "failed"),
     [
         (CONFIG, World(0, world_size=2), {}),
-        (RunConfig(**{**vars(CONFIG), "nnodes": 2}), None, {}),
+        (make_config(**{**vars(CONFIG), "nnodes": 2}), None, {}),
         (CONFIG, None, {"refused": True}),
     ],
 )

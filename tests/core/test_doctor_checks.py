@@ -13,7 +13,6 @@ import time
 
 import pytest
 
-from rltrain.config import RunConfig
 from rltrain.doctor import limits as limits_module
 from rltrain.doctor.conflicts import KNOWN, conflicts
 from rltrain.doctor.devices import devices
@@ -23,7 +22,8 @@ from rltrain.doctor.network import listener, network, resolve
 from rltrain.doctor.variables import variables
 from rltrain.doctor.versions import versions
 from rltrain.errors import UsageError
-from rltrain.plugins import discover
+from rltrain.plugins.registry import discover
+from rltrain.testing import make_config
 from rltrain.types import World
 
 EMPTY = "from rltrain.hookspecs import hookimpl\n"
@@ -208,7 +208,7 @@ def test_visible_gpus_are_judged_as_they_were_read(stub, nvidia_smi, value, leve
 
 # The launcher's variables
 
-STARTS = RunConfig(distributed=True, nproc_per_node=2, launcher="elastic", backend="gloo")
+STARTS = make_config(distributed=True, nproc_per_node=2, launcher="elastic", backend="gloo")
 
 
 def test_variables_are_told_by_who_set_them_and_what_is_made_of_them():
@@ -254,7 +254,7 @@ def test_processes_that_would_each_train_alone_are_told(environ, level, text):
     "environ", [{"RANK": "0", "WORLD_SIZE": "2"}, {"OMPI_COMM_WORLD_SIZE": "2"}]
 )
 def test_a_node_that_says_so_is_one(environ):
-    two_nodes = RunConfig(distributed=True, nproc_per_node=2, launcher="elastic", nnodes=2)
+    two_nodes = make_config(distributed=True, nproc_per_node=2, launcher="elastic", nnodes=2)
     assert {finding.level for finding in variables(environ, two_nodes, None)} == {"ok"}
 
 

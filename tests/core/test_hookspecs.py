@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from rltrain.hookspecs import DeclarationHooks, RunHooks
-from rltrain.run_plugins import RunPlugins
+from rltrain.plugins.manager import RunPlugins
 from rltrain.specs import KINDS
 
 HOOKS = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain import host_state
+from rltrain.storage import pickling as host_state
 
 
 def state(values):

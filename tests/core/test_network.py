@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from rltrain.network import interface_towards
+from rltrain.launch.network import interface_towards
 
 
 def test_this_machine_is_reached_over_loopback():

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.cli import main
-from rltrain.commands.new import KINDS, TEMPLATES
-from rltrain.plugins import discover
+from rltrain.cli.main import main
+from rltrain.cli.new import KINDS, TEMPLATES
+from rltrain.plugins.registry import discover
 from rltrain.specs import KINDS as SPECS
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from rltrain.rank_log import RankLog, console_stream
+from rltrain.launch.rank_log import RankLog, console_stream
 
 
 def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +29,7 @@ def test_everything_that_is_written_lands_in_the_file(tmp_path):
         """
         import os, subprocess, sys
         from pathlib import Path
-        from rltrain.rank_log import RankLog
+        from rltrain.launch.rank_log import RankLog
         print("before")
         with RankLog(Path(sys.argv[1])):
             print("python out")
@@ -54,7 +54,7 @@ def test_the_console_still_reaches_the_user(tmp_path):
         """
         import sys
         from pathlib import Path
-        from rltrain.rank_log import RankLog, console_stream
+        from rltrain.launch.rank_log import RankLog, console_stream
         sys.stdout.write("unflushed ")
         with RankLog(Path(sys.argv[1])) as log:
             print("to the console", file=console_stream())
@@ -115,7 +115,7 @@ def test_logs_follow_one_another_without_leaking_descriptors(tmp_path):
         """
         import os, sys
         from pathlib import Path
-        from rltrain.rank_log import RankLog
+        from rltrain.launch.rank_log import RankLog
         counts = []
         for number in range(5):
             with RankLog(Path(sys.argv[1]) / f"{number}.log") as log:

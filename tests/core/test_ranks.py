@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.ranks import (
+from rltrain.launch.ranks import (
     MAX_CPU_RANKS,
     available_cores,
     count_ranks,
+    export_rank_env,
     hide_rank_variables,
     joined_world,
     rank_device,
     rank_variables,
     select_gpus,
-    tell_place,
 )
+from rltrain.run.worker import _select_gpus, _with_device
+from rltrain.testing import make_config
 from rltrain.types import World
-from rltrain.worker import _select_gpus, _with_device
 
 
 def environ(**variables) -> dict[str, str]:
@@ -106,13 +106,13 @@ def test_skrls_variables_that_contradict_each_other_are_refused(change, said):
         joined_world({**SKRL, **change}, framework="jax")
 
 
-ON_JAX = RunConfig(framework="jax", distributed=True)
+ON_JAX = make_config(framework="jax", distributed=True)
 PLACE = World(1, 1, 0, 2, 2, 1)
 
 
 def test_a_joined_ranks_place_is_told_as_torchrun_tells_it():
     variables = {**SKRL, "RANK": "7", "HOME": "/"}
-    tell_place(PLACE, ON_JAX, variables)
+    export_rank_env(PLACE, ON_JAX, variables)
     assert variables == {
         **environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, LOCAL_WORLD_SIZE=2),
         **environ(GROUP_RANK=0, GROUP_WORLD_SIZE=1, MASTER_ADDR="10.0.0.1", MASTER_PORT=5000),
@@ -125,29 +125,37 @@ def test_a_joined_ranks_place_is_told_as_torchrun_tells_it():
 def test_what_a_launcher_told_in_torchruns_way_stays(framework):
     variables = environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a", MASTER_PORT=1)
     before = dict(variables)
-    tell_place(PLACE, RunConfig(framework=framework, distributed=True), variables)
+    export_rank_env(PLACE, make_config(framework=framework, distributed=True), variables)
     assert variables == before
 
 
 def test_jax_keeps_off_the_port_on_which_torchrun_listens():
     variables = environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a", MASTER_PORT=29500)
     variables["TORCHELASTIC_USE_AGENT_STORE"] = "True"
-    tell_place(PLACE, RunConfig(distributed=True), variables)
+    export_rank_env(PLACE, make_config(distributed=True), variables)
     assert variables["MASTER_PORT"] == "29500"
-    tell_place(PLACE, ON_JAX, variables)
+    export_rank_env(PLACE, ON_JAX, variables)
     assert variables["MASTER_PORT"] == "29501"
 
 
 def test_the_coordinator_that_the_user_gave_is_put_before_any_other():
-    given = {"framework": "jax", "coordinator_address": "[::1]:2345"}
     for variables in (dict(SKRL), environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a")):
-        tell_place(PLACE, RunConfig.from_options(given), variables)
+        export_rank_env(
+            PLACE,
+            make_config(
+                framework="jax",
+                coordinator_address="[::1]:2345",
+                master_addr="::1",
+                master_port=2345,
+            ),
+            variables,
+        )
         assert (variables["MASTER_ADDR"], variables["MASTER_PORT"]) == ("::1", "2345")
 
 
 def test_where_nobody_says_where_the_coordinator_is_nothing_is_told():
     variables: dict[str, str] = {}
-    tell_place(PLACE, ON_JAX, variables)
+    export_rank_env(PLACE, ON_JAX, variables)
     assert variables == rank_variables(PLACE)
 
 
@@ -170,7 +178,7 @@ def test_hidden_variables_leave_no_rank_to_join():
     ],
 )
 def test_gpus_are_selected(options, visible, gpus):
-    assert select_gpus(RunConfig(**options), visible) == gpus
+    assert select_gpus(options.get("gpu_ids"), options.get("num_gpus"), visible) == gpus
 
 
 @pytest.mark.parametrize(
@@ -186,7 +194,7 @@ def test_gpus_are_selected(options, visible, gpus):
 )
 def test_gpus_that_are_not_there_are_refused(options, visible, said):
     with pytest.raises(UsageError) as caught:
-        select_gpus(RunConfig(**options), visible)
+        select_gpus(options.get("gpu_ids"), options.get("num_gpus"), visible)
     assert said in str(caught.value)
 
 
@@ -202,7 +210,7 @@ def test_gpus_that_are_not_there_are_refused(options, visible, said):
     ],
 )
 def test_ranks_are_counted(asked, device, gpus, ranks):
-    assert count_ranks(RunConfig(nproc_per_node=asked), device, gpus) == ranks
+    assert count_ranks(asked, device, gpus) == ranks
 
 
 @pytest.mark.parametrize(
@@ -214,7 +222,7 @@ def test_ranks_are_counted(asked, device, gpus, ranks):
 )
 def test_ranks_without_a_gpu_of_their_own_are_refused(asked, device, gpus, said):
     with pytest.raises(UsageError, match=said):
-        count_ranks(RunConfig(nproc_per_node=asked), device, gpus)
+        count_ranks(asked, device, gpus)
 
 
 def test_a_rank_takes_the_device_of_its_local_rank():
@@ -234,16 +242,16 @@ def test_ranks_that_share_gpus_take_them_in_turn():
 
 
 @pytest.mark.parametrize(
-    ("backend", "device", "ids", "place"),
+    ("kind", "ids", "place"),
     [
-        ("gloo", None, None, "cpu"),
-        ("gloo", "cuda", (0,), "cuda:0"),
-        ("gloo", "cuda", (0, 1), "cuda:1"),
-        ("nccl", "cuda", None, "cuda:1"),
+        ("cpu", None, "cpu"),
+        ("cuda", (0,), "cuda:0"),
+        ("cuda", (0, 1), "cuda:1"),
+        ("cuda", None, "cuda:1"),
     ],
 )
-def test_a_started_rank_is_on_the_device_of_the_plan(backend, device, ids, place):
-    config = RunConfig(backend=backend, device=device, gpu_ids=ids)
+def test_a_started_rank_is_on_the_device_of_the_plan(kind, ids, place):
+    config = make_config(device_kind=kind, gpu_ids=ids)
     world = World(rank=1, local_rank=1, world_size=2, local_world_size=2)
     assert _with_device(config, world).device == place
 
@@ -259,7 +267,6 @@ def test_more_local_ranks_than_gpus_are_refused():
         (None, (1, 0), "1,0"),
         ("4,5,6", (2, 0), "6,4"),
         ("GPU-aa, GPU-bb", (1,), "GPU-bb"),
-        ("4,5", "all", "4,5"),
         ("4,5", None, "4,5"),
         (None, None, None),
     ],
@@ -271,5 +278,5 @@ def test_chosen_gpus_are_indices_into_the_visible_ones(monkeypatch, visible, ids
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    _select_gpus(RunConfig(gpu_ids=ids))
+    _select_gpus(ids)
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == shown

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from rltrain.errors import RankFailed, UsageError
-from rltrain.reports import (
+from rltrain.launch.reports import (
     LOG_LINES,
     Report,
     ended_by_signal,

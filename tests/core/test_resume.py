@@ -9,13 +9,13 @@ import pytest
 import stub_parts
 from fake_ranks import run_ranks
 
-from rltrain.config import RunConfig
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
+from rltrain.plugins.manager import RunPlugins
 from rltrain.records import RunStarted, Scalars
-from rltrain.resume import circumstances
-from rltrain.run_plugins import RunPlugins
-from rltrain.session import Session
+from rltrain.run.session import RankSession
+from rltrain.storage.resume import circumstances
+from rltrain.testing import make_config
 from rltrain.types import World
 
 
@@ -101,7 +101,7 @@ def train(stub, tmp_path):
 
     def start(iterations, checkpoint=None, world_size=2, env_class=SavedEnv, **options):
         notes = {}
-        config = RunConfig(
+        config = make_config(
             library="mine",
             distributed=True,
             log_root=str(tmp_path / "logs"),
@@ -115,7 +115,7 @@ def train(stub, tmp_path):
             plugins.register(Suite(env_class), "suite")
             plugins.register(Parts(group, notes), "parts")
             rank = group.rank
-            return Session(config, World(rank, rank, 0, world_size, world_size), plugins).run()
+            return RankSession(config, World(rank, rank, 0, world_size, world_size), plugins).run()
 
         results = run_ranks(world_size, one)
         failed = [result for result in results if isinstance(result, BaseException)]
@@ -196,7 +196,7 @@ def test_a_drawn_seed_is_kept(train):
 
 def test_the_state_of_a_gpus_rank_is_for_gpus():
     def of(device):
-        return circumstances(RunConfig(), World(device=device))
+        return circumstances(make_config(), World(device=device))
 
     assert of("cuda:0") == of("cuda:1")
     assert of("cuda:0") != of("cpu")

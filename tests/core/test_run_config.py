@@ -6,31 +6,39 @@ import dataclasses
 
 import pytest
 
-from rltrain.config import RunConfig, flag, load_yaml
 from rltrain.errors import UsageError
+from rltrain.options import RunOptions
+from rltrain.options.checks import flag
+from rltrain.options.files import load_yaml
+from rltrain.testing import make_config
 
 
 def checked(**options):
     """Return the one field that was given."""
     (name,) = options
-    return getattr(RunConfig.from_options(options), name)
+    return getattr(RunOptions.from_mapping(options), name)
+
+
+def placed(options: RunOptions) -> str:
+    """Return where node 0 is, as launchers are told."""
+    return make_config(master_addr=options.master_addr, master_port=options.master_port).coordinator
 
 
 def refused(**options) -> str:
     with pytest.raises(UsageError) as caught:
-        RunConfig.from_options(options)
+        RunOptions.from_mapping(options)
     return str(caught.value)
 
 
 def test_no_options_are_a_run_with_defaults():
-    config = RunConfig.from_options({})
-    assert config == RunConfig()
+    config = RunOptions.from_mapping({})
+    assert config == RunOptions()
     assert (config.seed, config.grad_sync, config.distributed) == (42, None, False)
 
 
-@pytest.mark.parametrize("field", dataclasses.fields(RunConfig), ids=lambda field: field.name)
+@pytest.mark.parametrize("field", dataclasses.fields(RunOptions), ids=lambda field: field.name)
 def test_none_leaves_any_option_to_its_default(field):
-    assert RunConfig.from_options({field.name: None}) == RunConfig()
+    assert RunOptions.from_mapping({field.name: None}) == RunOptions()
 
 
 def test_an_unknown_option_suggests_the_closest():
@@ -115,11 +123,11 @@ def test_a_port_has_a_maximum(port):
     ],
 )
 def test_a_coordinators_address_is_the_masters_host_and_port(address, host, port, coordinator):
-    config = RunConfig.from_options({"coordinator_address": address})
+    config = RunOptions.from_mapping({"coordinator_address": address})
     assert (config.master_addr, config.master_port) == (host, port)
-    assert config.coordinator == coordinator
-    apart = RunConfig.from_options({"master_addr": host, "master_port": port})
-    assert apart.coordinator == coordinator
+    assert placed(config) == coordinator
+    apart = RunOptions.from_mapping({"master_addr": host, "master_port": port})
+    assert placed(apart) == coordinator
 
 
 def test_the_masters_address_may_stand_in_brackets():
@@ -142,7 +150,7 @@ def test_two_addresses_must_agree(name, value):
     said = f"--coordinator-address a:4 and {flag(name)} {value} contradict each other."
     assert refused(**both).startswith(said)
     same = {"coordinator_address": "a:4", "master_addr": "a", "master_port": 4}
-    assert RunConfig.from_options(same).coordinator == "a:4"
+    assert placed(RunOptions.from_mapping(same)) == "a:4"
 
 
 def test_skrls_old_framework_is_refused_with_the_reason():
@@ -205,7 +213,7 @@ def test_options_of_others_are_mappings(name):
 
 def test_options_are_not_shared_with_the_caller():
     agent = {"a": 1}
-    config = RunConfig.from_options({"agent": agent})
+    config = RunOptions.from_mapping({"agent": agent})
     agent["a"] = 2
     assert config.agent == {"a": 1}
 
@@ -230,7 +238,7 @@ def test_a_message_names_the_flag(name, spelt):
     ],
 )
 def test_on_several_ranks_is_whether_there_may_be_more_than_one(several, options):
-    assert RunConfig.from_options(options).on_several_ranks is several
+    assert make_config(**options).on_several_ranks is several
 
 
 # YAML files

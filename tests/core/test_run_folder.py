@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.run_folder import RunFolder, check_log_root, create_run_folder
+from rltrain.storage.run_folder import RunFolder, check_log_root, create_run_folder
 
 
 @pytest.fixture

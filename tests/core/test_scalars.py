@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rltrain.errors import DivergenceError
-from rltrain.scalars import ScalarExchange
+from rltrain.metrics.scalars import ScalarExchange
 from rltrain.testing import FakeWorld
 
 

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.schedulers import check_alone, scheduled_world
+from rltrain.launch.schedulers import check_alone, scheduled_world
 from rltrain.types import World
 
 SLURM = {

@@ -7,7 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from rltrain.seeding import CoreSeeding, SeedPlan, draw_seed
+from rltrain.run.seeding import CoreSeeding
+from rltrain.seeding import SeedPlan, draw_seed
 
 STREAMS = ("model", "environment", "learner")
 

@@ -13,13 +13,14 @@ from fake_ranks import run_ranks
 from gymnasium.vector import AutoresetMode
 
 from rltrain import train
-from rltrain.checkpoints import read_state
-from rltrain.config import RunConfig
 from rltrain.errors import DivergenceError, PluginError, UsageError
 from rltrain.hookspecs import hookimpl
+from rltrain.plugins.manager import RunPlugins
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
-from rltrain.run_plugins import RunPlugins
+from rltrain.run.session import RankSession
 from rltrain.session import Session
+from rltrain.storage.checkpoints import read_state
+from rltrain.testing import make_config
 from rltrain.types import World
 
 
@@ -64,7 +65,7 @@ def ranks(stub, tmp_path):
         def one(group):
             rank = group.rank
             more = configs[rank] if configs else {}
-            config = RunConfig(
+            config = make_config(
                 library="mine",
                 distributed=True,
                 log_root=str(tmp_path / "logs"),
@@ -76,7 +77,7 @@ def ranks(stub, tmp_path):
             plugins.register(Library(body), "library")
             if rank == 0:
                 plugins.register(stub_parts.NotesWriter(), "writer")
-            return Session(config, World(rank, rank, 0, world_size, world_size), plugins).run()
+            return RankSession(config, World(rank, rank, 0, world_size, world_size), plugins).run()
 
         return run_ranks(world_size, one)
 
@@ -239,7 +240,7 @@ def test_metadata_that_does_not_parse_does_not_stop_a_run(run, site):
 
 
 def test_the_agents_options_are_written(run):
-    from rltrain.config import load_yaml
+    from rltrain.options.files import load_yaml
 
     result = run(agent={"learn.rate": 0.25})
     options = load_yaml(str(Path(result.run_dir) / "agent.yaml"), "agent")
@@ -384,8 +385,8 @@ def test_a_target_that_is_not_reached_ends_nothing(ranks):
 @pytest.mark.parametrize(
     ("iterations", "found"),
     [
-        (RunConfig().check_interval, RunConfig().check_interval),
-        (RunConfig().check_interval + 1, RunConfig().check_interval),
+        (make_config().check_interval, make_config().check_interval),
+        (make_config().check_interval + 1, make_config().check_interval),
     ],
 )
 def test_ranks_that_diverge_are_found_at_the_interval(ranks, iterations, found):
@@ -413,7 +414,7 @@ def assert_diverged(ranks, iterations, found):
 def test_ranks_that_are_equal_have_not_diverged(ranks):
     def body(session):
         session.watch("policy", lambda: {"weight": float("nan")})
-        session.record(Scalars(RunConfig().check_interval, {}))
+        session.record(Scalars(make_config().check_interval, {}))
 
     assert not any(isinstance(result, Exception) for result in ranks(body))
 
@@ -446,8 +447,8 @@ def single(body, tmp_path, *more) -> Session:
     plugins.register(stub_parts.StubSuite(), "suite")
     for number, plugin in enumerate(more):
         plugins.register(plugin, f"more {number}")
-    config = RunConfig(library="mine", num_envs=2, log_root=str(tmp_path))
-    return Session(config, World(), plugins)
+    config = make_config(library="mine", num_envs=2, log_root=str(tmp_path))
+    return RankSession(config, World(), plugins)
 
 
 def test_a_checkpoint_that_fails_leaves_the_one_before_it(stub, tmp_path):
@@ -468,9 +469,9 @@ def test_a_checkpoint_that_fails_leaves_the_one_before_it(stub, tmp_path):
 
 
 def test_the_checkpoint_to_start_from_is_a_path(tmp_path):
-    config = RunConfig(checkpoint="a/b.pth")
-    assert Session(config, World(), RunPlugins()).checkpoint == Path("a/b.pth")
-    assert Session(RunConfig(), World(), RunPlugins()).checkpoint is None
+    config = make_config(checkpoint="a/b.pth")
+    assert RankSession(config, World(), RunPlugins()).checkpoint == Path("a/b.pth")
+    assert RankSession(make_config(), World(), RunPlugins()).checkpoint is None
 
 
 def test_streams_seed_the_generators_at_their_time(stub, tmp_path):
@@ -545,9 +546,9 @@ def test_an_error_while_shutting_down_does_not_hide_the_one_before(stub, tmp_pat
 def test_a_hook_that_nobody_implements_names_who_should(tmp_path):
     plugins = RunPlugins()
     plugins.register(Library(lambda session: None), "library")
-    config = RunConfig(suite="mine", num_envs=1, log_root=str(tmp_path))
+    config = make_config(suite="mine", num_envs=1, log_root=str(tmp_path))
     with pytest.raises(PluginError, match=r"rltrain_make_env returned None.*suite 'mine'"):
-        Session(config, World(), plugins).run()
+        RankSession(config, World(), plugins).run()
 
 
 def test_a_launcher_without_launch_names_itself(run):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain import host_state
-from rltrain.statistics import EpisodeCounter, EpisodeWindow
+from rltrain.metrics.episodes import EpisodeCounter, EpisodeWindow
+from rltrain.storage import pickling as host_state
 
 
 @pytest.fixture(params=["numpy", "torch", "jax"])

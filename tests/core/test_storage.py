@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.storage import storage
+from rltrain.plan.memory import storage
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
 
 VECTOR, IMAGE = ArrayInfo((4,)), ArrayInfo((84, 84, 3), "uint8")

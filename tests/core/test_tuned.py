@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from rltrain.agent_options import default_options
 from rltrain.errors import UsageError
+from rltrain.options.agent import default_options
+from rltrain.options.tuned import tuned_in
 from rltrain.specs import LibrarySpec, SuiteSpec
-from rltrain.tuned import tuned_in
 from rltrain.types import ArrayInfo, TaskInfo
 
 TASK = TaskInfo("Robots/Walk-v0", "continuous")

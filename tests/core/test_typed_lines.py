@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from rltrain.cli import main
-from rltrain.commands import foreign, train
+from rltrain.cli import foreign, train
+from rltrain.cli.main import main
 
 SUITE = """
 from rltrain.hookspecs import hookimpl
@@ -355,7 +355,7 @@ def typed(site, capsys, monkeypatch):
         variables, words = started(line)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr("rltrain.placement.preflight", count)
+        monkeypatch.setattr("rltrain.plan.placement.preflight", count)
         status = main([*words, "--dry-run"])
         out, err = capsys.readouterr()
         return status, out + err

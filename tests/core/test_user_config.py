@@ -6,9 +6,10 @@ import os
 
 import pytest
 
-from rltrain import launch, user_config
-from rltrain.config import RunConfig
 from rltrain.errors import UsageError
+from rltrain.options import user_config
+from rltrain.run import start
+from rltrain.testing import make_config
 from rltrain.types import World
 
 
@@ -64,13 +65,13 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
         user_config.save_variables("nccl", {}, {"XDG_CONFIG_HOME": str(tmp_path)})
 
 
-RUN = RunConfig(backend="nccl", distributed=True)
+RUN = make_config(backend="nccl", distributed=True)
 
 
 def test_a_run_applies_it_and_says_so(capsys):
     file = user_config.save_variables("nccl", {"NCCL_P2P_DISABLE": "1", "NCCL_ALGO": "Ring"})
     os.environ["NCCL_ALGO"] = "Tree"  # The user's own choice wins.
-    launch.apply_saved_variables(RUN, None)
+    start.apply_saved_variables(RUN, None)
     assert (os.environ["NCCL_P2P_DISABLE"], os.environ["NCCL_ALGO"]) == ("1", "Tree")
     assert capsys.readouterr().out == f"with NCCL_P2P_DISABLE=1, saved for nccl in {file}\n"
 
@@ -80,12 +81,12 @@ def test_a_run_applies_it_and_says_so(capsys):
     [
         (RUN, World(0, world_size=2), True),
         (RUN, World(1, world_size=2), True),
-        (RunConfig(backend="gloo", distributed=True), None, False),
-        (RunConfig(backend="nccl"), World(), False),
+        (make_config(backend="gloo", distributed=True), None, False),
+        (make_config(backend="nccl"), World(), False),
     ],
 )
 def test_only_the_ranks_of_its_backend_have_it_and_rank_0_says_so(capsys, config, world, set_):
     user_config.save_variables("nccl", {"NCCL_P2P_DISABLE": "1"})
-    launch.apply_saved_variables(config, world)
+    start.apply_saved_variables(config, world)
     assert ("NCCL_P2P_DISABLE" in os.environ) is set_
     assert bool(capsys.readouterr().out) is (set_ and world.is_root)

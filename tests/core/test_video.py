@@ -14,16 +14,18 @@ import stub_parts
 import stub_plugin
 from fake_ranks import run_ranks
 
-from rltrain.config import RunConfig
 from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.plan import make_plan
-from rltrain.plan_table import plan_table
+from rltrain.options import RunOptions
+from rltrain.plan.files import check_video
+from rltrain.plan.resolve import make_plan
+from rltrain.plan.table import plan_table
+from rltrain.plugins.manager import RunPlugins
 from rltrain.records import Media, RunEnded
-from rltrain.run_plugins import RunPlugins
-from rltrain.session import Session
+from rltrain.run.session import RankSession
+from rltrain.run.video import Recorder, frames_per_second
+from rltrain.testing import make_config
 from rltrain.types import World
-from rltrain.video import Recorder, check_video, frames_per_second
 
 ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="videos need the extra rltrain[video]")
 
@@ -145,7 +147,7 @@ class Parts:
 @pytest.mark.parametrize("fails", [False, True])
 def test_rank_0_records_and_tells_the_writers(stub, tmp_path, fails):
     def one(group):
-        config = RunConfig(
+        config = make_config(
             num_envs=2,
             distributed=True,
             log_root=str(tmp_path / "logs"),
@@ -157,7 +159,7 @@ def test_rank_0_records_and_tells_the_writers(stub, tmp_path, fails):
         plugins.register(parts, "parts")
         if group.rank == 0:
             plugins.register(stub_parts.NotesWriter(), "writer")
-        session = Session(config, World(group.rank, group.rank, 0, 2, 2), plugins)
+        session = RankSession(config, World(group.rank, group.rank, 0, 2, 2), plugins)
         try:
             session.run()
         except ValueError:
@@ -176,7 +178,7 @@ def test_rank_0_records_and_tells_the_writers(stub, tmp_path, fails):
 
 
 def test_a_run_without_videos_draws_nothing(stub):
-    session = Session(RunConfig(num_envs=2), World(), RunPlugins())
+    session = RankSession(make_config(num_envs=2), World(), RunPlugins())
     assert not session.renders
 
 
@@ -198,7 +200,7 @@ def test_the_plan_tells_of_videos(stub):
 
 def test_lengths_are_numbers_from_1():
     with pytest.raises(UsageError, match="--video-length 0: must be at least 1"):
-        RunConfig.from_options({"video_length": 0})
+        RunOptions.from_mapping({"video_length": 0})
 
 
 def test_mujoco_is_asked_once_whether_it_draws():
@@ -206,7 +208,7 @@ def test_mujoco_is_asked_once_whether_it_draws():
     pytest.importorskip("mujoco")
     code = (
         "from rltrain.errors import UsageError\n"
-        "from rltrain.video import check_mujoco_draws\n"
+        "from rltrain.launch import check_mujoco_draws\n"
         "for _ in range(2):\n"
         "    try:\n"
         "        check_mujoco_draws()\n"

@@ -16,9 +16,9 @@ from unittest import mock
 import spaces
 from wheel import Bare
 
-from rltrain.agent_options import flatten
-from rltrain.config import load_yaml
 from rltrain.errors import UsageError
+from rltrain.options.dotted import flatten
+from rltrain.options.files import load_yaml
 from rltrain.testing import FakeWorld, differing
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")

@@ -7,8 +7,8 @@ import torch
 from on_device import AGENTS, KIND, LIBRARIES, differing, tensors, train
 
 from rltrain import hookimpl
-from rltrain.plan import make_plan
-from rltrain.worker import make_session
+from rltrain.plan.resolve import make_plan
+from rltrain.run.worker import make_session
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

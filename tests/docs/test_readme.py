@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.commands import doctor, foreign, new, plugins, train
+from rltrain.cli import doctor, foreign, new, plugins, train
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

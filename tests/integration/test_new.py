@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.cli import main
-from rltrain.commands.new import KINDS
+from rltrain.cli.main import main
+from rltrain.cli.new import KINDS
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +107,7 @@ def test_the_templates_are_in_the_wheel(tmp_path):
         cwd=tmp_path,
     )
     (wheel,) = tmp_path.glob("rltrain-*.whl")
-    templates = root / "src" / "core" / "rltrain" / "templates"
+    templates = root / "src" / "core" / "rltrain" / "cli" / "templates"
     expected = {str(path.relative_to(templates.parent)) for path in templates.rglob("*.tmpl")}
     names = zipfile.ZipFile(wheel).namelist()
     inside = {name.removeprefix("rltrain/") for name in names if "/templates/" in name}

@@ -8,8 +8,8 @@ import pickle
 import pytest
 from observers import InStep
 
-from rltrain.checkpoints import find_checkpoint, read_state
-from rltrain.config import DEFAULT_TASK
+from rltrain.options import DEFAULT_TASK
+from rltrain.storage.checkpoints import find_checkpoint, read_state
 from rltrain.testing import FakeWorld
 
 KILLS = 20

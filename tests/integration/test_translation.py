@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from rltrain.errors import RltrainError
-from rltrain.plugins import discover
+from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
 from rltrain.testing.kits import arrays as kit_arrays
 from rltrain.testing.kits.suite_settings import SuiteSettings

@@ -14,8 +14,8 @@ from claims import CLAIMS
 from shard_runs import Environments, options
 from watcher import Watcher
 
-from rltrain.plan import make_plan
-from rltrain.worker import make_session
+from rltrain.plan.resolve import make_plan
+from rltrain.run.worker import make_session
 
 __all__ = ["gloo_run"]
 

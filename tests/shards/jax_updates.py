@@ -17,11 +17,10 @@ from claims_jax import JAX, JaxClaim
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from rltrain.agent_options import set_dotted
-from rltrain.config import RunConfig
-from rltrain.group import SingleProcess
+from rltrain.options.dotted import set_dotted
+from rltrain.run.group import SingleProcess
 from rltrain.seeding import SeedPlan
-from rltrain.testing import FakeWorld
+from rltrain.testing import FakeWorld, make_config
 from rltrain.types import ProcessGroup, TaskInfo, World
 from rltrain_skrl import bootstrap
 from rltrain_skrl.plugin import default_agent, in_jax
@@ -68,7 +67,7 @@ class Learner:
             set_dotted(agent, name, value)
         if "batch_size" in agent["agent"]:
             agent["agent"]["batch_size"] *= times
-        self.config = RunConfig(library="skrl", framework="jax", agent=agent, headless=True)
+        self.config = make_config(library="skrl", framework="jax", agent=agent, headless=True)
         self.seeds = SeedPlan(7, group.rank)
         self.env = Still(claim, num_envs)
 
@@ -231,7 +230,7 @@ def differences(state: Mapping[str, np.ndarray], expected: State) -> dict[str, f
 
 def main(name: str, file: str) -> None:
     """Be the rank that the environment variables say."""
-    from rltrain.ranks import joined_world
+    from rltrain.launch.ranks import joined_world
     from rltrain_jax.backends import JaxBackend
 
     (claim,) = [claim for claim in JAX if str(claim) == name]

@@ -14,11 +14,11 @@ from virtual_ranks import VirtualRanks
 from watcher import Watcher
 
 from rltrain import hookimpl
-from rltrain.plan import make_plan
-from rltrain.ranks import hide_rank_variables
+from rltrain.launch.ranks import hide_rank_variables
+from rltrain.plan.resolve import make_plan
+from rltrain.run.worker import make_session
 from rltrain.seeding import SeedPlan
 from rltrain.testing import FakeWorld
-from rltrain.worker import make_session
 from rltrain_gymnasium.batched import make_batched
 
 __all__ = ["RANK_LOCAL", "Environments", "options", "prepared", "split_run", "whole_run"]

@@ -7,7 +7,7 @@ from claims import CLAIMS
 from claims_jax import JAX
 from refused import REFUSED
 
-from rltrain.plugins import discover
+from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec
 
 

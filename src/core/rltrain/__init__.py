@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 def train(**options: Any) -> TrainResult:
     """Run one training job and return what rank 0 returned.
 
-    The keyword arguments are the fields of `rltrain.config.RunConfig`, which are the flags of the
+    The keyword arguments are the fields of `rltrain.options.RunOptions`, which are the flags of the
     command line: `train(library="rl_games", distributed=True, nproc_per_node=2)`. `agent` and `env`
     take nested or dotted mappings of overrides, such as `agent={"params.config.gamma": 0.98}`.
 
@@ -29,7 +29,7 @@ def train(**options: Any) -> TrainResult:
     `if __name__ == "__main__":` in a script, as for any use of `multiprocessing`.
 
     Args:
-        **options: fields of `RunConfig`.
+        **options: fields of `RunOptions`.
 
     Returns:
         What rank 0 returned.
@@ -38,6 +38,6 @@ def train(**options: Any) -> TrainResult:
         rltrain.errors.UsageError: an option is wrong, or a combination cannot work.
         rltrain.errors.RankFailed: a rank failed while training.
     """
-    from rltrain.launch import run
+    from rltrain.run.start import run
 
     return run(options)

@@ -1,132 +1,64 @@
-"""The run's own options. A library's pass through untouched: see `rltrain.agent_options`."""
+"""The resolved run: every choice made, as each rank receives it.
+
+What the user asked for, most of which may be left out, is `rltrain.options.RunOptions`.
+"""
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from rltrain.errors import UsageError, suggest
-from rltrain.option_checks import CHECKS, address, flag, text
-
-__all__ = ["DEFAULT_TASK", "RunConfig", "flag", "load_yaml"]
-
-DEFAULT_TASK = "rltrain/CartPoleContinuous-v1"
-"""The embedded continuous-force cart-pole: every library can learn it, on any machine."""
-
-DEFAULT_SEED = 42
+__all__ = ["Placement", "RunConfig"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """One training job. Each field is a flag of the command line; None means "decide for me"."""
+class Placement:
+    """Where a run runs: its devices, its nodes, and who starts its ranks.
 
-    library: str = "rl_games"
-    """The RL library."""
-    algorithm: str | None = None
-    """The library's algorithm; by default the first that it offers."""
-    task: str = DEFAULT_TASK
-    """What is to be learned."""
-    suite: str | None = None
-    """The suite that makes the task; by default the one that knows it."""
+    This is all that a launcher and a backend need to know of a run.
+    """
+
     framework: str = "torch"
-    """The tensor framework: torch or jax."""
-    backend: str | None = None
-    """The backend; by default the framework's own, for GPUs where there is one."""
+    """The tensor framework: "torch" or "jax"."""
+    backend: str
+    """The backend's name."""
     device: str | None = None
-    """Kind of device (cpu, cuda), or for a run without --distributed one device (cuda:1)."""
-
+    """The kind of device ("cuda") or, of a single process, the device ("cuda:1") that the user
+    asked for; None leaves it to the backend. A rank's own device is in its `World`."""
+    device_kind: str = "cpu"
+    """The kind of the ranks' devices."""
     distributed: bool = False
-    """Run several ranks, or join those that a launcher started."""
+    """Whether there is a process group of the backend, even of one rank."""
     launcher: str | None = None
-    """What starts the ranks; by default elastic for torch, processes for jax."""
-    nproc_per_node: int | str | None = None
-    """Ranks on this node: a number, gpu, cpu or auto."""
-    num_gpus: int | None = None
-    """Ranks on this node, one a GPU."""
-    gpu_ids: tuple[int, ...] | str | None = None
-    """GPUs to use, as indices into CUDA_VISIBLE_DEVICES; all; none for the CPU."""
+    """What starts the ranks; None for a single process."""
+    nproc_per_node: int | None = None
+    """Ranks that this node starts; None if another launcher started them, or for a single
+    process."""
+    gpu_ids: tuple[int, ...] | None = None
+    """The GPUs that ranks use, as indices into CUDA_VISIBLE_DEVICES; None for all of them."""
     nnodes: int = 1
-    """Nodes of the run; one launcher is started on each."""
+    """Number of nodes; one launcher is started on each."""
     node_rank: int = 0
-    """Which node this is, from 0."""
+    """Rank of this node."""
     master_addr: str = "127.0.0.1"
     """Address of node 0."""
     master_port: int = 29500
     """Port on node 0."""
     coordinator_address: str | None = None
-    """Address and port of node 0 in one, host:port, as jax writes them."""
+    """`master_addr` and `master_port` as host:port, if the user gave them so."""
     rdzv_backend: str | None = None
-    """Rendezvous of torch elastic: static, c10d or etcd-v2."""
+    """Rendezvous backend of torch elastic."""
     rdzv_endpoint: str | None = None
-    """Where the rendezvous is, host:port."""
+    """Address of the rendezvous, host:port."""
     rdzv_id: str | None = None
-    """The run's name at the rendezvous, the same on every node."""
+    """The run's name at the rendezvous."""
     max_restarts: int = 0
-    """How often torch elastic starts all ranks anew after a failure."""
-
-    num_envs: int | None = None
-    """Environments a rank."""
-    total_envs: int | None = None
-    """Environments of all ranks together."""
-    random_lengths: bool | None = None
-    """Begin as if the first episodes had been running for a random time, so that environments do
-    not march in step; by default where the task's own trainer does."""
-    max_iterations: int | None = None
-    """Iteration at which training ends, those before a checkpoint included; by default as the
-    library's options say."""
-    scale_iterations: bool = False
-    """Divide the iterations by the number of ranks: the experience in all stays what it was."""
-    scale_minibatches: bool = False
-    """Cut a rank's rollout into as many mini-batches as the library's options have for the number
-    of environments that they were written for."""
-    check_interval: int = 50
-    """Iterations between two checks that the ranks are still equal; 0 checks at the end only."""
-    target_return: float | None = None
-    """End as soon as the mean return of all ranks' last 100 or more episodes reaches this."""
-    seed: int = DEFAULT_SEED
-    """The base seed; -1 draws one."""
-    grad_sync: str | None = None
-    """How gradients are averaged over ranks; by default flat for torch, tree for jax."""
-
-    agent_config: str | None = None
-    """YAML file with the library's options, in its own format."""
-    agent: Mapping[str, Any] = field(default_factory=dict)
-    """Overrides of the library's options by dotted key; in a resolved run, all options."""
-    env: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the task by dotted key."""
-    checkpoint: str | None = None
-    """Checkpoint to go on from: a path, or the `latest` or `best` of the newest run of this library
-    on this task."""
-    run_name: str | None = None
-    """Added to the name of the run folder."""
+    """How many times torch elastic restarts all ranks after a failure."""
     log_root: str = "logs"
-    """Where run folders are made."""
-    headless: bool = False
-    """Let no simulator open a window."""
-    enable_cameras: bool = False
-    """Start the simulator so that cameras render, where it has to be told."""
-    video: bool = False
-    """Record videos of training, on rank 0."""
-    video_length: int = 200
-    """Length of a video, in steps of the environments."""
-    video_interval: int = 2000
-    """Steps of the environments from the start of one video to the start of the next."""
-    writers: tuple[str, ...] | None = None
-    """The writers; by default console and tensorboard, where installed."""
-    observers: tuple[str, ...] = ()
-    """The observers."""
+    """Folder in which run folders are made."""
     no_plugins: tuple[str, ...] = ()
     """Plugins that must not be used."""
-
-    @property
-    def on_several_ranks(self) -> bool:
-        """Whether more than one rank may take part."""
-        return self.distributed and (self.nnodes > 1 or self.nproc_per_node != 1)
 
     @property
     def coordinator(self) -> str:
@@ -134,63 +66,63 @@ class RunConfig:
         host = self.master_addr
         return f"{f'[{host}]' if ':' in host else host}:{self.master_port}"
 
-    @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> RunConfig:
-        """Check types and ranges, and return the config; None leaves an option to its default.
-
-        Raises:
-            UsageError: an option is unknown or its value is wrong.
-        """
-        fields = {item.name: item for item in dataclasses.fields(cls)}
-        checked = {}
-        for name, value in options.items():
-            if name not in fields:
-                raise UsageError(f"Unknown option {name!r}.{suggest(name, fields)}")
-            if value is not None:
-                checked[name] = CHECKS.get(name, text)(name, value)
-        return cls(**_with_coordinator(checked))
+    @property
+    def on_several_ranks(self) -> bool:
+        """Whether more than one rank may take part."""
+        return self.distributed and (self.nnodes > 1 or self.nproc_per_node != 1)
 
 
-def load_yaml(path: str, option: str) -> dict[str, Any]:
-    """Load a YAML file that holds a mapping, its interpolations resolved.
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(Placement):
+    """One training job, resolved: what is trained, how much of it, and where it is written."""
 
-    OmegaConf reads it, so that `3e-4` is a number, as users of these libraries expect.
+    library: str
+    """The RL library."""
+    algorithm: str
+    """The library's algorithm."""
+    task: str
+    """The task."""
+    suite: str
+    """The suite that makes the task."""
+    grad_sync: str
+    """How gradients are averaged over ranks."""
 
-    Raises:
-        UsageError: the file is not there, does not parse, or holds no mapping.
-    """
-    import yaml
-    from omegaconf.errors import OmegaConfBaseException
+    num_envs: int
+    """Environments per rank."""
+    total_envs: int | None = None
+    """Environments of all ranks together, if the user gave that number; `num_envs` follows."""
+    random_lengths: bool = False
+    """Whether each environment starts at a random point of its episode."""
+    max_iterations: int | None = None
+    """Iteration at which training ends; None if the library's options decide."""
+    check_interval: int = 50
+    """Iterations between two checks that the ranks are still equal; 0 checks at the end only."""
+    target_return: float | None = None
+    """Mean return at which training ends early; None for never."""
+    seed: int = 42
+    """The base seed; -1 has rank 0 draw one."""
 
-    if not Path(path).is_file():
-        raise UsageError(f"{option} {path}: there is no such file.")
-    try:
-        loaded = copy.deepcopy(_parsed(path, Path(path).stat().st_mtime_ns))
-    except (yaml.YAMLError, OmegaConfBaseException, UnicodeDecodeError, OSError) as error:
-        raise UsageError(f"{option} {path}: does not parse as YAML: {error}") from error
-    if not isinstance(loaded, dict) or not loaded:
-        raise UsageError(f"{option} {path}: must hold a mapping of options, not {loaded!r}.")
-    return {str(key): value for key, value in loaded.items()}
-
-
-@functools.lru_cache(maxsize=64)
-def _parsed(path: str, changed: int) -> Any:
-    """Return what a file holds. Kept: a list of tasks asks a thousand times for the same few."""
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-
-
-def _with_coordinator(checked: dict[str, Any]) -> dict[str, Any]:
-    """Take host and port from --coordinator-address, where that is how they were given."""
-    if "coordinator_address" not in checked:
-        return checked
-    host, _, port = checked["coordinator_address"].rpartition(":")
-    said = {"master_addr": address("master_addr", host), "master_port": int(port)}
-    for name, value in said.items():
-        if checked.get(name, value) != value:
-            raise UsageError(
-                f"--coordinator-address {checked['coordinator_address']} and {flag(name)} "
-                f"{checked[name]} contradict each other. Give one of the two."
-            )
-    return {**checked, **said}
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    """All of the library's options, in its own format."""
+    agent_config: str | None = None
+    """The YAML file that they come from, if there is one."""
+    env: Mapping[str, Any] = field(default_factory=dict)
+    """The task's options that differ from its defaults."""
+    checkpoint: str | None = None
+    """Path of the checkpoint to start from, if there is one."""
+    run_name: str | None = None
+    """Suffix of the run folder's name."""
+    headless: bool = False
+    """Whether simulators must not open a window."""
+    enable_cameras: bool = False
+    """Whether Isaac Sim is started so that cameras render."""
+    video: bool = False
+    """Whether rank 0 records videos of training."""
+    video_length: int = 200
+    """Length of a video, in environment steps."""
+    video_interval: int = 2000
+    """Environment steps from the start of one video to the start of the next."""
+    writers: tuple[str, ...] = ()
+    """The writers."""
+    observers: tuple[str, ...] = ()
+    """The observers."""

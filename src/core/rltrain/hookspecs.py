@@ -18,7 +18,7 @@ import pluggy
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
-    from rltrain.config import RunConfig
+    from rltrain.config import Placement
     from rltrain.records import Record
     from rltrain.session import Session
     from rltrain.specs import Spec
@@ -67,7 +67,7 @@ class RunHooks:
     """
 
     @hookspec(firstresult=True)
-    def rltrain_init_distributed(self, world: World, config: RunConfig) -> ProcessGroup:
+    def rltrain_init_distributed(self, world: World, config: Placement) -> ProcessGroup:
         """Make the process group: distributed init. A backend must implement it.
 
         Called once on every rank of a run started with `--distributed`, before anything else.
@@ -75,7 +75,7 @@ class RunHooks:
 
         Args:
             world: this rank's place, its device included.
-            config: the resolved run.
+            config: where the run runs.
 
         Returns:
             The process group. The first result that is not None counts.

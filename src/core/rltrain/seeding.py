@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from rltrain.hookspecs import hookimpl
 from rltrain.types import Stream
 
-__all__ = ["CoreSeeding", "SeedPlan", "draw_seed"]
+__all__ = ["SeedPlan", "draw_seed"]
 
 _STREAMS: tuple[Stream, ...] = ("model", "environment", "learner")
 
@@ -64,30 +61,3 @@ class SeedPlan:
 def draw_seed() -> int:
     """Draw a base seed, 0 to 2**31 - 1, from the operating system."""
     return random.SystemRandom().randrange(2**31)
-
-
-class CoreSeeding:
-    """The core's own part in `rltrain_seed`: the generators of `random` and numpy."""
-
-    @hookimpl
-    def rltrain_seed(self, seed: int) -> None:
-        """Seed the global generators of the standard library and numpy."""
-        import numpy as np
-
-        random.seed(seed)
-        np.random.seed(seed)
-
-    @hookimpl
-    def rltrain_save_state(self) -> dict[str, Any]:
-        """Return the states of the global generators."""
-        import numpy as np
-
-        return {"random": random.getstate(), "numpy": np.random.get_state()}
-
-    @hookimpl
-    def rltrain_load_state(self, state: Mapping[str, Any]) -> None:
-        """Put the global generators back to where they were."""
-        import numpy as np
-
-        random.setstate(state["random"])
-        np.random.set_state(state["numpy"])

@@ -1,319 +1,159 @@
-"""One rank's run from start to shutdown: the typed face through which a plugin reaches it."""
+"""One rank's side of a run: the typed face through which a plugin reaches it."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from rltrain import host_state, manifest
-from rltrain.agreement import agree
-from rltrain.checkpoints import save_with_state
-from rltrain.divergence import Watched, check_divergence
-from rltrain.errors import PluginError
-from rltrain.group import SingleProcess
-from rltrain.progress import Progress
-from rltrain.records import CheckpointSaved, Media, Record, RunStarted, Scalars
-from rltrain.resume import Resumption, circumstances, iterations_left, resumption
-from rltrain.run_folder import RunFolder
-from rltrain.seeding import CoreSeeding, SeedPlan
-from rltrain.types import GradientSync, Iteration, ProcessGroup, Stream, TrainResult, World
-from rltrain.video import recorder
+from rltrain.config import RunConfig
+from rltrain.records import Record
+from rltrain.seeding import SeedPlan
+from rltrain.types import Fingerprints, GradientSync, ProcessGroup, Stream, TrainResult, World
 
 if TYPE_CHECKING:
-    from rltrain.config import RunConfig
-    from rltrain.environment import CountedEnv
-    from rltrain.run_plugins import RunPlugins
+    from gymnasium.vector import VectorEnv
 
-__all__ = ["Session"]
+__all__ = ["RunPaths", "Session"]
 
 
-class Session:
-    """What a plugin may ask of the run. Attributes appear in the order of the run.
+class RunPaths(Protocol):
+    """Where a run's files are."""
 
-    Attributes:
-        world: this rank's place and device.
-        config: the resolved run; `config.agent` are the library's options, `config.env` the
-            task's.
-        group: the process group; of one rank without `--distributed`.
-        seeds: this rank's seeds.
-        run_folder: where rank 0 writes.
-        env: this rank's environments, a `gymnasium.vector.VectorEnv` that counts episodes.
-        should_stop: whether the adapter is to end training after this iteration. Equal on all
-            ranks.
-    """
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        ...
 
-    group: ProcessGroup
-    seeds: SeedPlan
-    run_folder: RunFolder
-    env: CountedEnv
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        ...
 
-    def __init__(
-        self,
-        config: RunConfig,
-        world: World,
-        plugins: RunPlugins,
-        iteration: Iteration | None = None,
-    ) -> None:
-        self.config = config
-        self.world = world
-        self._iteration = iteration
-        self.should_stop = False
-        self._plugins = plugins
-        self._plugins.register(CoreSeeding(), "core")
-        self._watched: dict[str, Watched] = {}
-        self._progress = Progress()
-        self._resumption = Resumption()
-        self._solved = False
-        self._checkpoint: str | None = None
+
+class Session(Protocol):
+    """What a plugin may ask of the run."""
+
+    should_stop: bool
+    """Whether to end training after this iteration. Equal on all ranks."""
+
+    @property
+    def world(self) -> World:
+        """This rank's place and device."""
+        ...
+
+    @property
+    def config(self) -> RunConfig:
+        """The resolved run; `config.agent` are the library's options, `config.env` the task's."""
+        ...
 
     @property
     def framework(self) -> str:
         """The tensor framework of this run: "torch" or "jax"."""
-        return self.config.framework
+        ...
+
+    @property
+    def group(self) -> ProcessGroup:
+        """The process group; of one rank without `--distributed`."""
+        ...
+
+    @property
+    def seeds(self) -> SeedPlan:
+        """This rank's seeds."""
+        ...
+
+    @property
+    def run_folder(self) -> RunPaths:
+        """Where rank 0 writes."""
+        ...
+
+    @property
+    def env(self) -> VectorEnv[Any, Any, Any]:
+        """This rank's environments, once they are made. They count episodes as they are stepped."""
+        ...
+
+    @property
+    def renders(self) -> bool:
+        """Whether this rank's environments are drawn: `render()` must return frames."""
+        ...
 
     @property
     def checkpoint(self) -> Path | None:
         """The checkpoint to start from. Every rank loads it, to its own device."""
-        return Path(self.config.checkpoint) if self.config.checkpoint else None
-
-    @property
-    def renders(self) -> bool:
-        """Whether this rank's environments are drawn: their `render()` is to return frames."""
-        return self.config.video and self.world.is_root
+        ...
 
     @property
     def rank_state(self) -> Any:
         """What this rank gave `save_checkpoint` with `checkpoint`; None if it does not fit."""
-        return self._resumption.rank.get("library")
+        ...
 
     @property
     def resuming_exactly(self) -> bool:
-        """Whether the run goes on bit for bit where the checkpoint was written.
+        """Whether the run continues bit for bit where the checkpoint was written.
 
-        Then the environments stand where they stood, the first `env.reset()` returns their
-        observations, and `seed("learner")` puts the generators back.
+        Then the environments are in the state that was saved, the first `env.reset()` returns their
+        observations, and `seed("learner")` restores the random generators.
         """
-        return self._resumption.exact
-
-    def run(self, on_run_folder: Callable[[RunFolder], None] = lambda folder: None) -> TrainResult:
-        """Train from start to shutdown.
-
-        Args:
-            on_run_folder: called once the run folder's path is known to this rank.
-        """
-        error: BaseException | None = None
-        try:
-            self._init_distributed()
-            self._agree()
-            on_run_folder(self.run_folder)
-            self.seed("environment")
-            self.env = self._make_env()
-            self.seed("model")
-            self._start()
-            result: TrainResult = self._first_result("rltrain_train", "library", session=self)
-            if not isinstance(result, TrainResult):
-                raise PluginError(
-                    f"rltrain_train of the library {self.config.library!r} returned {result!r}: "
-                    "return session.result()."
-                )
-            self._progress.finish()
-            check_divergence(self.group, self._watched, self._progress.iteration)
-            return result
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            self._shutdown(error)
-
-    # What an adapter asks for
+        ...
 
     def seed(self, stream: Stream) -> None:
         """Let every plugin seed its generators for a stream (hook `rltrain_seed`).
 
-        `learner` is the last stream to begin; in a run that goes on exactly, all generators are
-        then put back to where they were (hook `rltrain_load_state`).
+        `learner` is the last stream to begin. When a run continues exactly, all generators are then
+        restored (hook `rltrain_load_state`).
         """
-        self._plugins.hook.rltrain_seed(stream=stream, seed=self.seeds.seed(stream))
-        if stream == "learner" and self.resuming_exactly:
-            states = self._resumption.rank["plugins"]
-            self._plugins.hand_out("rltrain_load_state", states, session=self)
+        ...
 
     def iterations_left(self, total: int, done: int) -> int:
-        """Return how many iterations are left of `total`, after those before a checkpoint.
+        """Return how many iterations are left of `total`, after `done` before a checkpoint.
 
         Raises:
-            UsageError: none is.
+            UsageError: none are left.
         """
-        return iterations_left(total, done)
+        ...
 
     def wrap_model(self, model: Any, role: str) -> Any:
         """Give a model rank 0's state and return it (hook `rltrain_wrap_model`). Collective."""
-        return self._first_result(
-            "rltrain_wrap_model", "backend", session=self, model=model, role=role
-        )
+        ...
 
     def gradient_sync(self, parameters: Any) -> GradientSync:
-        """Make the gradient sync of one optimiser (hook `rltrain_gradient_sync`). Collective."""
-        sync: GradientSync = self._first_result(
-            "rltrain_gradient_sync", "grad_sync", session=self, parameters=parameters
-        )
-        return sync
+        """Make the gradient sync of one optimizer (hook `rltrain_gradient_sync`). Collective."""
+        ...
 
-    def watch(self, role: str, fingerprints: Watched) -> None:
+    def watch(self, role: str, fingerprints: Fingerprints) -> None:
         """Register tensors with the divergence check."""
-        self._watched[role] = fingerprints
+        ...
 
     def record(self, record: Record) -> Record:
-        """Tell the writers one thing. Every rank calls it; collective for `Scalars`.
+        """Send one event to the writers. Every rank calls it; collective for `Scalars`.
 
         Returns:
             The record as the writers saw it: for `Scalars`, merged over ranks.
 
         Raises:
             DivergenceError: ranks are out of step; or, every `config.check_interval` iterations,
-                what they watch differs.
+                their watched tensors differ.
         """
-        if isinstance(record, Scalars):
-            record = self._progress.advance(record)
-            self._check_target()
-            every = self.config.check_interval
-            if every and record.iteration % every == 0:
-                check_divergence(self.group, self._watched, record.iteration)
-        if self.world.is_root:
-            self._plugins.hook.rltrain_write(record=record)
-        return record
+        ...
 
     def save_checkpoint(
         self, name: str, save: Callable[[Path], Any], iteration: int, rank_state: Any = None
     ) -> None:
-        """Save a checkpoint, complete or absent, on rank 0. Collective.
+        """Save a checkpoint on rank 0; it is complete or absent. Collective.
 
-        Call it on every rank, after the iteration's `record`. With it goes what each rank needs to
-        go on bit for bit: its generators, its environments if the task can give their state, and
+        Call it on every rank, after the iteration's `record`. It also holds what each rank needs to
+        continue bit for bit: its generators, its environments if the task can give their state, and
         its `rank_state`.
 
         Args:
             name: file name in the run folder's `checkpoints`.
             save: writes the library's own format to the path that it is given; called on rank 0.
             iteration: for the record.
-            rank_state: what the library itself must keep of this rank, picklable and on the host:
+            rank_state: what the library must keep of this rank, picklable and on the host:
                 recurrent states, a replay buffer. It comes back as `rank_state`.
         """
-        rank = {
-            "plugins": self._plugins.collect("rltrain_save_state", session=self),
-            "env": self.env.save_state(),
-            "library": rank_state,
-        }
-        ranks = self.group.gather_objects(host_state.dumps(rank))
-        if not self.world.is_root:
-            return
-        state = {
-            "circumstances": circumstances(self.config, self.world),
-            "progress": self._progress.get_state(),
-            "iteration": iteration,
-            "episode_return": self._progress.window.mean_return,
-            "ranks": ranks,
-        }
-        self._checkpoint = str(save_with_state(self.run_folder, name, save, state))
-        self.record(CheckpointSaved(self._checkpoint, iteration))
+        ...
 
     def result(self) -> TrainResult:
-        """Return what the run has come to."""
-        return self._progress.result(str(self.run_folder.path), self._checkpoint, self._solved)
-
-    # The steps of a run
-
-    def _init_distributed(self) -> None:
-        if not self.config.distributed:
-            self.group = SingleProcess(self.world.device)
-            return
-        self.group = self._first_result(
-            "rltrain_init_distributed", "backend", world=self.world, config=self.config
-        )
-
-    def _agree(self) -> None:
-        """Take what rank 0 decides; check that all ranks run the same; read the checkpoint."""
-        manifest.check_agreement(self.group, self.config)
-        decided = agree(self.group, self.config)
-        self.config, self.run_folder = decided.config, decided.run_folder
-        if self.checkpoint is not None:
-            self._resumption = resumption(self.checkpoint, self.config, self.world)
-            if self._resumption.progress is not None:
-                self._progress.set_state(self._resumption.progress)
-        self.seeds = SeedPlan(self.config.seed, self.world.rank, self._resumption.iteration)
-
-    def _make_env(self) -> CountedEnv:
-        from rltrain.environment import CountedEnv, check_env
-
-        env = self._first_result("rltrain_make_env", "suite", session=self)
-        check_env(env, self.config.num_envs or 0, self.config.suite or "")
-        recording = recorder(self, env, finished=self._tell_video)
-        random_lengths = bool(self.config.random_lengths)
-        counted = CountedEnv(env, self.seeds.environment, random_lengths, recording)
-        if self.resuming_exactly:
-            counted.load_state(self._resumption.rank["env"])
-        return counted
-
-    def _tell_video(self, path: Path) -> None:
-        self.record(Media(str(path), path.stem, self._progress.iteration))
-
-    def _start(self) -> None:
-        config = self.config
-        if self.world.is_root:
-            contents = manifest.manifest(config, self.world, self.seeds)
-            self.run_folder.write_manifest(contents)
-            manifest.write_config(self.run_folder, config)
-        self.record(
-            RunStarted(
-                run_dir=str(self.run_folder.path),
-                library=config.library,
-                algorithm=config.algorithm or "",
-                task=config.task,
-                world=self.world,
-                num_envs=config.num_envs or 0,
-                seed=config.seed,
-                config=dataclasses.asdict(config),
-                iteration=self._iteration,
-                resumed=self._resumption.said,
-            )
-        )
-        self._progress.start(self.group, self.env)
-
-    def _check_target(self) -> None:
-        target, window = self.config.target_return, self._progress.window
-        reached = window.mean_return
-        if target is not None and reached is not None and window.full and reached >= target:
-            self._solved = self.should_stop = True
-
-    def _shutdown(self, error: BaseException | None) -> None:
-        """Let every plugin let go, whatever has happened; then leave the group."""
-        errors: list[BaseException] = []
-        if hasattr(self, "env") and self.env.recorder is not None:
-            try:
-                self.env.recorder.close()
-            except Exception as raised:
-                errors.append(raised)
-        if self.world.is_root and hasattr(self, "run_folder"):
-            try:
-                self.record(self._progress.ended(error, self._solved))
-            except Exception as raised:
-                errors.append(raised)
-        errors += self._plugins.call_each("rltrain_shutdown", session=self, error=error)
-        if error is not None:
-            for other in errors:
-                error.add_note(f"While shutting down: {type(other).__name__}: {other}")
-            if self.config.distributed:
-                return  # Peers may be gone: closing environment or group could wait for them.
-        try:
-            if hasattr(self, "env"):
-                self.env.close()
-        finally:
-            if hasattr(self, "group"):
-                self.group.close()
-        if errors and error is None:
-            raise errors[0]
-
-    def _first_result(self, hook: str, kind: str, **arguments: Any) -> Any:
-        return self._plugins.first(hook, f"{kind} {getattr(self.config, kind)!r}", **arguments)
+        """Return the outcome of the run so far."""
+        ...

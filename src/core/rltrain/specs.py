@@ -6,13 +6,14 @@ neither a tensor framework nor an RL library nor a simulator.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-if TYPE_CHECKING:
-    from rltrain.config import RunConfig
-    from rltrain.types import Iteration, TaskInfo
+from rltrain.config import RunConfig
+from rltrain.errors import PluginError
+from rltrain.types import Iteration, TaskInfo
 
 __all__ = [
     "KINDS",
@@ -26,6 +27,7 @@ __all__ = [
     "Spec",
     "SuiteSpec",
     "WriterSpec",
+    "load_object",
 ]
 
 
@@ -84,6 +86,10 @@ class BackendSpec(Spec):
     one set after the other, in this order."""
     device: str
     """The kind of device: "cpu" or "cuda"."""
+    launcher: str | None = None
+    """The launcher of its ranks, unless the user names another."""
+    grad_sync: str | None = None
+    """The gradient sync of its runs, unless the user names another."""
     shares: tuple[str, ...] = ()
     """Kinds of devices that it serves too, where `--device` names one with it. Ranks may share
     those: there may be more ranks than devices."""
@@ -183,7 +189,7 @@ class SuiteSpec(Spec):
     some of its tasks cannot draw it refuses, by `UsageError`, when they are made."""
     tuned: Callable[[TaskInfo, str, str], Mapping[str, Any] | None] | None = None
     """Given a task, a library and its algorithm, return options that are known to learn the task,
-    in the library's own format, or None if there are none; see `rltrain.tuned`."""
+    in the library's own format, or None if there are none; see `rltrain.options.tuned`."""
     upgrades: Mapping[str, str] = field(default_factory=dict)
     """By library, which of the simulator's own scripts go on working with the versions that the
     library's plugin adapts: told where the installed one is another, as simulators pin it."""
@@ -240,3 +246,11 @@ KINDS: dict[str, type[Spec]] = {
     )
 }
 """The seven kinds by name. `KINDS[kind].requires` is what each must implement."""
+
+
+def load_object(path: str) -> Any:
+    """Import what an import string "package.module:name" names."""
+    module, colon, name = path.partition(":")
+    if not colon:
+        raise PluginError(f"The import string {path!r} must be written package.module:Class")
+    return getattr(importlib.import_module(module), name)

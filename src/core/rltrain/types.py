@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
-if TYPE_CHECKING:
-    from rltrain.config import RunConfig
+from rltrain.config import Placement
 
 __all__ = [
     "ArrayInfo",
+    "Fingerprints",
     "GradientSync",
     "Iteration",
     "Launcher",
@@ -27,6 +27,10 @@ Stream = Literal["model", "environment", "learner"]
 
 ReduceOp = Literal["sum", "mean", "min", "max"]
 """How `ProcessGroup.all_reduce` combines the ranks' arrays."""
+
+
+Fingerprints = Callable[[], Mapping[str, Any]]
+"""Returns fingerprints by tensor name: equal on two ranks where the tensors are equal."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ class GradientSync(Protocol):
 class Launcher(Protocol):
     """Starts the ranks of a run and watches them."""
 
-    def launch(self, config: RunConfig, work: Callable[..., TrainResult | None]) -> TrainResult:
+    def launch(self, config: Placement, work: Callable[..., TrainResult | None]) -> TrainResult:
         """Start this node's ranks, wait for them, and return what rank 0 returned.
 
         Each rank calls `work(config, report_dir)` with the variables RANK, LOCAL_RANK, WORLD_SIZE,

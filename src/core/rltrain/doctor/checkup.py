@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rltrain import __version__
-from rltrain.config import RunConfig
+from rltrain.config import Placement
 from rltrain.doctor.devices import devices
 from rltrain.doctor.findings import Finding, Section, look
 from rltrain.doctor.limits import limits
@@ -21,12 +21,12 @@ from rltrain.doctor.ranks import ranks
 from rltrain.doctor.variables import variables
 from rltrain.doctor.versions import versions
 from rltrain.errors import RltrainError, UsageError, suggest
-from rltrain.placement import DEFAULT_BACKENDS, place
-from rltrain.plan import choose_launcher
-from rltrain.plugins import Registry, discover
+from rltrain.options.run import RunOptions
+from rltrain.options.user_config import saved_variables
+from rltrain.plan.placement import DEFAULT_BACKENDS, place
+from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import BackendSpec, LauncherSpec, LibrarySpec
 from rltrain.types import World
-from rltrain.user_config import saved_variables
 
 __all__ = ["checkup"]
 
@@ -40,7 +40,7 @@ def checkup(
     """Make all checks, and print each section once it is done.
 
     Args:
-        options: fields of `RunConfig`: where the run is to run.
+        options: fields of `RunOptions`: where the run is to run.
         as_json: whether to print one JSON object at the end instead.
         fix: whether to save variables that help, if any are needed.
         start_ranks: whether to make the real check too.
@@ -52,21 +52,21 @@ def checkup(
     Raises:
         UsageError: an option is wrong.
     """
-    config = RunConfig.from_options({**options, "distributed": True})
-    registry = discover(config.no_plugins)
+    asked = RunOptions.from_mapping({**options, "distributed": True})
+    registry = discover(asked.no_plugins)
     library = options.get("library")
-    _check_names(config, library, registry)
-    config, placed = _placed(config, registry, given=options)
+    _check_names(asked, library, registry)
+    placement, placed = _placed(asked, registry)
     # One page a node: of several ranks that somebody started, the others keep quiet.
     shown = not isinstance(placed, World) or placed.local_rank == 0
-    checks = _checks(config, placed, registry, library)
-    if start_ranks and not isinstance(placed, Exception):
+    checks = _checks(asked, placed, registry, library)
+    if start_ranks and placement is not None and not isinstance(placed, Exception):
 
         def say(text: str) -> None:
             if shown:
                 print(text, file=sys.stderr, flush=True)
 
-        where = (config, placed, registry, os.environ)
+        where = (placement, placed, registry, os.environ)
         checks.append(("Ranks", lambda: ranks(*where, timeout, fix, say)))
     sections: list[Section] = []
     for title, check in checks:
@@ -82,63 +82,60 @@ def checkup(
 
 
 def _checks(
-    config: RunConfig, placed: Placed, registry: Registry, library: str | None
+    asked: RunOptions, placed: Placed, registry: Registry, library: str | None
 ) -> list[Check]:
-    starts = placed is None and config.node_rank == 0
-    several = placed.num_nodes > 1 if isinstance(placed, World) else config.nnodes > 1
-    master = _master(config, placed)
+    starts = placed is None and asked.node_rank == 0
+    several = placed.num_nodes > 1 if isinstance(placed, World) else asked.nnodes > 1
+    master = _master(asked, placed)
     return [
         ("Versions", lambda: versions(registry, library)),
-        ("Devices", lambda: devices(os.environ, registry, config.framework)),
-        ("Launcher", lambda: variables(os.environ, config, placed)),
+        ("Devices", lambda: devices(os.environ, registry, asked.framework)),
+        ("Launcher", lambda: variables(os.environ, asked, placed)),
         ("Network", lambda: network(os.environ, master, several=several, hosted=starts)),
-        ("Limits", lambda: limits(config.log_root)),
+        ("Limits", lambda: limits(asked.log_root)),
     ]
 
 
-def _check_names(config: RunConfig, library: str | None, registry: Registry) -> None:
+def _check_names(asked: RunOptions, library: str | None, registry: Registry) -> None:
     """Refuse names that nothing installed has; of a plugin that is not ready the page tells."""
     asleep = {record.name for record in registry.records if record.status != "ready"}
     if library is not None and library not in asleep:
         registry.get(LibrarySpec, library)
-    if config.backend is not None:
-        registry.get(BackendSpec, config.backend)
-    if config.launcher is not None:
-        registry.get(LauncherSpec, config.launcher)
+    if asked.backend is not None:
+        registry.get(BackendSpec, asked.backend)
+    if asked.launcher is not None:
+        registry.get(LauncherSpec, asked.launcher)
     backends = [registry.get(BackendSpec, name) for name in registry.names(BackendSpec)]
     frameworks = sorted({*DEFAULT_BACKENDS, *(spec.framework for spec in backends)})
-    if config.framework not in frameworks:
+    if asked.framework not in frameworks:
         raise UsageError(
-            f"--framework {config.framework}: there is {', '.join(frameworks)}."
-            f"{suggest(config.framework, frameworks)}"
+            f"--framework {asked.framework}: there is {', '.join(frameworks)}."
+            f"{suggest(asked.framework, frameworks)}"
         )
 
 
-def _placed(
-    config: RunConfig, registry: Registry, given: Mapping[str, Any]
-) -> tuple[RunConfig, Placed]:
-    """Do what a run does to find its place; that it cannot is no end, but a finding."""
+def _placed(asked: RunOptions, registry: Registry) -> tuple[Placement | None, Placed]:
+    """Place the run as the plan does; that it cannot be placed is a finding, not the end."""
     try:
-        config, world = place(config, registry, os.environ)
-        launcher = choose_launcher(config, registry)
+        placement, world = place(asked, registry, os.environ)
     except RltrainError as error:
-        return config, error
-    saved_variables(config.backend or "")  # What the user's file holds wrongly is said at once.
-    if world is None and config.nproc_per_node == 1 and "nproc_per_node" not in given:
-        backend = registry.get(BackendSpec, config.backend or "")
-        if backend.device == "cpu":  # One rank on the one core: of two, more is to be learned.
-            config = dataclasses.replace(config, nproc_per_node=2)
-    return dataclasses.replace(config, launcher=launcher.name), world
+        return None, error
+    saved_variables(placement.backend)  # A mistake in the user's file is reported at once.
+    few = placement.nproc_per_node == 1 and asked.nproc_per_node is None
+    if world is None and few and placement.device_kind == "cpu":
+        # One rank on the one core: two tell more.
+        placement = dataclasses.replace(placement, nproc_per_node=2)
+    return placement, world
 
 
-def _master(config: RunConfig, placed: Placed) -> tuple[str, int]:
+def _master(asked: RunOptions, placed: Placed) -> tuple[str, int]:
     """Return where the ranks meet."""
-    host, port = config.master_addr, str(config.master_port)
-    if isinstance(placed, World) and config.coordinator_address is None:
+    host, port = asked.master_addr, str(asked.master_port)
+    if isinstance(placed, World) and asked.coordinator_address is None:
         host, port = os.environ.get("MASTER_ADDR", host), os.environ.get("MASTER_PORT", port)
-    elif config.rdzv_endpoint is not None:
-        host, _, port = config.rdzv_endpoint.rpartition(":")
-    return host.strip("[]"), int(port) if port.isdigit() else config.master_port
+    elif asked.rdzv_endpoint is not None:
+        host, _, port = asked.rdzv_endpoint.rpartition(":")
+    return host.strip("[]"), int(port) if port.isdigit() else asked.master_port
 
 
 def _as_json(sections: Iterable[Section], status: int) -> dict[str, Any]:

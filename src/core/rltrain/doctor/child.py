@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rltrain.config import RunConfig
+from rltrain.config import Placement
 from rltrain.doctor.probe import RESULT, meet, stages, work
 from rltrain.errors import RltrainError
-from rltrain.plugins import discover, load_object
-from rltrain.specs import LauncherSpec
+from rltrain.plugins.registry import discover
+from rltrain.run.worker import run_here
+from rltrain.specs import LauncherSpec, load_object
 from rltrain.types import World
-from rltrain.worker import run_here
 
 __all__ = ["Outcome", "main", "try_ranks"]
 
@@ -58,19 +58,20 @@ class Outcome:
 
 
 def try_ranks(
-    config: RunConfig, world: World | None, variables: Mapping[str, str], timeout: float
+    placement: Placement, world: World | None, variables: Mapping[str, str], timeout: float
 ) -> Outcome:
     """Start the ranks, or join as one, in a process of its own.
 
     Args:
-        config: the resolved run.
+        placement: where the run runs.
         world: the place to join at; None starts ranks.
         variables: put into their environment, before what is there.
         timeout: in seconds; then all of it is ended.
     """
     with tempfile.TemporaryDirectory(prefix="rltrain-") as name:
         folder = Path(name)
-        told = {"config": {**asdict(config), "log_root": name}, "world": world and asdict(world)}
+        given = {**asdict(placement), "log_root": name}
+        told = {"placement": given, "world": world and asdict(world)}
         began = time.monotonic()
         with (folder / "said").open("w") as said:
             process = subprocess.Popen(
@@ -101,13 +102,17 @@ def main() -> None:
     """Be that process; what went wrong is told on its output."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     told = json.loads(sys.argv[1])
-    config, world = RunConfig.from_options(told["config"]), told["world"]
+    given: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in told["placement"].items()
+    }
+    placement, world = Placement(**given), told["world"]
     try:
         if world is not None:
-            run_here(config, World(**world), meet)
+            run_here(placement, World(**world), meet)
             return
-        spec = discover(config.no_plugins).get(LauncherSpec, config.launcher or "")
-        load_object(spec.factory)().launch(config, work)
+        assert placement.launcher is not None, "ranks that are to be started have a launcher"
+        spec = discover(placement.no_plugins).get(LauncherSpec, placement.launcher)
+        load_object(spec.factory)().launch(placement, work)
     except RltrainError as error:
         print(error)
         raise SystemExit(error.exit_code) from None

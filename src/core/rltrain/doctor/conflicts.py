@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from rltrain.doctor.findings import Finding, warning
-from rltrain.plugins import PluginRecord
+from rltrain.plugins.registry import PluginRecord
 from rltrain.specs import Conflict
 
 __all__ = ["KNOWN", "conflicts"]

@@ -9,9 +9,9 @@ from typing import Any
 
 from rltrain.doctor.findings import Finding, ok, problem, warning
 from rltrain.errors import RltrainError
-from rltrain.plugins import Registry
-from rltrain.preflight import preflight
-from rltrain.ranks import available_cores
+from rltrain.launch.preflight import preflight
+from rltrain.launch.ranks import available_cores
+from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec
 
 __all__ = ["devices"]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rltrain.doctor.findings import Finding, ok, problem, warning
-from rltrain.network import interface_towards, interfaces
+from rltrain.launch.network import interface_towards, interfaces
 
 __all__ = ["listener", "network", "resolve"]
 

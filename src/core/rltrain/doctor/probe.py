@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rltrain.config import RunConfig
-from rltrain.plugins import discover, load_object
-from rltrain.rank_log import RankLog
-from rltrain.run_plugins import RunPlugins
-from rltrain.specs import BackendSpec
+from rltrain.config import Placement
+from rltrain.launch.rank_log import RankLog
+from rltrain.plugins.manager import RunPlugins
+from rltrain.plugins.registry import discover
+from rltrain.run.worker import be_started
+from rltrain.specs import BackendSpec, load_object
 from rltrain.types import ProcessGroup, World
-from rltrain.worker import be_started
 
 __all__ = ["RESULT", "measure", "meet", "stages", "work"]
 
@@ -30,15 +30,15 @@ LARGE, LARGE_TIMES = 2**20, 10
 Filled = Callable[[int, float, str], Any]
 
 
-def work(config: RunConfig, report_dir: str) -> None:
+def work(placement: Placement, report_dir: str) -> None:
     """Be looked at, as one of the ranks that rltrain's launcher started."""
-    be_started(config, report_dir, meet)
+    be_started(placement, report_dir, meet)
 
 
-def meet(config: RunConfig, world: World, log: RankLog) -> None:
+def meet(placement: Placement, world: World, log: RankLog) -> None:
     """Make the process group as a training does, and measure it. Collective."""
-    folder = Path(config.log_root)
-    spec = discover(config.no_plugins).get(BackendSpec, config.backend or "")
+    folder = Path(placement.log_root)
+    spec = discover(placement.no_plugins).get(BackendSpec, placement.backend)
     _say(folder, world, "loads the backend")
     plugins = RunPlugins()
     plugins.choose(spec)
@@ -46,7 +46,7 @@ def meet(config: RunConfig, world: World, log: RankLog) -> None:
     try:
         _say(folder, world, "makes the process group")
         group: ProcessGroup = plugins.first(
-            "rltrain_init_distributed", f"backend {spec.name!r}", world=world, config=config
+            "rltrain_init_distributed", f"backend {spec.name!r}", world=world, config=placement
         )
         _say(folder, world, "is in the first all-reduce")
         result = measure(group, filled)

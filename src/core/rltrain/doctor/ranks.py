@@ -5,13 +5,13 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Iterator, Mapping
 
-from rltrain.config import RunConfig
+from rltrain.config import Placement
 from rltrain.doctor.child import Outcome, try_ranks
 from rltrain.doctor.findings import Finding, Level, ok, problem, warning
-from rltrain.plugins import Registry
+from rltrain.options.user_config import path, save_variables, saved_variables, unset
+from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec
 from rltrain.types import World
-from rltrain.user_config import path, save_variables, saved_variables, unset
 
 __all__ = ["ranks", "search"]
 
@@ -19,7 +19,7 @@ Say = Callable[[str], None]
 
 
 def ranks(
-    config: RunConfig,
+    placement: Placement,
     world: World | None,
     registry: Registry,
     environ: Mapping[str, str],
@@ -30,7 +30,7 @@ def ranks(
     """Start the ranks, or join them; where that fails, look for variables with which it works.
 
     Args:
-        config: the resolved run.
+        placement: where the run runs.
         world: the place to join at; None starts ranks.
         registry: the installed plugins.
         environ: the environment variables.
@@ -38,38 +38,40 @@ def ranks(
         fix: whether to save what helps for this user's later runs.
         say: told what is tried, before it is.
     """
-    backend = registry.get(BackendSpec, config.backend or "")
+    backend = registry.get(BackendSpec, placement.backend)
     saved = unset(saved_variables(backend.name, environ), environ)
-    first = _tried(config, world, saved, timeout, say)
+    first = _tried(placement, world, saved, timeout, say)
     if first.works:
-        yield from _measured(config, first, joined=world is not None)
+        yield from _measured(placement, first, joined=world is not None)
         if fix:
             yield ok("fallback", "there is nothing to fix: the ranks talk as they are")
         return
-    several = config.nnodes > 1 or (world is not None and world.world_size > 1)
+    several = placement.nnodes > 1 or (world is not None and world.world_size > 1)
     helps: Outcome | None = None
     tried: list[Outcome] = []
     if backend.fallbacks and not several and not first.refused:
-        for outcome in search(config, backend, saved, environ, timeout, say):
+        for outcome in search(placement, backend, saved, environ, timeout, say):
             tried.append(outcome)
             if outcome.works:
                 helps = outcome
     fixed = fix and helps is not None
-    yield _failed(config, first, "warning" if fixed else "problem", backend, several, bool(tried))
+    yield _failed(
+        placement, first, "warning" if fixed else "problem", backend, several, bool(tried)
+    )
     for outcome in tried:
         if not outcome.works:
             text = f"{_words(outcome.variables)}: {_headline(outcome)}"
             yield ok("tried", text, **_data(outcome))
     if helps is not None:
         yield _helped(backend, helps, fix, environ)
-        yield from _measured(config, helps, joined=False)
+        yield from _measured(placement, helps, joined=False)
     elif tried:
         text = "none of what usually helps does"
         yield problem("tried", text, "rltrain doctor --json has all that the ranks said.")
 
 
 def search(
-    config: RunConfig,
+    placement: Placement,
     backend: BackendSpec,
     failed: Mapping[str, str],
     environ: Mapping[str, str],
@@ -79,7 +81,7 @@ def search(
     """Try the backend's fallbacks one after the other, to the first that works.
 
     Args:
-        config: the resolved run.
+        placement: where the run runs.
         backend: whose fallbacks they are.
         failed: the variables with which it failed; what the user saved before, for one.
         environ: the environment variables. What is set there is the user's, and stays.
@@ -92,27 +94,27 @@ def search(
         if variables in done:
             continue
         done.append(variables)
-        outcome = _tried(config, None, variables, timeout, say)
+        outcome = _tried(placement, None, variables, timeout, say)
         yield outcome
         if outcome.works:
             return
 
 
 def _tried(
-    config: RunConfig,
+    placement: Placement,
     world: World | None,
     variables: Mapping[str, str],
     timeout: float,
     say: Say,
 ) -> Outcome:
-    what = "joining the ranks" if world else f"starting {config.nproc_per_node} rank(s)"
+    what = "joining the ranks" if world else f"starting {placement.nproc_per_node} rank(s)"
     how = f" with {_words(variables)}" if variables else ""
-    say(f"{what}{how}, on {config.backend}, for at most {timeout:g} s ...")
-    return try_ranks(config, world, variables, timeout)
+    say(f"{what}{how}, on {placement.backend}, for at most {timeout:g} s ...")
+    return try_ranks(placement, world, variables, timeout)
 
 
 def _failed(
-    config: RunConfig,
+    placement: Placement,
     outcome: Outcome,
     level: Level,
     backend: BackendSpec,
@@ -124,7 +126,7 @@ def _failed(
     if outcome.result is not None:
         name = "all-reduce"
     with_ = f" with {_words(outcome.variables)}" if outcome.variables else ""
-    text = f"{config.backend}{with_}: {_headline(outcome)}"
+    text = f"{placement.backend}{with_}: {_headline(outcome)}"
     if outcome.hung:
         hint = "A slow disk or many ranks: --timeout 300. "
     if several and backend.fallbacks:
@@ -147,15 +149,15 @@ def _helped(backend: BackendSpec, helps: Outcome, fix: bool, environ: Mapping[st
     return warning("fallback", f"{said} works", f"{hint}.", **data)
 
 
-def _measured(config: RunConfig, outcome: Outcome, joined: bool) -> Iterator[Finding]:
+def _measured(placement: Placement, outcome: Outcome, joined: bool) -> Iterator[Finding]:
     result = outcome.result
     assert result is not None
     number = len(result["ranks"])
     where = collections.Counter(rank["host"] for rank in result["ranks"])
     hosts = ", ".join(f"{count} on {host}" for host, count in where.items())
     with_ = f", with {_words(outcome.variables)}" if outcome.variables else ""
-    how = "joined" if joined else f"started by {config.launcher}"
-    text = f"{number} on {config.backend}, {how}{with_}: {hosts}; {outcome.wall:.1f} s in all"
+    how = "joined" if joined else f"started by {placement.launcher}"
+    text = f"{number} on {placement.backend}, {how}{with_}: {hosts}; {outcome.wall:.1f} s in all"
     yield ok("ranks", text, **_data(outcome))
     if number == 1:
         yield ok("all-reduce", "nothing to reduce: there is one rank")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from rltrain.config import RunConfig
 from rltrain.doctor.findings import Finding, ok, problem, warning
+from rltrain.options.run import RunOptions
 from rltrain.types import World
 
 __all__ = ["variables"]
@@ -51,13 +51,13 @@ _BY_HAND = (
 
 
 def variables(
-    environ: Mapping[str, str], config: RunConfig, placed: World | Exception | None
+    environ: Mapping[str, str], asked: RunOptions, placed: World | Exception | None
 ) -> Iterator[Finding]:
     """Tell which variables are set, and what rltrain makes of them.
 
     Args:
         environ: the environment variables.
-        config: the run that is looked at.
+        asked: the options of the run.
         placed: this process' place, None if ranks are to be started, or why neither.
     """
     found = False
@@ -69,18 +69,18 @@ def variables(
             yield ok(who, said, variables={name: environ[name] for name in names})
     if not found:
         yield ok("environment", "no launcher, scheduler or library has set a variable")
-    yield _made_of_them(config, placed)
+    yield _made_of_them(asked, placed)
     if placed is None:
-        yield from _not_joined(environ, config)
+        yield from _not_joined(environ, asked)
 
 
-def _made_of_them(config: RunConfig, placed: World | Exception | None) -> Finding:
+def _made_of_them(asked: RunOptions, placed: World | Exception | None) -> Finding:
     if isinstance(placed, Exception):
         return problem("this process", str(placed), "")
     if placed is None:
-        text = f"starts {config.nproc_per_node} rank(s) here, by {config.launcher}"
-        if config.nnodes > 1:
-            text += f", as node {config.node_rank} of {config.nnodes}"
+        text = f"starts {asked.nproc_per_node} rank(s) here, by {asked.launcher}"
+        if asked.nnodes > 1:
+            text += f", as node {asked.node_rank} of {asked.nnodes}"
         return ok("this process", text)
     return ok(
         "this process",
@@ -90,12 +90,12 @@ def _made_of_them(config: RunConfig, placed: World | Exception | None) -> Findin
     )
 
 
-def _not_joined(environ: Mapping[str, str], config: RunConfig) -> Iterator[Finding]:
+def _not_joined(environ: Mapping[str, str], asked: RunOptions) -> Iterator[Finding]:
     """Tell of several processes that rltrain does not see as ranks of one run."""
     given = [name for name in _RANK if environ.get(name)]
     lacking = [name for name in _RANK if name not in given]
     nodes = "RANK" in given and _number(environ.get("WORLD_SIZE")) > 1
-    if given and lacking and not (nodes and config.nnodes > 1):
+    if given and lacking and not (nodes and asked.nnodes > 1):
         said = " ".join(f"{name}={environ[name]}" for name in given)
         text = f"{said} without {' and '.join(lacking)}: rltrain does not read that as a rank"
         if nodes:  # So PAI-DLC counts them, and each would train alone.
@@ -106,11 +106,11 @@ def _not_joined(environ: Mapping[str, str], config: RunConfig) -> Iterator[Findi
             yield warning("ranks", text, hint)
     for who, name in _SIZES.items():
         size = _number(environ.get(name))
-        if size > 1 and config.nnodes == 1:
+        if size > 1 and asked.nnodes == 1:
             yield problem(
                 "ranks",
                 f"{who} started {size} processes ({name}={environ[name]}), which rltrain does not "
-                f"join on {config.framework}: each would train alone",
+                f"join on {asked.framework}: each would train alone",
                 _BY_HAND,
             )
 

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from rltrain import __version__
 from rltrain.doctor.conflicts import conflicts
 from rltrain.doctor.findings import Finding, ok, problem, warning
-from rltrain.plugins import PluginRecord, Registry, adapted
+from rltrain.plugins.registry import PluginRecord, Registry, adapted
 from rltrain.specs import LibrarySpec
 
 __all__ = ["versions"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from rltrain.testing.config import make_config
 from rltrain.testing.fake.collectives import Collective
 from rltrain.testing.fake.errors import (
     CollectiveMismatch,
@@ -44,6 +45,7 @@ __all__ = [
     "RankRun",
     "SuiteConformance",
     "differing",
+    "make_config",
 ]
 
 _KITS = {

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.hookspecs import hookimpl
+from rltrain.options import tuned_in
 from rltrain.specs import Spec, SuiteSpec
-from rltrain.tuned import tuned_in
 from rltrain.types import TaskInfo
 
 __all__ = ["PREFIX", "describe", "rltrain_provides", "tasks", "tuned"]

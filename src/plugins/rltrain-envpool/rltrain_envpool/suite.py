@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rltrain.hookspecs import hookimpl
-from rltrain.ranks import available_cores
+from rltrain.launch import available_cores
 from rltrain.types import World
 from rltrain_envpool.env import EnvPoolEnv
 from rltrain_gymnasium.arrays import make_arrays

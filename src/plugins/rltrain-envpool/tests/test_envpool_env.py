@@ -11,8 +11,8 @@ import torch
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict, MultiDiscrete
 
-from rltrain.environment import CountedEnv, check_env
 from rltrain.errors import UsageError
+from rltrain.metrics.environment import CountedEnv, check_env
 from rltrain.types import World
 
 envpool = pytest.importorskip("envpool")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.plan import make_plan
+from rltrain.plan.resolve import make_plan
 from rltrain.specs import SuiteSpec
 from rltrain.types import ArrayInfo
 from rltrain_envpool.plugin import describe, rltrain_provides, tasks, tuned

@@ -11,10 +11,9 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, Sequence, Tuple
 from gymnasium.wrappers import AddRenderObservation
 
-from rltrain.config import RunConfig
-from rltrain.environment import check_env
 from rltrain.errors import UsageError
-from rltrain.testing import SuiteConformance
+from rltrain.metrics.environment import check_env
+from rltrain.testing import SuiteConformance, make_config
 from rltrain.types import ArrayInfo, World
 from rltrain_gymnasium.plugin import describe
 from rltrain_gymnasium.suite import GymnasiumSuite
@@ -58,7 +57,7 @@ gymnasium.register(RENDERED, rendered, max_episode_steps=7)
 
 
 def make(task, num_envs=3, framework="torch", **env):
-    config = RunConfig(task=task, num_envs=num_envs, framework=framework, env=env)
+    config = make_config(task=task, num_envs=num_envs, framework=framework, env=env)
     session = types.SimpleNamespace(
         config=config, world=World(), framework=framework, renders=False
     )

@@ -19,10 +19,11 @@ pytest.importorskip("jax")  # An optional framework.
 import jax
 import jax.numpy as jnp
 
-from rltrain.config import DEFAULT_TASK, RunConfig
-from rltrain.environment import CountedEnv, check_env
 from rltrain.errors import UsageError
+from rltrain.metrics.environment import CountedEnv, check_env
+from rltrain.options import DEFAULT_TASK
 from rltrain.specs import SuiteSpec
+from rltrain.testing import make_config
 from rltrain.types import World
 from rltrain_gymnasium.batched import BatchedEnv
 from rltrain_gymnasium.plugin import describe, rltrain_provides, tasks
@@ -77,7 +78,7 @@ def probe():
 
 
 def make(task, num_envs=3, framework="torch", **env):
-    config = RunConfig(
+    config = make_config(
         task=task, suite="gymnasium", num_envs=num_envs, framework=framework, env=env
     )
     session = types.SimpleNamespace(
@@ -427,7 +428,7 @@ def test_jax_needs_no_torch():
         "sys.modules['torch'] = None\n"
         "import gymnasium, numpy as np\n"
         "import rltrain_gymnasium.registration\n"
-        "from rltrain.environment import CountedEnv\n"
+        "from rltrain.metrics.environment import CountedEnv\n"
         "from rltrain.types import World\n"
         "from rltrain_gymnasium.suite import GymnasiumSuite\n"
         "for task in 'rltrain/CartPoleContinuous-v1', 'CartPole-v1':\n"

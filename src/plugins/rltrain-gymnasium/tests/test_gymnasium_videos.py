@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from rltrain import train
-from rltrain.config import RunConfig
 from rltrain.errors import UsageError
+from rltrain.testing import make_config
 from rltrain.types import World
 from rltrain_gymnasium.suite import GymnasiumSuite
 from rltrain_gymnasium.tasks import EMBEDDED, make_task
@@ -22,7 +22,7 @@ from rltrain_gymnasium.tasks.drawing import BLUE, RED
 
 
 def make(task, **env):
-    config = RunConfig(task=task, suite="gymnasium", num_envs=3, env=env)
+    config = make_config(task=task, suite="gymnasium", num_envs=3, env=env)
     session = types.SimpleNamespace(config=config, world=World(), framework="torch", renders=True)
     return GymnasiumSuite().rltrain_make_env(session)
 
@@ -86,7 +86,7 @@ def test_a_task_that_does_not_draw_itself_is_refused(kind):
 DRAWN = """
 import types
 from test_gymnasium_videos import make
-from rltrain.video import Recorder
+from rltrain.run.video import Recorder
 env = make("InvertedPendulum-v5")
 env.reset(seed=0)
 Recorder(env.render, None, length=1, interval=1, fps=1.0, finished=print)._frame()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.ranks import hide_rank_variables
+from rltrain.launch import hide_rank_variables
 
 __all__ = ["ask"]
 

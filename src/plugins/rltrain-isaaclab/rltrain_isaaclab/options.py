@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
-from rltrain.plugins import load_object
+from rltrain.specs import load_object
 
 __all__ = ["change", "taken_out"]
 

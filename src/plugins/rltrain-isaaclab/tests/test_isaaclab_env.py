@@ -12,8 +12,8 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Tuple
 
-from rltrain.environment import CountedEnv, check_env
 from rltrain.errors import UsageError
+from rltrain.metrics.environment import CountedEnv, check_env
 from rltrain.types import World
 from rltrain_isaaclab import compat
 from rltrain_isaaclab.arrays import make_crossing

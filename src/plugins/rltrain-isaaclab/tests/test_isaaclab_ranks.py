@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 
-from rltrain.plugins import discover
+from rltrain.plugins.registry import discover
 
 GENERATION = "2" if sys.version_info < (3, 12) else "3"
 """The Isaac Lab that has this Python."""

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from rltrain.config import load_yaml
 from rltrain.errors import UsageError
-from rltrain.plan import make_plan
+from rltrain.options import load_yaml
+from rltrain.plan.resolve import make_plan
 from rltrain.testing import FakeWorld, differing
 
 CARTPOLE = "Isaac-Cartpole-v0"

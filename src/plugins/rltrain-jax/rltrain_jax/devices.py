@@ -6,7 +6,7 @@ import importlib.metadata
 from pathlib import Path
 from typing import Any
 
-from rltrain.host_state import jax_device as local_device
+from rltrain.launch import jax_device as local_device
 
 __all__ = ["about", "count_cuda", "filled", "local_device"]
 

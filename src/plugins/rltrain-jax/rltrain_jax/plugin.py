@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rltrain.hookspecs import hookimpl
+from rltrain.launch import NCCL_FALLBACKS
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, Spec
 
 __all__ = ["rltrain_provides"]
-
-
-_NCCL_FALLBACKS = (
-    {"NCCL_P2P_DISABLE": "1"},
-    {"NCCL_SHM_DISABLE": "1"},
-    {"NCCL_IB_DISABLE": "1"},
-    {"NCCL_ALGO": "Ring"},
-    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
-    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1", "NCCL_ALGO": "Ring"},
-    {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
-)
-"""What Isaac Lab's page on troubleshooting names, then what it combines, then sockets alone."""
 
 
 @hookimpl
@@ -30,6 +19,8 @@ def rltrain_provides() -> Iterable[Spec]:
             name="jax",
             factory="rltrain_jax.backends:JaxBackend",
             framework="jax",
+            launcher="processes",
+            grad_sync="tree",
             device="cpu",
             about="rltrain_jax.devices:about",
             filled="rltrain_jax.devices:filled",
@@ -38,11 +29,13 @@ def rltrain_provides() -> Iterable[Spec]:
             name="jax-cuda",
             factory="rltrain_jax.backends:JaxCudaBackend",
             framework="jax",
+            launcher="processes",
+            grad_sync="tree",
             device="cuda",
             count_devices="rltrain_jax.devices:count_cuda",
             about="rltrain_jax.devices:about",
             filled="rltrain_jax.devices:filled",
-            fallbacks=_NCCL_FALLBACKS,
+            fallbacks=NCCL_FALLBACKS,
         ),
         LauncherSpec(
             name="processes",

@@ -20,8 +20,13 @@ from pathlib import Path
 from types import FrameType
 
 from rltrain.config import RunConfig
-from rltrain.ranks import available_cores, hide_rank_variables, rank_variables
-from rltrain.reports import ended_by_signal, failure
+from rltrain.launch import (
+    available_cores,
+    ended_by_signal,
+    failure,
+    hide_rank_variables,
+    rank_variables,
+)
 from rltrain.types import TrainResult, World
 
 __all__ = ["ProcessesLauncher", "held_port"]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import jax
 
-from rltrain.rank_log import console_stream
+from rltrain.launch import console_stream
 
 __all__ = ["Lines", "Place", "Times", "Watchdog"]
 

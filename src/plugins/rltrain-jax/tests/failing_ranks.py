@@ -8,7 +8,7 @@ import time
 
 import jax.numpy as jnp
 
-from rltrain.reports import make_report
+from rltrain.launch import make_report
 from rltrain.types import World
 from rltrain_jax import backends
 from rltrain_jax.group import JaxProcessGroup

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rltrain.divergence import check_divergence
 from rltrain.errors import DivergenceError
-from rltrain.scalars import ScalarExchange
+from rltrain.metrics.divergence import check_divergence
+from rltrain.metrics.scalars import ScalarExchange
 from rltrain.types import World
 from rltrain_jax.gradients import TreeSync
 from rltrain_jax.trees import broadcast_tree

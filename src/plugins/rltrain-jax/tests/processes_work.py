@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from rltrain.errors import UsageError
-from rltrain.reports import make_report, write_report
+from rltrain.launch import make_report, write_report
 from rltrain.types import TrainResult
 
 NAMES = (

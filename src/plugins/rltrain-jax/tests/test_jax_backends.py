@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from rltrain import hookimpl
-from rltrain.run_plugins import RunPlugins
+from rltrain.plugins.manager import RunPlugins
 from rltrain_jax import coordination
 from rltrain_jax.backends import JaxBackend
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import processes_work as works
 import pytest
 
-from rltrain.config import RunConfig
 from rltrain.errors import RankFailed, UsageError
-from rltrain.ranks import available_cores
+from rltrain.launch import available_cores
+from rltrain.testing import make_config
 from rltrain_jax.processes import SIGNALS, ProcessesLauncher, held_port
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def launch(tmp_path, monkeypatch):
 
     def launch(work, **options):
         options = {"nproc_per_node": 2, **options}
-        config = RunConfig(distributed=True, framework="jax", log_root=str(tmp_path), **options)
+        config = make_config(distributed=True, framework="jax", log_root=str(tmp_path), **options)
         return ProcessesLauncher().launch(config, work)
 
     return launch
@@ -99,7 +99,7 @@ import processes_work
 from rltrain.config import RunConfig
 from rltrain_jax.processes import ProcessesLauncher
 if __name__ == "__main__":
-    config = RunConfig(distributed=True, nproc_per_node=1, log_root={str(tmp_path)!r})
+    config = make_config(distributed=True, nproc_per_node=1, log_root={str(tmp_path)!r})
     ProcessesLauncher().launch(config, processes_work.tell_place)
     print(sorted({{"jax", "torch", "numpy"}} & set(sys.modules)))
 """

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rltrain.group import SingleProcess
+from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
 from rltrain_jax.gradients import TreeGradientSync, TreeSync
 

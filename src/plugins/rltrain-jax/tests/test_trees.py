@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rltrain.divergence import check_divergence
 from rltrain.errors import DivergenceError
-from rltrain.group import SingleProcess
+from rltrain.metrics.divergence import check_divergence
+from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
 from rltrain_jax.backends import JaxBackend
 from rltrain_jax.trees import device_checksums, fingerprints, watch_tree

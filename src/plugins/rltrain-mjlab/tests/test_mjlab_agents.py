@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.plan import make_plan
+from rltrain.plan.resolve import make_plan
 from rltrain_mjlab.agents import agent_options
 from rltrain_mjlab.plugin import describe, tuned
 

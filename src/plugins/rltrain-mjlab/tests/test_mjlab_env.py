@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 import torch
 
-from rltrain.environment import check_env
 from rltrain.errors import UsageError
+from rltrain.metrics.environment import check_env
 from rltrain.types import ArrayInfo, World
 from rltrain_mjlab.plugin import describe
 from rltrain_mjlab.suite import MjlabSuite

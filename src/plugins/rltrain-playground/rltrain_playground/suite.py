@@ -24,7 +24,7 @@ class PlaygroundSuite:
             UsageError: an `env.` option is wrong, or MuJoCo cannot draw for a video.
         """
         config, device = session.config, session.world.device
-        from rltrain.video import check_mujoco_draws
+        from rltrain.launch import check_mujoco_draws
         from rltrain_playground.config import with_options
         from rltrain_playground.env import PlaygroundEnv
 

@@ -11,8 +11,8 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 
-from rltrain.environment import CountedEnv, check_env
 from rltrain.errors import UsageError
+from rltrain.metrics.environment import CountedEnv, check_env
 from rltrain.types import World
 from rltrain_playground.plugin import describe
 from rltrain_playground.suite import PlaygroundSuite

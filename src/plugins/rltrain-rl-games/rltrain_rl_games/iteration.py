@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rltrain.agent_options import get_dotted, set_dotted
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
+from rltrain.options import get_dotted, set_dotted
 from rltrain.types import Iteration
 
 __all__ = ["iteration", "scale_mini_batches"]

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rltrain.agent_options import overlaid
-from rltrain.config import load_yaml
 from rltrain.hookspecs import hookimpl
+from rltrain.options import load_yaml, overlaid
 from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
 from rltrain_rl_games.iteration import iteration, scale_mini_batches

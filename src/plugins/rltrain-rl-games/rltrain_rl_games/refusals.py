@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rltrain.agent_options import get_dotted
 from rltrain.config import RunConfig
+from rltrain.options import get_dotted
 from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
 

@@ -17,7 +17,7 @@ from rl_games.algos_torch.sac_agent import SACAgent
 from rl_games.common.experience import VectorizedReplayBuffer
 
 from rltrain.errors import StopTraining
-from rltrain.rank_log import console_stream
+from rltrain.launch import console_stream
 from rltrain.session import Session
 from rltrain_rl_games.checkpoints import on_host
 from rltrain_rl_games.gradients import average_before_step

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from rltrain.agent_options import set_dotted
-from rltrain.config import RunConfig
-from rltrain.testing import FakeWorld, differing
+from rltrain.options import set_dotted
+from rltrain.testing import FakeWorld, differing, make_config
 from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_rl_games.agents import ContinuousAgent
 from rltrain_rl_games.network import GroupsNetwork
@@ -67,7 +66,7 @@ def test_the_defaults_have_convolutions_and_no_normaliser_of_pixels(action, num_
 def test_what_rl_games_would_not_see_is_refused(options, task, name):
     if "params.network.cnn" in options:
         set_dotted(options, "params.network.cnn", options.pop("params.network.cnn"))
-    config = RunConfig(library="rl_games", agent=options)
+    config = make_config(library="rl_games", agent=options)
     names = [each.name for each in SPEC.refuses if each.applies(config, task)]
     assert [found.startswith(name) for found in names] == ([True] if name else [])
 

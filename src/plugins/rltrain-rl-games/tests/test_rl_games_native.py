@@ -18,8 +18,8 @@ from rl_games.algos_torch.sac_agent import SACAgent
 from rl_games.torch_runner import Runner
 
 import rltrain_gymnasium.registration  # noqa: F401 - makes the tasks known to gymnasium
-from rltrain.agent_options import set_dotted
-from rltrain.environment import CountedEnv
+from rltrain.metrics.environment import CountedEnv
+from rltrain.options import set_dotted
 from rltrain.testing import FakeWorld, RankRun, differing
 from rltrain.types import TaskInfo
 from rltrain_rl_games.env import RlGamesEnv

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.agent_options import get_dotted, load_agent, override_agent
-from rltrain.config import RunConfig, load_yaml
 from rltrain.errors import UsageError
-from rltrain.plugins import Registry
+from rltrain.options import get_dotted, load_yaml
+from rltrain.options.agent import load_agent, override_agent
+from rltrain.plugins.registry import Registry
 from rltrain.specs import SuiteSpec
+from rltrain.testing import make_config
 from rltrain.types import Iteration, TaskInfo
 from rltrain_rl_games import plugin
 from rltrain_rl_games.iteration import iteration
@@ -33,10 +34,9 @@ SAC = {"params.algo.name": "sac", "params.config.replay_buffer_size": 96}
 
 def resolved(agent, task=CONTINUOUS, algorithm="ppo"):
     overrides = {f"+{key}": value for key, value in agent.items()}
-    asked = RunConfig(algorithm=algorithm)
-    options, source = load_agent(asked, SPEC, SUITE, task, Registry([]))
+    options, source = load_agent(None, SPEC, algorithm, "torch", SUITE, task, Registry([]))
     override_agent(options, overrides, SPEC, source)
-    return dataclasses.replace(asked, agent=options, num_envs=64)
+    return make_config(algorithm=algorithm, agent=options, num_envs=64)
 
 
 def refusals(agent, task=CONTINUOUS, algorithm="ppo"):

@@ -11,8 +11,8 @@ from typing import Any
 
 from packaging.version import Version
 
-from rltrain.agent_options import get_dotted
 from rltrain.errors import UsageError
+from rltrain.options import get_dotted
 from rltrain_rsl_rl.options import POLICIES
 
 __all__ = ["FIRST", "check_known"]

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rltrain.agent_options import overlaid
-from rltrain.config import load_yaml
+from rltrain.options import load_yaml, overlaid
 from rltrain.types import TaskInfo
 
 __all__ = [

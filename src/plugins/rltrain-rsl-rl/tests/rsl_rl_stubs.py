@@ -15,11 +15,11 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from packaging.version import Version
 
-from rltrain.config import RunConfig
-from rltrain.environment import CountedEnv
-from rltrain.group import SingleProcess
+from rltrain.metrics.environment import CountedEnv
 from rltrain.records import CheckpointSaved, Scalars
-from rltrain.run_folder import RunFolder
+from rltrain.run.group import SingleProcess
+from rltrain.storage.run_folder import RunFolder
+from rltrain.testing import make_config
 from rltrain.types import TaskInfo, TrainResult, World
 from rltrain_rsl_rl.options import default_agent
 
@@ -96,7 +96,7 @@ class LocalSession:
     ) -> None:
         self.world = world or World()
         self.group = group or SingleProcess("cpu")
-        self.config = RunConfig(library="rsl_rl", agent=agent or small_agent(), **config)
+        self.config = make_config(library="rsl_rl", agent=agent or small_agent(), **config)
         self.run_folder = RunFolder(folder)
         self.env = CountedEnv(env or PointEnv(), seed)
         self.checkpoint = checkpoint

@@ -16,8 +16,8 @@ from packaging.version import Version
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl_stubs import CURIOUS, POOLS, VERSION, LocalSession, PointEnv, pools, small_agent
 
-from rltrain.agent_options import set_dotted
-from rltrain.environment import CountedEnv
+from rltrain.metrics.environment import CountedEnv
+from rltrain.options import set_dotted
 from rltrain.testing import FakeWorld, RankRun, differing
 from rltrain_rsl_rl.adapter import RslRlLibrary
 from rltrain_rsl_rl.env import RslRlEnv

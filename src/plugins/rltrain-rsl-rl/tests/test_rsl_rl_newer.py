@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rsl_rl_stubs import VERSION, small_agent
 
-from rltrain.agent_options import set_dotted
 from rltrain.errors import UsageError
+from rltrain.options import set_dotted
 from rltrain_rsl_rl import newer
 
 ASKS = {

@@ -10,7 +10,7 @@ from rsl_rl.modules import EmpiricalNormalization
 from rsl_rl_stubs import pools
 from torch import nn
 
-from rltrain.group import SingleProcess
+from rltrain.run.group import SingleProcess
 from rltrain.testing import Deadlock, FakeWorld
 from rltrain_rsl_rl.normalizers import NormalizerPool, PooledNormalization
 

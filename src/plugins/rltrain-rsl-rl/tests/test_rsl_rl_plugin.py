@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from rsl_rl_stubs import small_agent
 
-from rltrain.agent_options import get_dotted, set_dotted
-from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.plugins import load_object
+from rltrain.options import get_dotted, set_dotted
+from rltrain.specs import load_object
+from rltrain.testing import make_config
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
 from rltrain_rsl_rl.options import DEFAULTS, OPTION_KEYS, without_other_classes
 from rltrain_rsl_rl.plugin import rltrain_provides
@@ -44,7 +44,7 @@ def test_what_the_spec_names_exists():
     ("num_envs", "file"), [(8, "ppo_few_envs.yaml"), (64, "ppo.yaml"), (4096, "ppo.yaml")]
 )
 def test_defaults_are_for_many_environments_or_few(num_envs, file):
-    from rltrain.config import load_yaml
+    from rltrain.options import load_yaml
 
     agent = SPEC.default_agent(TaskInfo("any", "continuous", num_envs=num_envs), "ppo")
     assert agent == load_yaml(str(DEFAULTS / file), "")
@@ -55,8 +55,7 @@ WHOLE = sorted(path for path in DEFAULTS.glob("*.yaml") if path.stem != "images"
 
 @pytest.mark.parametrize("file", WHOLE, ids=lambda path: path.stem)
 def test_defaults_are_complete(file):
-    from rltrain.agent_options import flatten
-    from rltrain.config import load_yaml
+    from rltrain.options import flatten, load_yaml
 
     agent = load_yaml(str(file), "")
     needed = (*SPEC.required_keys, *SPEC.run_keys.values())
@@ -76,7 +75,7 @@ def test_files_of_other_libraries_lack_a_required_key(other):
 
 
 def refused(agent, task=POINT, **config) -> list[str]:
-    resolved = RunConfig(library="rsl_rl", agent=agent, **config)
+    resolved = make_config(library="rsl_rl", agent=agent, **config)
     return [refusal.name for refusal in SPEC.refuses if refusal.applies(resolved, task)]
 
 
@@ -196,7 +195,7 @@ def test_files_of_older_versions_are_refused():
 
 
 def test_an_iteration_is_told():
-    config = RunConfig(library="rsl_rl", agent=small_agent(), num_envs=4)
+    config = make_config(library="rsl_rl", agent=small_agent(), num_envs=4)
     assert SPEC.iteration(config) == Iteration(steps=8, iterations=3, mini_batches=2)
     assert SPEC.iteration(replace(config, max_iterations=7)).iterations == 7
 
@@ -204,35 +203,35 @@ def test_an_iteration_is_told():
 def test_mini_batches_that_do_not_divide_the_batch_are_refused():
     agent = small_agent()
     agent["algorithm"]["num_mini_batches"] = 3
-    SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=3))
+    SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=3))
     with pytest.raises(UsageError, match=r"4 environments x 8 steps = 32 rows: 32 / 3 leaves 2"):
-        SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=4))
+        SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=4))
 
 
 def test_a_recurrent_mini_batch_has_more_than_one_environment():
     agent = small_agent()
     agent["critic"]["class_name"] = "RNNModel"
     with pytest.raises(UsageError, match=r"num_mini_batches=2: .* would have one environment"):
-        SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=2))
+        SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=2))
 
 
 def test_recurrent_mini_batches_divide_the_environments():
     agent = small_agent()
     agent["actor"]["class_name"] = "rsl_rl.models:RNNModel"
-    SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=4))
+    SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=4))
     with pytest.raises(UsageError, match=r"num_mini_batches=2: .* 5 environments, whole"):
-        SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=5))
+        SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=5))
 
 
 def test_a_number_of_steps_is_needed():
     agent = {**small_agent(), "num_steps_per_env": "many"}
     with pytest.raises(UsageError, match=r"agent\.num_steps_per_env=many"):
-        SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=4))
+        SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=4))
 
 
 def test_distillation_has_no_mini_batches():
     agent = SPEC.default_agent(POINT, "distillation")
-    config = RunConfig(library="rsl_rl", agent=agent, num_envs=3)
+    config = make_config(library="rsl_rl", agent=agent, num_envs=3)
     assert SPEC.iteration(config) == Iteration(steps=32, iterations=100)
 
 

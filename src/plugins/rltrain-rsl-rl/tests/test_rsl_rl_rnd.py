@@ -11,7 +11,7 @@ from rsl_rl.modules import EmpiricalDiscountedVariationNormalization
 from rsl_rl_stubs import CURIOUS, LocalSession, recurrent, small_agent
 
 from rltrain.errors import UsageError
-from rltrain.group import SingleProcess
+from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld, differing
 from rltrain_rsl_rl.adapter import RslRlLibrary
 from rltrain_rsl_rl.ppo import SessionPPO

@@ -17,8 +17,8 @@ from rsl_rl_stubs import (
     small_agent,
 )
 
-from rltrain.agent_options import get_dotted, set_dotted
-from rltrain.environment import CountedEnv
+from rltrain.metrics.environment import CountedEnv
+from rltrain.options import get_dotted, set_dotted
 from rltrain.testing import FakeWorld
 from rltrain_rsl_rl.compat import rnd_optimizer
 from rltrain_rsl_rl.env import RslRlEnv

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rltrain.agent_options import get_dotted
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
+from rltrain.options import get_dotted
 from rltrain.types import Iteration
 
 __all__ = [

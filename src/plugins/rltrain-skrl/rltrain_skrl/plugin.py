@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rltrain.agent_options import overlaid
-from rltrain.config import load_yaml
 from rltrain.hookspecs import hookimpl
+from rltrain.options import load_yaml, overlaid
 from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
 from rltrain_skrl.iterations import ON_POLICY, iteration

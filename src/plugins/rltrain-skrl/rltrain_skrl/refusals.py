@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rltrain.agent_options import get_dotted
 from rltrain.config import RunConfig
+from rltrain.options import get_dotted
 from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
 from rltrain_skrl.iterations import ON_POLICY, memory_size

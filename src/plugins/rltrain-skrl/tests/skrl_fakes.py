@@ -10,12 +10,12 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from rltrain.config import RunConfig
-from rltrain.environment import CountedEnv
-from rltrain.group import SingleProcess
+from rltrain.metrics.environment import CountedEnv
 from rltrain.records import Record, Scalars
-from rltrain.run_folder import RunFolder
+from rltrain.run.group import SingleProcess
 from rltrain.seeding import SeedPlan
+from rltrain.storage.run_folder import RunFolder
+from rltrain.testing import make_config
 from rltrain.types import TaskInfo, TrainResult, World
 from rltrain_skrl.plugin import default_agent
 
@@ -101,7 +101,7 @@ class FakeSession:
     ) -> None:
         self.world = world or World()
         self.group = SingleProcess("cpu")
-        self.config = RunConfig(library="skrl", agent=agent, headless=True, **options)
+        self.config = make_config(library="skrl", agent=agent, headless=True, **options)
         self.seeds = SeedPlan(7, self.world.rank)
         self._folder = tempfile.TemporaryDirectory()
         self.run_folder = RunFolder(Path(self._folder.name))

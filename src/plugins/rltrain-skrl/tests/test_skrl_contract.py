@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.config import RunConfig
+from rltrain.testing import make_config
 from rltrain_skrl import bootstrap
 from rltrain_skrl.iterations import (
     ON_POLICY,
@@ -182,7 +182,7 @@ def test_the_plan_knows_the_defaults_of_the_installed_version():
         agent = {"class": algorithm}
         assert steps_per_iteration(agent) == cfg.rollouts
         assert mini_batches(agent) == cfg.mini_batches
-    config = RunConfig(library="skrl", agent={"agent": {"class": "ppo"}})
+    config = make_config(library="skrl", agent={"agent": {"class": "ppo"}})
     assert total_iterations(config) == SequentialTrainerCfg().timesteps // PPO_CFG().rollouts
 
 

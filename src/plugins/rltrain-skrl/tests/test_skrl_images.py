@@ -10,9 +10,8 @@ import torch
 from gymnasium import spaces
 from skrl_fakes import PLACE, Corridor, FakeSession
 
-from rltrain.agent_options import set_dotted
-from rltrain.config import RunConfig
-from rltrain.testing import FakeWorld, differing
+from rltrain.options import set_dotted
+from rltrain.testing import FakeWorld, differing, make_config
 from rltrain.types import ArrayInfo, TaskInfo, World
 from rltrain_skrl import bootstrap
 from rltrain_skrl.plugin import default_agent, in_jax
@@ -100,7 +99,7 @@ def test_replay_buffers_keep_bytes_too():
 def test_defaults_that_would_read_an_image_as_a_vector_are_refused(algorithm):
     action = "discrete" if algorithm == "dqn" else "continuous"
     task = TaskInfo("any", action, num_envs=64, observations=SIGHT)
-    config = RunConfig(library="skrl", agent=default_agent(task, algorithm))
+    config = make_config(library="skrl", agent=default_agent(task, algorithm))
     names = [refusal.name for refusal in REFUSES if refusal.applies(config, task)]
     assert names == ["images without convolutions"]
     set_dotted(config.agent, "models.policy.network.0.layers", [{"conv2d": [4, 3]}, "flatten"])

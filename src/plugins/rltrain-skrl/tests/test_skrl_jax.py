@@ -18,8 +18,8 @@ import jax
 import numpy as np
 
 from rltrain import hookimpl
-from rltrain.checkpoints import read_state
 from rltrain.errors import UsageError
+from rltrain.storage.checkpoints import read_state
 from rltrain.testing import FakeWorld, differing
 from rltrain.types import TaskInfo
 from rltrain_skrl import checkpoints

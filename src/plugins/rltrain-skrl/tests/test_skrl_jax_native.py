@@ -71,7 +71,7 @@ def test_it_copies_a_tensor_to_store_a_step(trained):
     memory.add_samples(**row)
     assert not kept.is_deleted(), "there are two of them now"
 
-    from rltrain.group import SingleProcess
+    from rltrain.run.group import SingleProcess
 
     with bootstrap.configured(World(), "jax"):
         ours = PooledMemory(pool=MomentPool(SingleProcess("cpu")), memory_size=3, num_envs=8)

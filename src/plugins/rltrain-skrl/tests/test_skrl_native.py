@@ -13,7 +13,7 @@ import re
 import pytest
 from skrl_fakes import PLACE, Corridor, small_agent
 
-from rltrain.environment import CountedEnv
+from rltrain.metrics.environment import CountedEnv
 from rltrain.testing import CollectiveMismatch, Deadlock, FakeWorld, RankRun, differing
 from rltrain_skrl import bootstrap
 from rltrain_skrl.torch.env import SkrlEnv

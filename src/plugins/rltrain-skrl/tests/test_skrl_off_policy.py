@@ -10,8 +10,8 @@ import torch
 from gymnasium import spaces
 from skrl_fakes import Corridor, FakeSession
 
-from rltrain.config import RunConfig
 from rltrain.errors import UsageError
+from rltrain.testing import make_config
 from rltrain.types import TaskInfo
 from rltrain_skrl import bootstrap
 from rltrain_skrl.adapter import SkrlLibrary
@@ -88,14 +88,14 @@ def test_the_defaults_are_built(algorithm, num_envs):
 def test_what_is_refused(algorithm, action, changes, name):
     options = replay_agent(algorithm)
     options["memory"] |= changes
-    config = RunConfig(library="skrl", algorithm=algorithm, agent=options)
+    config = make_config(library="skrl", algorithm=algorithm, agent=options)
     task = TaskInfo("none", action)
     assert next(refusal.name for refusal in REFUSES if refusal.applies(config, task)) == name
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_defaults_are_refused_nowhere(algorithm):
-    config = RunConfig(library="skrl", algorithm=algorithm, agent=replay_agent(algorithm))
+    config = make_config(library="skrl", algorithm=algorithm, agent=replay_agent(algorithm))
     task = TaskInfo("none", ALGORITHMS[algorithm])
     assert not [refusal.name for refusal in REFUSES if refusal.applies(config, task)]
 

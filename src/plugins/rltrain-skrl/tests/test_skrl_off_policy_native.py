@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from skrl_fakes import PLACE, Corridor
 
-from rltrain.environment import CountedEnv
+from rltrain.metrics.environment import CountedEnv
 from rltrain.testing import FakeWorld
 from rltrain.types import TaskInfo
 from rltrain_skrl import bootstrap

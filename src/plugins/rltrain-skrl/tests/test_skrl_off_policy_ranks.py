@@ -11,8 +11,8 @@ import torch
 from skrl_fakes import PLACE
 
 from rltrain import hookimpl
-from rltrain.checkpoints import read_state
 from rltrain.errors import DivergenceError, UsageError
+from rltrain.storage.checkpoints import read_state
 from rltrain.testing import FakeWorld, differing
 
 ALGORITHMS = ("sac", "td3", "ddpg", "dqn", "ddqn")

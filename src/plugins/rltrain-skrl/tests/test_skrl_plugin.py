@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 from skrl_fakes import small_agent
 
-from rltrain.agent_options import set_dotted
-from rltrain.config import RunConfig
 from rltrain.errors import UsageError
+from rltrain.options import set_dotted
+from rltrain.testing import make_config
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
 from rltrain_skrl.iterations import iteration
 from rltrain_skrl.plugin import default_agent, rltrain_provides
@@ -22,7 +22,7 @@ def refusals(changes=(), *, task=TASK, **options):
     agent = small_agent("continuous")
     for key, value in dict(changes).items():
         set_dotted(agent, key, value)
-    config = RunConfig(library="skrl", agent=agent, **options)
+    config = make_config(library="skrl", agent=agent, **options)
     (spec,) = rltrain_provides()
     return [refusal.name for refusal in spec.refuses if refusal.applies(config, task)]
 
@@ -61,7 +61,7 @@ def test_what_is_refused(changes, name):
 def test_a_greedy_agent_needs_an_exploration_scheduler(algorithm):
     agent, (spec,) = default_agent(TASK, algorithm), rltrain_provides()
     agent["agent"]["exploration_scheduler"] = None
-    config, task = RunConfig(library="skrl", agent=agent), TaskInfo("none", "discrete")
+    config, task = make_config(library="skrl", agent=agent), TaskInfo("none", "discrete")
     names = [refusal.name for refusal in spec.refuses if refusal.applies(config, task)]
     assert names == ["DQN or DDQN without an exploration_scheduler"]
 
@@ -84,7 +84,7 @@ def test_every_kind_of_task_has_defaults_that_suit_it(action, algorithm, num_env
     task = TaskInfo("Any/Task-v0", action, num_envs=num_envs)
     agent = default_agent(task, algorithm)
     (spec,) = rltrain_provides()
-    config = RunConfig(library="skrl", agent=agent, distributed=True, num_envs=num_envs)
+    config = make_config(library="skrl", agent=agent, distributed=True, num_envs=num_envs)
     assert not [refusal.name for refusal in spec.refuses if refusal.applies(config, task)]
     assert agent["agent"]["class"].lower() == algorithm
     assert agent["agent"].get("time_limit_bootstrap", True)
@@ -93,7 +93,7 @@ def test_every_kind_of_task_has_defaults_that_suit_it(action, algorithm, num_env
 
 def test_the_plan_knows_what_an_iteration_is():
     agent = small_agent()
-    config = RunConfig(library="skrl", agent=agent, num_envs=8)
+    config = make_config(library="skrl", agent=agent, num_envs=8)
     assert iteration(config) == Iteration(steps=4, iterations=3, image_bytes=4, mini_batches=2)
     assert iteration(dataclasses.replace(config, max_iterations=7)).iterations == 7
     agent["agent"]["mini_batches"] = 33
@@ -107,7 +107,7 @@ def test_what_is_no_count_is_told(key, value):
     agent = small_agent()
     agent["agent"][key] = value
     with pytest.raises(UsageError, match=f"agent.agent.{key}="):
-        iteration(RunConfig(library="skrl", agent=agent, num_envs=8))
+        iteration(make_config(library="skrl", agent=agent, num_envs=8))
 
 
 @pytest.mark.parametrize("key", ["memory.memory_size", "trainer.timesteps"])
@@ -116,26 +116,26 @@ def test_what_is_no_number_is_told(key, value):
     agent = default_agent(TASK, "sac")
     set_dotted(agent, key, value)
     with pytest.raises(UsageError, match=rf"agent\.{key}={value}: give a"):
-        iteration(RunConfig(library="skrl", agent=agent, num_envs=8))
+        iteration(make_config(library="skrl", agent=agent, num_envs=8))
 
 
 @pytest.mark.parametrize(("every", "steps"), [("auto", 100), (0, 100), (7, 7)])
 def test_an_iteration_without_rollouts_is_a_number_of_steps(every, steps):
     agent = default_agent(TASK, "sac")
     agent["agent"]["experiment"] = {"write_interval": every}
-    assert iteration(RunConfig(library="skrl", agent=agent, num_envs=8)).steps == steps
+    assert iteration(make_config(library="skrl", agent=agent, num_envs=8)).steps == steps
 
 
 def test_the_plan_knows_what_is_kept():
     sight = {"policy": ArrayInfo((8, 8, 3), "uint8")}
     agent = default_agent(TaskInfo("any", "continuous", 8, observations=sight), "ppo")
-    config = RunConfig(library="skrl", agent=agent, num_envs=8)
+    config = make_config(library="skrl", agent=agent, num_envs=8)
     assert iteration(config).image_bytes == 1
     assert iteration(dataclasses.replace(config, framework="jax")).image_bytes == 4
     beside = {**sight, "policy": ArrayInfo((2,)), "eye": sight["policy"]}
     agent = default_agent(TaskInfo("any", "continuous", 8, observations=beside), "ppo")
-    assert iteration(RunConfig(library="skrl", agent=agent, num_envs=8)).image_bytes == 4
+    assert iteration(make_config(library="skrl", agent=agent, num_envs=8)).image_bytes == 4
     agent = default_agent(TASK, "sac")
-    assert iteration(RunConfig(library="skrl", agent=agent, num_envs=8)).replay_rows == (
+    assert iteration(make_config(library="skrl", agent=agent, num_envs=8)).replay_rows == (
         agent["memory"]["memory_size"] * 8
     )

@@ -8,8 +8,8 @@ import pytest
 import torch
 from skrl_fakes import PLACE
 
-from rltrain.checkpoints import read_state
 from rltrain.errors import UsageError
+from rltrain.storage.checkpoints import read_state
 from rltrain.testing import FakeWorld
 from rltrain_skrl.iterations import ON_POLICY
 

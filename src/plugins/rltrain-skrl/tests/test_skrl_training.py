@@ -11,8 +11,8 @@ import torch
 from gymnasium import spaces
 from skrl_fakes import ACTIONS, Corridor, FakeSession, small_agent
 
-from rltrain.agent_options import set_dotted
 from rltrain.errors import UsageError
+from rltrain.options import set_dotted
 from rltrain.types import World
 from rltrain_skrl import bootstrap
 from rltrain_skrl.adapter import SkrlLibrary

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from rltrain import hookimpl
-from rltrain.network import interface_towards
-from rltrain.ranks import available_cores
+from rltrain.launch import available_cores, interface_towards
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_torch.fingerprints import fingerprints

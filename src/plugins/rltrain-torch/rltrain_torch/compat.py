@@ -30,7 +30,7 @@ def shutdown_timeout(seconds: int) -> dict[str, Any]:
     """Return the option of `LaunchConfig` by which ranks that do not end are killed sooner.
 
     torch has it from 2.12; before, ranks have 30 seconds. Only one that ignores SIGTERM notices:
-    see `rltrain.worker`.
+    see `rltrain.run.worker`.
     """
     from torch.distributed.launcher.api import LaunchConfig
 

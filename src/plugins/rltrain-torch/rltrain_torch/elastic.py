@@ -16,14 +16,13 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.ranks import hide_rank_variables
-from rltrain.reports import ended_by_signal, failure
+from rltrain.launch import ended_by_signal, failure, hide_rank_variables
 from rltrain.types import TrainResult
 from rltrain_torch.compat import shutdown_timeout
 
 __all__ = ["ElasticLauncher", "launch_config"]
 
-PRELOADED = ["torch", "torch.distributed", "rltrain.worker"]
+PRELOADED = ["torch", "torch.distributed", "rltrain.run.worker"]
 """What the forkserver imports once for all ranks. Only the framework: skrl starts a process group
 when it is imported, Warp opens a CUDA context."""
 

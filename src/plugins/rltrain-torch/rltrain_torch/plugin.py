@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rltrain.hookspecs import hookimpl
+from rltrain.launch import NCCL_FALLBACKS
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, Spec
 
 __all__ = ["rltrain_provides"]
-
-
-_NCCL_FALLBACKS = (
-    {"NCCL_P2P_DISABLE": "1"},
-    {"NCCL_SHM_DISABLE": "1"},
-    {"NCCL_IB_DISABLE": "1"},
-    {"NCCL_ALGO": "Ring"},
-    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
-    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1", "NCCL_ALGO": "Ring"},
-    {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
-)
-"""What Isaac Lab's page on troubleshooting names, then what it combines, then sockets alone."""
 
 
 @hookimpl
@@ -32,6 +21,8 @@ def rltrain_provides() -> Iterable[Spec]:
             about="rltrain_torch.devices:about",
             filled="rltrain_torch.devices:filled",
             framework="torch",
+            launcher="elastic",
+            grad_sync="flat",
             device="cpu",
             shares=("cuda",),
             count_devices="rltrain_torch.devices:count_cuda",
@@ -41,8 +32,10 @@ def rltrain_provides() -> Iterable[Spec]:
             factory="rltrain_torch.backends:NcclBackend",
             about="rltrain_torch.devices:about",
             filled="rltrain_torch.devices:filled",
-            fallbacks=_NCCL_FALLBACKS,
+            fallbacks=NCCL_FALLBACKS,
             framework="torch",
+            launcher="elastic",
+            grad_sync="flat",
             device="cuda",
             count_devices="rltrain_torch.devices:count_cuda",
         ),

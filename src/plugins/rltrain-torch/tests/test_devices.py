@@ -47,8 +47,8 @@ def test_declaring_the_plugin_is_light():
 
 
 def test_everything_that_is_declared_can_be_chosen():
-    from rltrain.plugins import load_object
-    from rltrain.run_plugins import RunPlugins
+    from rltrain.plugins.manager import RunPlugins
+    from rltrain.specs import load_object
     from rltrain_torch.plugin import rltrain_provides
 
     for spec in rltrain_provides():

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rltrain.group import SingleProcess
+from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
 from rltrain_torch.backends import GlooBackend
 

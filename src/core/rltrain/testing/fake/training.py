@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rltrain.hookspecs import hookimpl
-from rltrain.plan import Plan, make_plan
+from rltrain.plan.resolve import Plan, make_plan
 from rltrain.testing.fake.group import FakeGroup
 from rltrain.types import TrainResult, World
 
 if TYPE_CHECKING:
-    from rltrain.session import Session
+    from rltrain.run.session import RankSession
 
-__all__ = ["RankRun", "current", "differing", "plan_for", "train_rank"]
+__all__ = ["RankRun", "current", "differing", "leaves", "plan_for", "train_rank"]
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,6 @@ class RankRun:
 
     def state(self) -> dict[str, Any]:
         """Return every tensor of the models' state, buffers included, by "role.name"."""
-        from rltrain.testing.kits.library_probe import leaves
-
         return {
             f"{role}.{name}": tensor
             for role, model in self.models.items()
@@ -40,6 +38,20 @@ class RankRun:
                 model.state_dict() if hasattr(model, "state_dict") else leaves(model)
             ).items()
         }
+
+
+def leaves(tree: Any, name: str = "") -> dict[str, Any]:
+    """Return the arrays of a tree by name: a torch module's parameters, a pytree's leaves."""
+    if hasattr(tree, "named_parameters"):
+        return dict(tree.named_parameters(prefix=name))
+    if isinstance(tree, Mapping):
+        items: Sequence[tuple[Any, Any]] = list(tree.items())
+    elif isinstance(tree, (list, tuple)):
+        items = list(enumerate(tree))
+    else:
+        return {name: tree}
+    branches = [leaves(branch, f"{name}.{key}".removeprefix(".")) for key, branch in items]
+    return {key: leaf for branch in branches for key, leaf in branch.items()}
 
 
 def differing(runs: Sequence[RankRun]) -> list[str]:
@@ -64,7 +76,7 @@ def plan_for(options: Mapping[str, Any], environ: Mapping[str, str]) -> Plan:
     """Plan a distributed run on the CPU for ranks that are there already.
 
     Args:
-        options: fields of `RunConfig`.
+        options: fields of `rltrain.options.RunOptions`.
         environ: the variables of rank 0.
 
     Raises:
@@ -81,7 +93,7 @@ def train_rank(
 ) -> RankRun:
     """Train on one rank of a fake world, with a session like any other's."""
     # Imported late: it needs the whole core.
-    from rltrain.worker import make_session
+    from rltrain.run.worker import make_session
 
     stand_in, watching = _StandIn(group), [make() for make in observers]
     more = [("fake group", stand_in), *((f"observer {i}", x) for i, x in enumerate(watching))]
@@ -91,7 +103,7 @@ def train_rank(
     return RankRun(result, models, watching)
 
 
-def current(session: Session, role: str, model: Any) -> Any:
+def current(session: RankSession, role: str, model: Any) -> Any:
     """Return a wrapped model as it is now.
 
     A module changes in place. A tree of arrays does not: its adapter registers it with the

@@ -105,8 +105,8 @@ class FakeWorld:
         Args:
             observers: called once on every rank; what they return is registered with the run, to
                 wrap or watch its hooks.
-            **options: fields of `rltrain.config.RunConfig`. There are no writers and the device is
-                the CPU unless these say otherwise.
+            **options: fields of `rltrain.options.RunOptions`. There are no writers and the device
+                is the CPU unless these say otherwise.
 
         Returns:
             Each rank's result, models and observers.

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rltrain.host_state import jax_device
+from rltrain.storage.pickling import jax_device
 
 __all__ = [
     "array",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from rltrain.plugins import discover
-from rltrain.preflight import preflight
-from rltrain.ranks import rank_device
+from rltrain.launch.preflight import preflight
+from rltrain.launch.ranks import rank_device
+from rltrain.plugins.registry import discover
 from rltrain.specs import BackendSpec
 from rltrain.testing.kits import arrays as kit_arrays
 from rltrain.testing.kits.backend_ranks import RankReport, run_worlds

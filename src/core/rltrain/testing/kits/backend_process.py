@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.config import RunConfig
-from rltrain.divergence import Watched
-from rltrain.plugins import discover
-from rltrain.ranks import joined_world, rank_device
-from rltrain.run_plugins import RunPlugins
-from rltrain.session import Session
+from rltrain.launch.ranks import joined_world, rank_device
+from rltrain.plugins.manager import RunPlugins
+from rltrain.plugins.registry import discover
+from rltrain.run.session import RankSession
 from rltrain.specs import BackendSpec
+from rltrain.testing.config import make_config
 from rltrain.testing.kits import arrays as kit_arrays
-from rltrain.types import ReduceOp, World
+from rltrain.types import Fingerprints, ReduceOp, World
 
 __all__ = ["CHECKS", "main"]
 
@@ -41,14 +41,14 @@ LATE = 0.2
 """Seconds by which a rank comes late to a barrier."""
 
 
-class WatchedSession(Session):
+class WatchedSession(RankSession):
     """A session that keeps what is watched where a check can read it."""
 
     def __init__(self, config: RunConfig, world: World, plugins: RunPlugins) -> None:
         super().__init__(config, world, plugins)
-        self.watched: dict[str, Watched] = {}
+        self.watched: dict[str, Fingerprints] = {}
 
-    def watch(self, role: str, fingerprints: Watched) -> None:
+    def watch(self, role: str, fingerprints: Fingerprints) -> None:
         """Keep it."""
         self.watched[role] = fingerprints
 
@@ -239,10 +239,11 @@ def _rank(backend: str, device: str, devices: int, folder: Path) -> Rank:
     kind = spec.kind_of_device(device)
     own = rank_device(kind, world.local_rank, devices, shared=kind != spec.device)
     world = replace(world, device=own)
-    config = RunConfig(
+    config = make_config(
         backend=backend,
         framework=spec.framework,
         device=kind,
+        device_kind=kind,
         distributed=True,
         nproc_per_node=world.world_size,
     )

@@ -6,14 +6,14 @@ import os
 import subprocess
 import sys
 
-from rltrain.plugins import discover
+from rltrain.plugins.registry import discover
 from rltrain.specs import Spec
 
 __all__ = ["check_declaring_is_light"]
 
 _DECLARE = """
 import sys
-from rltrain.plugins import discover
+from rltrain.plugins.registry import discover
 from rltrain.specs import KINDS
 discover().get(KINDS[sys.argv[1]], sys.argv[2])
 print(*(name for name in ("gymnasium", "jax", "numpy", "torch") if name in sys.modules))

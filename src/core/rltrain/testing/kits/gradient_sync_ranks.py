@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rltrain.config import RunConfig
-from rltrain.plugins import discover
-from rltrain.run_plugins import RunPlugins
-from rltrain.session import Session
+from rltrain.plugins.manager import RunPlugins
+from rltrain.plugins.registry import discover
+from rltrain.run.session import RankSession
 from rltrain.specs import GradientSyncSpec
+from rltrain.testing.config import make_config
 from rltrain.testing.fake.group import FakeGroup
 from rltrain.testing.fake.world import FakeWorld
 from rltrain.testing.kits.arrays import array, dtype_of, missing, parameter, to_numpy
@@ -44,12 +44,12 @@ class GradientSyncRanks:
     def on_ranks(self, world_size: int, work: Callable[[MakeSync, int], Any]) -> list[Any]:
         """Call `work(make, rank)` on each rank, where `make` makes a sync over parameters."""
         spec, on_torch = discover().get(GradientSyncSpec, self.grad_sync), self.framework == "torch"
-        config = RunConfig(grad_sync=spec.name, distributed=True, nproc_per_node=world_size)
+        config = make_config(grad_sync=spec.name, distributed=True, nproc_per_node=world_size)
 
         def on_rank(group: FakeGroup) -> Any:
             plugins = RunPlugins()
             plugins.choose(spec)
-            session = Session(config, group.world, plugins)
+            session = RankSession(config, group.world, plugins)
             session.group = group
             return work(session.gradient_sync, group.rank)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rltrain.agent_options import get_dotted
 from rltrain.errors import UsageError
-from rltrain.plugins import discover
+from rltrain.options.dotted import get_dotted
+from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.testing.fake.errors import PeerLost
 from rltrain.testing.fake.faults import Fault

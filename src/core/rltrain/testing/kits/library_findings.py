@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rltrain.testing.kits.library_probe import Arrays, Probe, differing, leaves
+from rltrain.testing.fake.training import leaves
+from rltrain.testing.kits.library_probe import Arrays, Probe, differing
 
 __all__ = [
     "different_buffers",

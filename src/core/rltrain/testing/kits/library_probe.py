@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rltrain.hookspecs import hookimpl
 from rltrain.records import CheckpointSaved, Record, Scalars
-from rltrain.session import Session
-from rltrain.testing.fake.training import current
+from rltrain.run.session import RankSession
+from rltrain.testing.fake.training import current, leaves
 from rltrain.testing.kits.arrays import to_numpy
 from rltrain.testing.kits.probed_env import ProbedEnv
 from rltrain.types import GradientSync, Stream, TrainResult
@@ -20,20 +20,6 @@ __all__ = ["Arrays", "CountedSync", "Probe", "differing", "leaves"]
 
 Arrays = Mapping[str, Any]
 """Copies as numpy arrays, by name."""
-
-
-def leaves(tree: Any, name: str = "") -> dict[str, Any]:
-    """Return the arrays of a tree by name: a torch module's parameters, a pytree's leaves."""
-    if hasattr(tree, "named_parameters"):
-        return dict(tree.named_parameters(prefix=name))
-    if isinstance(tree, Mapping):
-        items: Sequence[tuple[Any, Any]] = list(tree.items())
-    elif isinstance(tree, (list, tuple)):
-        items = list(enumerate(tree))
-    else:
-        return {name: tree}
-    branches = [leaves(branch, f"{name}.{key}".removeprefix(".")) for key, branch in items]
-    return {key: leaf for branch in branches for key, leaf in branch.items()}
 
 
 def differing(one: Arrays, other: Arrays) -> list[str]:
@@ -98,7 +84,7 @@ class Probe:
         error: what the library raised.
     """
 
-    session: Session
+    session: RankSession
     first_observations: Arrays
     first_parameters: Arrays
     first_generators: Mapping[str, str]
@@ -156,7 +142,7 @@ class Probe:
         self.events.append(f"seed {stream}")
 
     @hookimpl(wrapper=True)
-    def rltrain_make_env(self, session: Session) -> Generator[None, Any, Any]:
+    def rltrain_make_env(self, session: RankSession) -> Generator[None, Any, Any]:
         """Watch the environment."""
         self.session, self.rank = session, session.world.rank
         return ProbedEnv((yield), self._reset, self._step)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rltrain.plugins import discover
+from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec
 from rltrain.testing.kits.library_probe import Probe
 from rltrain.testing.kits.library_training import Trainer, Training

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import DivergenceError
-from rltrain.plan import make_plan
-from rltrain.ranks import hide_rank_variables
+from rltrain.launch.ranks import hide_rank_variables
+from rltrain.plan.resolve import make_plan
 from rltrain.testing.fake.errors import RankDied
 from rltrain.testing.fake.faults import Fault
 from rltrain.testing.fake.group import FakeGroup
@@ -57,7 +57,7 @@ class Trainer:
     """Trains with the options of a kit."""
 
     options: Mapping[str, Any]
-    """Fields of `RunConfig`."""
+    """Fields of `RunOptions`."""
     rank_local: Sequence[str]
     """As for `FakeWorld`."""
     scratch: Path
@@ -78,7 +78,7 @@ class Trainer:
             *faults: what is to go wrong.
             num_nodes: nodes that the ranks are spread over.
             on_step: called with a rank's probe before every step of its environment.
-            **options: fields of `RunConfig`, before the kit's.
+            **options: fields of `RunOptions`, before the kit's.
         """
         world = FakeWorld(ranks, num_nodes=num_nodes, faults=faults, rank_local=self.rank_local)
         with self._observed(on_step) as (training, probe):
@@ -89,7 +89,7 @@ class Trainer:
     def alone(self) -> Training:
         """Train in one process, as without `--distributed`."""
         # Imported late: it needs the whole core.
-        from rltrain.worker import make_session
+        from rltrain.run.worker import make_session
 
         def train(group: FakeGroup) -> TrainResult:
             hide_rank_variables(os.environ)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from rltrain.agent_options import resolve_env
 from rltrain.errors import UsageError
+from rltrain.options.agent import resolve_env
 from rltrain.testing.kits.rules import must, skip
 from rltrain.testing.kits.suite_rollout import STEPS, UNREPEATED, Player, first_difference, table
 from rltrain.testing.kits.suite_settings import SuiteSettings

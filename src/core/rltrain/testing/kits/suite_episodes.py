@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rltrain.config import DEFAULT_SEED
+from rltrain.options.run import RunOptions
 from rltrain.seeding import SeedPlan
 from rltrain.testing.kits import arrays as kit_arrays
 from rltrain.testing.kits.rules import may, must, skip
@@ -135,7 +135,7 @@ class EpisodeRules(SuiteSettings):
         self.skip_unless("varies")
         with self.player(alike=True) as player:
             one, other = (
-                table(player.play(STEPS, SeedPlan(DEFAULT_SEED, rank).environment))
+                table(player.play(STEPS, SeedPlan(RunOptions.seed, rank).environment))
                 for rank in range(2)
             )
         envs = range(one.shape[1])

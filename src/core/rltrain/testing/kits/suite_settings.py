@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, ClassVar
 
-from rltrain.agent_options import resolve_env
-from rltrain.config import RunConfig
-from rltrain.plugins import Registry, discover
-from rltrain.run_plugins import RunPlugins
+from rltrain.options.agent import resolve_env
+from rltrain.plugins.manager import RunPlugins
+from rltrain.plugins.registry import Registry, discover
+from rltrain.run.session import RankSession
 from rltrain.seeding import SeedPlan
-from rltrain.session import Session
 from rltrain.specs import SuiteSpec
+from rltrain.testing.config import make_config
 from rltrain.testing.kits import arrays as kit_arrays
 from rltrain.testing.kits.rules import skip
 from rltrain.testing.kits.suite_rollout import Player
@@ -69,7 +69,7 @@ class SuiteSettings:
         reason = kit_arrays.missing(self.framework)
         if reason is not None:
             skip(reason)
-        config = RunConfig(
+        config = make_config(
             task=self.task,
             suite=self.suite,
             framework=self.framework,
@@ -79,7 +79,7 @@ class SuiteSettings:
         )
         plugins = RunPlugins()
         plugins.choose(self.spec())
-        session = Session(config, World(device=self.device), plugins)
+        session = RankSession(config, World(device=self.device), plugins)
         session.seeds = SeedPlan(config.seed, rank=0)
         session.seed("environment")
         return plugins.first("rltrain_make_env", f"suite {self.suite!r}", session=session)

@@ -1,0 +1,78 @@
+"""Look at this machine, and start ranks on it, to see whether a run can be expected to work."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from rltrain.cli.flags import add_flags
+
+__all__ = ["EPILOG", "add_arguments", "run", "split"]
+
+EPILOG = """\
+examples:
+  rltrain doctor
+  rltrain doctor --fix                        save what NCCL needs here, for later runs
+  rltrain doctor --framework jax --nproc-per-node 4
+  rltrain doctor --nnodes 2 --node-rank 0 --master-addr HOST    on each node, with its number
+  torchrun --nproc_per_node 2 -m rltrain doctor                 the ranks of a launcher
+
+Each line is ok, a warning (some runs fail, or are slow) or a problem (no run can be expected to
+work). The exit status is 0 without a problem, 1 with one, 2 for a wrong command line."""
+
+
+_OPTIONS = (
+    *("library", "framework", "log_root", "no_plugins"),
+    *("nproc_per_node", "num_gpus", "gpu_ids", "device", "backend", "launcher"),
+    *("nnodes", "node_rank", "master_addr", "master_port", "coordinator_address"),
+    *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "max_restarts"),
+)
+"""Options of a run that say where it runs."""
+
+
+def split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the words for argparse and those for the command itself: none."""
+    return words, []
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags: its own, and those of a run that say where it runs."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--fix", action="store_true", help="save variables with which ranks can talk, for all runs"
+    )
+    parser.add_argument("--no-ranks", action="store_true", help="start no ranks")
+    parser.add_argument(
+        "--timeout", type=_seconds, default=90.0, metavar="S", help="seconds for each start (90)"
+    )
+
+    add_flags(parser, _OPTIONS)
+
+
+def run(arguments: argparse.Namespace, words: list[str]) -> int:
+    """Make all checks, print what they found, and return 1 if there is a problem.
+
+    Raises:
+        UsageError: the command line is wrong.
+    """
+    from rltrain.doctor.checkup import checkup
+
+    options = dict(vars(arguments))
+    own = {name: options.pop(name) for name in ("json", "fix", "no_ranks", "timeout")}
+    return checkup(
+        options,
+        as_json=own["json"],
+        fix=own["fix"],
+        start_ranks=not own["no_ranks"],
+        timeout=own["timeout"],
+    )
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise ValueError
+    return number
+
+
+_seconds.__name__ = "number of seconds"  # As argparse names it: "invalid number of seconds value".

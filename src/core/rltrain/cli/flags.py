@@ -1,0 +1,70 @@
+"""The flags of a run, made from the fields of `RunOptions`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from rltrain.options.checks import flag
+from rltrain.options.run import Option, RunOptions, option_of
+
+__all__ = ["add_flags"]
+
+
+def add_flags(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
+    """Declare flags in their groups; one that is not given is absent from the result.
+
+    Args:
+        parser: the command's.
+        names: of the options; by default all.
+    """
+    groups: dict[str, Any] = {}
+    wanted = None if names is None else set(names)
+    for field in dataclasses.fields(RunOptions):
+        option = option_of(field)
+        if option.kind == "none" or (wanted is not None and field.name not in wanted):
+            continue
+        if option.group not in groups:
+            groups[option.group] = parser.add_argument_group(option.group)
+        groups[option.group].add_argument(
+            flag(field.name),
+            *option.flags,
+            dest=field.name,
+            default=argparse.SUPPRESS,
+            help=_help(option, field.default),
+            **_settings(option),
+        )
+
+
+def _help(option: Option, default: Any) -> str:
+    """Return the help, with the default where there is one."""
+    shown = option.default_text or (
+        "" if default is None or default is False or default == () else str(default)
+    )
+    return option.help + (f" ({shown})" if shown else "")
+
+
+def _settings(option: Option) -> dict[str, Any]:
+    """Return how argparse reads an option; `RunOptions` checks the value."""
+    metavar = {"metavar": option.metavar}
+    match option.kind:
+        case "switch":
+            return {"action": "store_true"}
+        case "yes_no":
+            return {"action": argparse.BooleanOptionalAction}
+        case "true_false":
+            return {"nargs": "?", "const": True, "type": _true_or_false, **metavar}
+        case "values":
+            return {"nargs": "+", **metavar}
+        case "append":
+            return {"action": "append", **metavar}
+    return metavar
+
+
+def _true_or_false(word: str) -> bool:
+    """Read the value that mjlab's flags have where ours have none."""
+    if word not in ("True", "False"):
+        raise argparse.ArgumentTypeError(f"{word}: must be True, which may be left out, or False")
+    return word == "True"

@@ -1,0 +1,149 @@
+"""List tasks: their spaces, the libraries that learn them, and what has options tuned for them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from rltrain.config import RunConfig
+from rltrain.errors import RltrainError
+from rltrain.options.agent import default_options
+from rltrain.plugins.registry import Registry, discover
+from rltrain.specs import LibrarySpec, SuiteSpec
+from rltrain.types import TaskInfo
+
+__all__ = ["EPILOG", "add_arguments", "run", "split"]
+
+EPILOG = """\
+A library is named if its default algorithm can learn the task. Where only making the environment
+tells the spaces, they are left open."""
+
+
+def split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the words for argparse and those for the command itself: none."""
+    return words, []
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("--suite", metavar="NAME", help="only this suite's tasks")
+    parser.add_argument("--json", action="store_true", help="print JSON, with what is missing")
+    parser.add_argument(
+        "--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out"
+    )
+
+
+def run(arguments: argparse.Namespace, words: list[str]) -> int:
+    """Print one row for each task; those that cannot be made here are counted.
+
+    Raises:
+        UsageError: there is no such suite.
+    """
+    registry = discover(arguments.no_plugin)
+    asked = [registry.get(SuiteSpec, arguments.suite)] if arguments.suite else []
+    rows = [
+        _row(suite, task, registry)
+        for suite in asked or registry.all(SuiteSpec)
+        for task in suite.tasks()
+    ]
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    ready = [row for row in rows if not row["reason"]]
+    _print_table([_texts(row) for row in ready])
+    if len(ready) < len(rows):
+        print(f"\n{len(rows) - len(ready)} more cannot be made here; --json says why.")
+    return 0
+
+
+def _row(suite: SuiteSpec, task: str, registry: Registry) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "suite": suite.name,
+        "task": task,
+        "reason": "",
+        "observations": None,
+        "action": None,
+        "actions": None,
+        "num_envs": None,
+        "max_episode_length": None,
+        "libraries": [],
+        "tuned": [],
+    }
+    try:
+        info = suite.describe(task)
+    except RltrainError as error:
+        return {**row, "reason": str(error)}
+    if info is None:
+        return {**row, "reason": f"The suite {suite.name} lists it, but does not know it."}
+    able = [library for library in registry.all(LibrarySpec) if _can_learn(library, suite, info)]
+    groups = info.observations
+    return {
+        **row,
+        "observations": groups
+        and {
+            name: {"shape": list(group.shape), "dtype": group.dtype}
+            for name, group in groups.items()
+        },
+        "action": info.action,
+        "actions": info.actions and list(info.actions),
+        "num_envs": info.num_envs,
+        "max_episode_length": info.max_episode_length,
+        "libraries": [library.name for library in able],
+        "tuned": [library.name for library in able if _is_tuned(library, suite, info)],
+    }
+
+
+def _can_learn(library: LibrarySpec, suite: SuiteSpec, task: TaskInfo) -> bool:
+    """Whether the library's default algorithm learns the task with its default options."""
+    frameworks = [name for name in library.frameworks if name in suite.frameworks]
+    if not frameworks:
+        return False
+    algorithm, framework = library.algorithms[0], frameworks[0]
+    options, _ = default_options(library, suite, task, algorithm, framework)
+    config = RunConfig(
+        library=library.name,
+        algorithm=algorithm,
+        task=task.name,
+        suite=suite.name,
+        framework=framework,
+        backend="any",  # Refusals ask for neither.
+        grad_sync="any",
+        agent=options,
+        num_envs=task.num_envs,
+    )
+    return not any(refusal.applies(config, task) for refusal in library.refuses)
+
+
+def _is_tuned(library: LibrarySpec, suite: SuiteSpec, task: TaskInfo) -> bool:
+    tuned = suite.tuned
+    return tuned is not None and any(
+        tuned(task, library.name, algorithm) is not None for algorithm in library.algorithms
+    )
+
+
+def _texts(row: dict[str, Any]) -> dict[str, str]:
+    """Return a row in words."""
+    groups = row["observations"]
+    observations = groups and ", ".join(
+        f"{name} {'x'.join(map(str, group['shape']))}" for name, group in groups.items()
+    )
+    actions = " ".join(map(str, row["actions"] or ()))
+    return {
+        "suite": row["suite"],
+        "task": row["task"],
+        "observations": observations or "?",
+        "actions": f"{row['action']} {actions}".rstrip(),
+        "envs": str(row["num_envs"]),
+        "libraries": ", ".join(row["libraries"]) or "none",
+        "tuned": ", ".join(row["tuned"]) or "-",
+    }
+
+
+def _print_table(rows: list[dict[str, str]]) -> None:
+    if not rows:
+        return
+    head = {name: name.upper() for name in rows[0]}
+    widths = {name: max(len(row[name]) for row in (head, *rows)) for name in head}
+    for row in (head, *rows):
+        print("  ".join(row[name].ljust(widths[name]) for name in head).rstrip())

@@ -1,0 +1,115 @@
+"""Train a task with an RL library, on one process or many."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.cli.flags import add_flags
+from rltrain.cli.foreign import note, translate
+from rltrain.options.files import load_yaml
+
+__all__ = ["EPILOG", "add_arguments", "run", "split"]
+
+EPILOG = """\
+options of the library and of the task:
+  agent.KEY=VALUE      override an option of the library, such as agent.params.config.gamma=0.98
+  env.KEY=VALUE        set an option of the task, such as env.pole_length=0.8
+  +agent.KEY=VALUE     add an option that the library's file does not have
+
+examples:
+  rltrain --library rl_games --distributed
+  rltrain --library skrl --task Pendulum-v1 --num-envs 64 --max-iterations 100
+  rltrain --library rsl_rl --distributed --gpu-ids 0 1 --agent-config ppo.yaml
+  rltrain --library skrl --framework jax --distributed
+  torchrun --nproc_per_node 2 -m rltrain --library rl_games --distributed
+  rltrain Mjlab-Cartpole-Balance --library rsl_rl --gpu-ids all
+
+The task may stand first, without its flag. `train_multigpu` is `train --distributed`. Flags take
+dashes or underscores. `rltrain plugins` lists libraries, backends and suites."""
+
+_SAME_AS = {
+    "coordinator_address": ("master_addr", "master_port"),
+    "master_addr": ("coordinator_address",),
+    "master_port": ("coordinator_address",),
+}
+"""Flags that say what others do in other words: a file's must not contradict them."""
+
+
+def split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Set override tokens apart, which argparse's lists (`--gpu-ids 0 1`) would swallow."""
+    words = translate(words)
+    overrides = [word for word in words if word.startswith(("agent.", "env.", "+")) and "=" in word]
+    return [word for word in words if word not in overrides], overrides
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of a run, and those of the command itself."""
+    add_flags(parser)
+    command = parser.add_argument_group("this command")
+    command.add_argument(
+        "--config",
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="YAML file with any of these options, and sections agent: and env:",
+    )
+    command.add_argument(
+        "--dry-run",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="print the plan and start nothing",
+    )
+
+
+def run(arguments: argparse.Namespace, words: list[str]) -> int:
+    """Train, or print the plan."""
+    from rltrain.plan.resolve import make_plan
+    from rltrain.run.start import start
+
+    options = _options(vars(arguments), words)
+    dry_run = options.pop("dry_run", False)
+    plan = make_plan(options)
+    said = note(os.environ)
+    if said and (plan.world is None or plan.world.is_root):
+        print(said, file=sys.stderr)
+    if dry_run:
+        from rltrain.plan.table import plan_table
+
+        print(plan_table(plan))
+        return 0
+    if plan.world is None:
+        # Importing frameworks takes seconds, in which nothing else would be seen.
+        ranks, backend = plan.config.nproc_per_node, plan.config.backend
+        print(f"starting {ranks} rank(s) on this node, backend {backend}", flush=True)
+    start(plan)
+    return 0
+
+
+def _options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
+    """Merge the whole run's file, the flags and the overrides; the latter win."""
+    from rltrain.errors import UsageError
+    from rltrain.options.agent import parse_override
+    from rltrain.options.dotted import flatten
+
+    flags = dict(given)
+    path = flags.pop("config", None)
+    options = load_yaml(path, "--config") if path else {}
+    options = {name.replace("-", "_"): value for name, value in options.items()}
+    for name in {other for flag in flags for other in _SAME_AS.get(flag, ())}:
+        options.pop(name, None)
+    merged: dict[str, dict[str, Any]] = {}
+    for where in ("agent", "env"):
+        section = options.pop(where, None) or {}
+        if not isinstance(section, Mapping):
+            raise UsageError(f"--config {path}: {where}: must be a mapping, not {section!r}.")
+        merged[where] = dict(flatten(section))
+    for word in words:
+        override = parse_override(word)
+        if override is None:
+            raise UsageError(f"{word}: an override is written agent.key=value or env.key=value.")
+        where, key, value = override
+        merged[where][key] = value
+    return {**options, **flags, **merged}

@@ -1,1 +1,0 @@
-"""The commands, a module each: `split`, `add_arguments`, `run` and `EPILOG`."""

@@ -1,0 +1,57 @@
+"""The network interfaces of this machine, and which of them leads to the master."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+from collections.abc import Mapping
+
+__all__ = ["NCCL_FALLBACKS", "interface_towards", "interfaces"]
+
+NCCL_FALLBACKS: tuple[Mapping[str, str], ...] = (
+    {"NCCL_P2P_DISABLE": "1"},
+    {"NCCL_SHM_DISABLE": "1"},
+    {"NCCL_IB_DISABLE": "1"},
+    {"NCCL_ALGO": "Ring"},
+    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
+    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1", "NCCL_ALGO": "Ring"},
+    {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
+)
+"""Variables to try, one set after the other, where NCCL fails: those of Isaac Lab's page on
+troubleshooting, its combinations of them, and at last sockets alone."""
+
+_SIOCGIFADDR = 0x8915
+"""Linux's ioctl for an interface's IPv4 address; see netdevice(7)."""
+
+
+def interfaces() -> dict[str, str | None]:
+    """Return the IPv4 address of each interface by its name; None for one that has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        return {name: _address(probe, name) for _, name in socket.if_nameindex()}
+
+
+def interface_towards(host: str) -> str | None:
+    """Return the name of the interface whose address a packet to `host` would carry.
+
+    No packet is sent: connecting a UDP socket only looks up the route.
+
+    Returns:
+        The name, such as "lo" or "eth0"; None if it cannot be told (an IPv6 route, say).
+    """
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, 9))
+            own = probe.getsockname()[0]
+        found = next((name for name, address in interfaces().items() if address == own), None)
+    except OSError:
+        return None
+    return found or ("lo" if own.startswith("127.") else None)
+
+
+def _address(probe: socket.socket, interface: str) -> str | None:
+    request = struct.pack("256s", interface.encode()[:15])
+    try:
+        return socket.inet_ntoa(fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)[20:24])
+    except OSError:
+        return None  # An interface without an IPv4 address.

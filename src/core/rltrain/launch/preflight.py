@@ -1,0 +1,61 @@
+"""Checks that need a framework, made before a run starts.
+
+A process that will start ranks makes them in a child, so that it stays light, and because it must
+never touch CUDA, not even to count devices: its children could not use it then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from rltrain.errors import RltrainError
+from rltrain.launch.ranks import hide_rank_variables
+from rltrain.specs import load_object
+
+__all__ = ["preflight"]
+
+TIMEOUT = 120
+"""Seconds; importing a framework from a cold network disk can take a minute."""
+
+_CODE = """
+import json, sys
+from rltrain.specs import load_object
+result = load_object(sys.argv[1])(*json.loads(sys.argv[2]))
+print("\\n" + json.dumps(result))
+"""
+
+
+def preflight(path: str, *arguments: Any, in_child: bool) -> Any:
+    """Call the function that an import string names.
+
+    Args:
+        path: "package.module:function".
+        *arguments: what JSON can carry.
+        in_child: whether in a process of its own, or in this one, which starts no ranks.
+
+    Returns:
+        What the function returned, which JSON can carry too.
+
+    Raises:
+        RltrainError: the child failed.
+    """
+    return _call_in_child(path, *arguments) if in_child else load_object(path)(*arguments)
+
+
+def _call_in_child(path: str, *arguments: Any) -> Any:
+    environ = dict(os.environ)
+    hide_rank_variables(environ)
+    command = [sys.executable, "-c", _CODE, path, json.dumps(arguments)]
+    try:
+        child = subprocess.run(
+            command, env=environ, capture_output=True, text=True, timeout=TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RltrainError(f"{path} did not answer within {TIMEOUT} s.") from error
+    if child.returncode != 0:
+        raise RltrainError(f"{path} failed:\n{child.stderr}")
+    return json.loads(child.stdout.splitlines()[-1])

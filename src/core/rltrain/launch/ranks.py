@@ -1,0 +1,212 @@
+"""Where a rank stands: joining ranks that somebody started, counting ranks, choosing devices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, MutableMapping
+
+from rltrain.config import Placement
+from rltrain.errors import UsageError
+from rltrain.options.checks import flag
+from rltrain.types import World
+
+__all__ = [
+    "available_cores",
+    "count_ranks",
+    "export_rank_env",
+    "hide_rank_variables",
+    "joined_world",
+    "rank_device",
+    "rank_variables",
+    "select_gpus",
+]
+
+MAX_CPU_RANKS = 8
+"""Ranks on a machine without GPUs, when the user does not say."""
+
+_RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+_JAX_RANK_VARIABLES = tuple(f"JAX_{name}" for name in _RANK_VARIABLES)
+
+
+def joined_world(
+    environ: Mapping[str, str], device: str = "cpu", framework: str = "torch"
+) -> World | None:
+    """Return this rank's place, if a launcher such as torchrun started it; else None.
+
+    Clusters such as PAI-DLC set RANK and WORLD_SIZE too, but count nodes with them: only together
+    with LOCAL_RANK do they speak of ranks. skrl's launcher for jax sets variables of its own, which
+    do not say how many ranks a node has.
+
+    Raises:
+        UsageError: the variables contradict each other.
+    """
+    sets = [_RANK_VARIABLES, *([_JAX_RANK_VARIABLES] if framework == "jax" else [])]
+    names = next((names for names in sets if all(environ.get(name) for name in names)), None)
+    if names is None:
+        return None
+    of_nodes = environ if names is _RANK_VARIABLES else {}
+    try:
+        rank, local_rank, world_size = (int(environ[name]) for name in names)
+        local_world_size = int(of_nodes.get("LOCAL_WORLD_SIZE") or world_size)
+        node_rank = int(of_nodes.get("GROUP_RANK") or rank // max(local_world_size, 1))
+        num_nodes = int(of_nodes.get("GROUP_WORLD_SIZE") or -(-world_size // local_world_size))
+    except (ValueError, ZeroDivisionError):
+        values = ", ".join(f"{name}={environ[name]}" for name in names)
+        raise UsageError(f"The environment's {values} are not numbers of ranks.") from None
+    if not (0 <= rank < world_size and 0 <= local_rank < local_world_size <= world_size):
+        said = dict(zip(names, (rank, local_rank, world_size), strict=True))
+        if of_nodes:
+            said["LOCAL_WORLD_SIZE"] = local_world_size
+        values = ", ".join(f"{name}={value}" for name, value in said.items())
+        raise UsageError(
+            f"The environment contradicts itself: {values}. Unset these variables, or start "
+            f"rltrain with {'torchrun' if of_nodes else 'rltrain itself'}."
+        )
+    return World(rank, local_rank, node_rank, world_size, local_world_size, num_nodes, device)
+
+
+def export_rank_env(world: World, placement: Placement, environ: MutableMapping[str, str]) -> None:
+    """Say a joined rank's place by torchrun's variables, which backends read, whoever started it.
+
+    For jax, where its coordinator is to be is said too. Nothing is, where nobody knows: under SLURM
+    and Open MPI jax finds out.
+    """
+    by_torchrun = all(environ.get(name) for name in _RANK_VARIABLES)
+    if placement.framework == "jax":
+        environ.update(_coordinator(placement, environ, by_torchrun))
+    if not by_torchrun:
+        hide_rank_variables(environ)
+        environ.update(rank_variables(world))
+
+
+def _coordinator(
+    placement: Placement, environ: Mapping[str, str], by_torchrun: bool
+) -> dict[str, str]:
+    """Return host and port of jax's coordinator, if they are not what the environment says."""
+    host, port = environ.get("JAX_COORDINATOR_ADDR"), environ.get("JAX_COORDINATOR_PORT")
+    if placement.coordinator_address is not None:
+        host, port = placement.master_addr, str(placement.master_port)
+    elif by_torchrun:
+        host, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
+        if port and environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+            port = str(int(port) + 1)  # On that one torchrun's own store listens.
+    return {"MASTER_ADDR": host, "MASTER_PORT": port} if host and port else {}
+
+
+def rank_variables(world: World) -> dict[str, str]:
+    """Return a place as the variables by which torchrun tells it."""
+    return {
+        "RANK": str(world.rank),
+        "LOCAL_RANK": str(world.local_rank),
+        "WORLD_SIZE": str(world.world_size),
+        "LOCAL_WORLD_SIZE": str(world.local_world_size),
+        "GROUP_RANK": str(world.node_rank),
+        "GROUP_WORLD_SIZE": str(world.num_nodes),
+    }
+
+
+def hide_rank_variables(environ: MutableMapping[str, str]) -> None:
+    """Remove variables that would make a library believe it is one of several ranks."""
+    for name in (*_RANK_VARIABLES, *_JAX_RANK_VARIABLES):
+        environ.pop(name, None)
+
+
+def available_cores() -> int:
+    """Return how many processor cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def select_gpus(
+    gpu_ids: tuple[int, ...] | str | None, num_gpus: int | None, visible: int
+) -> tuple[int, ...]:
+    """Return the GPUs that the user chose, as indices into the visible ones.
+
+    Args:
+        gpu_ids: the option of this name.
+        num_gpus: the option of this name.
+        visible: how many GPUs there are.
+
+    Raises:
+        UsageError: they are not there.
+    """
+    there = f"{visible} GPU{'s are' if visible != 1 else ' is'} visible" if visible else None
+    if gpu_ids == "all" and not visible:
+        raise UsageError("--gpu-ids all: no GPU is visible. For the CPU: --gpu-ids None.")
+    if isinstance(gpu_ids, tuple):
+        missing = [index for index in gpu_ids if index >= visible]
+        if missing:
+            raise UsageError(
+                f"--gpu-ids {' '.join(map(str, gpu_ids))}: there is no GPU {missing[0]}: "
+                f"{there or 'no GPU is visible'}"
+                + (f", 0 to {visible - 1}." if visible else ". For the CPU: --gpu-ids None.")
+            )
+        return gpu_ids
+    if num_gpus is not None and num_gpus > visible:
+        raise UsageError(
+            f"--num-gpus {num_gpus}: {there or 'no GPU is visible'}. "
+            "For ranks on the CPU: --nproc-per-node."
+        )
+    return tuple(range(num_gpus or visible))
+
+
+def count_ranks(
+    asked: int | str | None,
+    device: str,
+    gpus: tuple[int, ...],
+    shared: bool = False,
+    instead: str = "",
+) -> int:
+    """Return how many ranks this node starts.
+
+    Args:
+        asked: the option `nproc_per_node`.
+        device: the kind of device.
+        gpus: those that were chosen.
+        shared: whether ranks may share them.
+        instead: how ranks can share GPUs, for the error.
+
+    Raises:
+        UsageError: more than one rank would share a GPU.
+    """
+    cores = available_cores()
+    if asked == "gpu" and device == "cpu":
+        raise UsageError("--nproc-per-node gpu: the run is on the CPU; use a number, or cpu.")
+    if asked == "cpu":
+        asked = cores
+    if asked in (None, "gpu"):
+        return len(gpus) if device != "cpu" else min(cores, MAX_CPU_RANKS)
+    number = int(asked)
+    if device != "cpu" and number > len(gpus) and not shared:
+        raise UsageError(
+            f"{flag('nproc_per_node')} {number}: only {len(gpus)} GPU(s) are visible or chosen; "
+            f"each rank needs its own. For ranks on the CPU: --device cpu.{instead}"
+        )
+    return number
+
+
+def rank_device(
+    kind: str, local_rank: int, visible: int, shared: bool = False, instead: str = ""
+) -> str:
+    """Return a rank's device.
+
+    A scheduler that shows each rank only its own GPU leaves one visible: it is every rank's first.
+
+    Args:
+        kind: the kind of device.
+        local_rank: the rank's place on its node.
+        visible: how many devices there are.
+        shared: whether ranks may share them.
+        instead: how ranks can share GPUs, for the error.
+
+    Raises:
+        UsageError: there are fewer devices than ranks on this node.
+    """
+    if kind == "cpu":
+        return "cpu"
+    index = local_rank % visible if shared or visible == 1 else local_rank
+    if index >= visible:
+        raise UsageError(
+            f"Local rank {local_rank} has no GPU of its own: {visible} are visible on this node. "
+            f"Start fewer ranks a node, or use --device cpu.{instead}"
+        )
+    return f"{kind}:{index}"

@@ -1,0 +1,1 @@
+"""What is measured while training: episodes, scalars over ranks, divergence."""

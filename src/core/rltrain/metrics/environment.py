@@ -1,0 +1,153 @@
+"""The environment of a rank as the adapters see it. Imported only when an environment is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper  # noqa: TID253
+
+from rltrain.errors import PluginError, UsageError
+from rltrain.metrics.episodes import EpisodeCounter
+
+__all__ = ["CountedEnv", "StepRecorder", "check_env"]
+
+
+if TYPE_CHECKING:
+    _Wrapper = VectorWrapper[Any, Any, Any, Any, Any]
+else:  # Generic only since Gymnasium 1.4.
+    _Wrapper = VectorWrapper
+
+
+class StepRecorder(Protocol):
+    """Follows the environments step by step, such as to record videos."""
+
+    def step(self) -> None:
+        """Called after each step."""
+        ...
+
+    def close(self) -> None:
+        """Complete what is in progress."""
+        ...
+
+
+class CountedEnv(_Wrapper):
+    """Counts frames, returns and lengths, so that every library reports the same figures.
+
+    Its recorder, if it has one, is told of every step.
+
+    What a suite adds to its environment (`max_episode_length`, `get_state`, ...) is read through
+    this wrapper, and set on `unwrapped`.
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        seed: int,
+        random_lengths: bool = False,
+        recorder: StepRecorder | None = None,
+    ) -> None:
+        """Wrap what the suite has made.
+
+        Args:
+            env: the suite's environments.
+            seed: this rank's, for the first reset.
+            random_lengths: let the first episodes have random lengths, as if they had begun
+                earlier, so that the environments do not march in step.
+            recorder: what is told of every step, to record videos.
+        """
+        super().__init__(env)
+        self.recorder = recorder
+        self.episodes = EpisodeCounter()
+        self._seed: int | None = seed
+        self._lengths_seed = seed if random_lengths else None
+        self._observations: Any = None
+        self._resuming = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "env":
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset all environments; the first time with this rank's seed.
+
+        In a run that goes on exactly, the first call resets nothing: it returns the observations at
+        which the checkpoint was written.
+
+        Raises:
+            UsageError: the first episodes' lengths were to be random, and the environment does not
+                let them be set.
+        """
+        if self._resuming:
+            self._resuming = False
+            return self._observations, {}
+        if seed is None:
+            seed, self._seed = self._seed, None
+        self.episodes.restart()
+        self._observations, info = self.env.reset(seed=seed, options=options)
+        if self._lengths_seed is not None:
+            self._draw_lengths(self._lengths_seed)
+            self._lengths_seed = None
+        return self._observations, info
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step all environments and count."""
+        observations, rewards, terminations, truncations, info = self.env.step(actions)
+        self.episodes.step(rewards, terminations, truncations, info.get("success"))
+        self._observations = observations
+        if self.recorder is not None:
+            self.recorder.step()
+        return observations, rewards, terminations, truncations, info
+
+    def _draw_lengths(self, seed: int) -> None:
+        import numpy as np
+
+        env: Any = self.env.unwrapped
+        most = getattr(env, "max_episode_length", None)
+        if not most or not hasattr(env, "episode_length_buf"):
+            raise UsageError(
+                "--random-lengths: the task's environments do not let the lengths of running "
+                "episodes be set (max_episode_length, episode_length_buf). Leave the option out."
+            )
+        # Not the sequence that the environments themselves may have begun with this seed.
+        lengths = np.random.default_rng((seed, 1)).integers(0, int(most), self.num_envs)
+        env.episode_length_buf = lengths.tolist()
+
+    def save_state(self) -> dict[str, Any] | None:
+        """Return all that the next steps depend on, or None if the task cannot give its state."""
+        if not hasattr(self.env.unwrapped, "get_state") or self._observations is None:
+            return None
+        return {
+            "env": self.env.unwrapped.get_state(),
+            "observations": self._observations,
+            "episodes": self.episodes.get_state(),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on, bit for bit, from where `save_state` was called."""
+        self.env.reset(seed=self._seed)  # What is made at the first reset has to be there.
+        self.env.unwrapped.set_state(state["env"])  # type: ignore[attr-defined]
+        self.episodes.set_state(state["episodes"])
+        self._observations, self._resuming = state["observations"], True
+        self._seed = self._lengths_seed = None
+
+
+def check_env(env: VectorEnv[Any, Any, Any], num_envs: int, suite: str) -> None:
+    """Check what crosses from the suite to the library.
+
+    Raises:
+        PluginError: the suite did not make what was asked for.
+    """
+    if env.num_envs != num_envs:
+        raise PluginError(
+            f"The suite {suite!r} made {env.num_envs} environments; {num_envs} were asked for."
+        )
+    mode = env.metadata.get("autoreset_mode")
+    if mode != AutoresetMode.SAME_STEP:
+        raise PluginError(
+            f"The suite {suite!r} made an environment with autoreset mode {mode}; it must give "
+            "SAME_STEP (metadata['autoreset_mode'])."
+        )

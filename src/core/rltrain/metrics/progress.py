@@ -1,0 +1,110 @@
+"""How far a run has come, over all ranks."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rltrain.metrics.episodes import EPISODE_SUMS, EpisodeWindow
+from rltrain.metrics.scalars import ScalarExchange
+from rltrain.records import RunEnded, Scalars
+from rltrain.types import ProcessGroup, TrainResult
+
+if TYPE_CHECKING:
+    from rltrain.metrics.environment import CountedEnv
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """Counts iterations, frames and episodes of all ranks; equal on all of them.
+
+    Attributes:
+        iteration: iterations done, those before a loaded checkpoint included.
+        frames: environment steps over all environments and ranks, likewise.
+        window: the last episodes.
+    """
+
+    def __init__(self) -> None:
+        self.iteration = self.frames = 0
+        self.window = EpisodeWindow()
+        self._began: int | None = None
+        self._started = self._lap = time.monotonic()
+        self._counted = 0
+
+    def start(self, group: ProcessGroup, env: CountedEnv) -> None:
+        """Begin to count."""
+        self._exchange, self._env = ScalarExchange(group), env
+        self._started = self._lap = time.monotonic()
+        self._counted = env.episodes.steps
+
+    def advance(self, record: Scalars) -> Scalars:
+        """Merge one iteration's figures over ranks. Collective.
+
+        Raises:
+            DivergenceError: the ranks are not at the same iteration.
+        """
+        now, counter = time.monotonic(), self._env.episodes
+        steps = counter.steps - self._counted
+        fps = steps / max(now - self._lap, 1e-9)
+        self._lap, self._counted = now, counter.steps
+        if self._began is None:
+            self._began = record.iteration - 1
+        sums = [*counter.take(), steps]
+        merged = self._exchange.merge(record.iteration, record.values, sums, fps)
+        self.iteration = record.iteration
+        self.frames += int(merged.sums[-1])
+        self.window.add(tuple(merged.sums[:-1]))
+        return dataclasses.replace(
+            record,
+            values=merged.values,
+            frames=self.frames,
+            seconds=now - self._started,
+            fps=merged.fps,
+            episode_return=self.window.mean_return,
+            episode_length=self.window.mean_length,
+            success_rate=self.window.success_rate,
+        )
+
+    def finish(self) -> None:
+        """Make sure that every rank ends after the same iteration. Collective.
+
+        Raises:
+            DivergenceError: they do not.
+        """
+        self._exchange.finish(self.iteration, EPISODE_SUMS + 1)
+
+    def result(self, run_dir: str, checkpoint: str | None, solved: bool) -> TrainResult:
+        """Return what the run has come to."""
+        return TrainResult(
+            iterations=self.iteration - (self._began or 0),
+            frames=self.frames,
+            episode_return=self.window.mean_return,
+            episode_length=self.window.mean_length,
+            run_dir=run_dir,
+            checkpoint=checkpoint,
+            solved=solved,
+            seconds=time.monotonic() - self._started,
+        )
+
+    def ended(self, error: BaseException | None, solved: bool) -> RunEnded:
+        """Return the record of the end."""
+        return RunEnded(
+            iterations=self.iteration,
+            frames=self.frames,
+            seconds=time.monotonic() - self._started,
+            episode_return=self.window.mean_return,
+            solved=solved,
+            error=f"{type(error).__name__}: {error}" if error else None,
+        )
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what a resumed run goes on counting from."""
+        return {"iteration": self.iteration, "frames": self.frames, "window": self.window.kept}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on counting from there."""
+        self.iteration, self.frames = state["iteration"], state["frames"]
+        self.window = EpisodeWindow(state["window"])

@@ -1,0 +1,181 @@
+"""A library's own options: its file or its defaults, with dotted overrides, never remodelled."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.errors import UsageError, suggest
+from rltrain.options.dotted import MISSING, flatten, get_dotted, set_dotted
+from rltrain.options.files import load_yaml
+from rltrain.plugins.registry import Registry
+from rltrain.specs import LibrarySpec, SuiteSpec
+from rltrain.types import TaskInfo
+
+__all__ = [
+    "default_options",
+    "load_agent",
+    "override_agent",
+    "parse_override",
+    "resolve_env",
+]
+
+_OVERRIDE = re.compile(r"(?P<add>\+?)(?P<where>agent|env)\.(?P<key>[^=]*)=(?P<value>.*)", re.DOTALL)
+
+
+def parse_override(token: str) -> tuple[str, str, Any] | None:
+    """Read an override such as `agent.params.config.gamma=0.98` or `+env.mass=2`.
+
+    Returns:
+        ("agent" or "env", the key with its "+", the value as YAML reads it), or None if the token
+        is no override.
+
+    Raises:
+        UsageError: the key is empty or the value does not parse.
+    """
+    match = _OVERRIDE.fullmatch(token)
+    if match is None:
+        return None
+    from omegaconf import OmegaConf
+
+    key = match["key"]
+    if not key or any(not part for part in key.split(".")):
+        raise UsageError(f"{token}: the key is not complete; write `agent.some.key=value`.")
+    try:
+        value = OmegaConf.to_container(OmegaConf.create(f"value: {match['value']}"))["value"]  # type: ignore[index,call-overload]
+    except Exception as error:
+        raise UsageError(f"{token}: the value does not parse as YAML: {error}") from error
+    return match["where"], match["add"] + key, value
+
+
+def default_options(
+    library: LibrarySpec, suite: SuiteSpec, task: TaskInfo, algorithm: str, framework: str
+) -> tuple[dict[str, Any], str]:
+    """Return the suite's options for a task, or the library's own, and in words whose they are."""
+    tuned = suite.tuned(task, library.name, algorithm) if suite.tuned else None
+    if tuned is None:
+        options, whose = (
+            library.default_agent(task, algorithm),
+            f"{library.name}'s defaults for {task.name}",
+        )
+    else:
+        options, whose = tuned, f"those of the suite {suite.name} for {task.name}"
+    said = library.in_framework.get(framework)
+    return copy.deepcopy(dict(said(options) if said else options)), whose
+
+
+def load_agent(
+    path: str | None,
+    library: LibrarySpec,
+    algorithm: str,
+    framework: str,
+    suite: SuiteSpec,
+    task: TaskInfo,
+    registry: Registry,
+) -> tuple[dict[str, Any], str]:
+    """Return a library's options before overrides, and in words where they come from.
+
+    Args:
+        path: the user's file, if there is one.
+        library: whose options they are.
+        algorithm: the library's algorithm.
+        framework: "torch" or "jax".
+        suite: which may have options of its own for the task.
+        task: the task.
+        registry: for the library whose file it is instead.
+
+    Raises:
+        UsageError: the user's file is wrong or another library's.
+    """
+    if path is not None:
+        options = load_yaml(path, "--agent-config")
+        _check_format(options, path, library, registry)
+        return options, path
+    return default_options(library, suite, task, algorithm, framework)
+
+
+def override_agent(
+    options: dict[str, Any], overrides: Mapping[str, Any], library: LibrarySpec, source: str
+) -> None:
+    """Lay the user's overrides over a library's options, in place.
+
+    Raises:
+        UsageError: an override names no option, or a section of the options is no mapping.
+    """
+    # A copy: a later override may reach into the value of an earlier one, which is the caller's.
+    for key, value in flatten(copy.deepcopy(dict(overrides)), known=options):
+        if key.startswith("+"):
+            set_dotted(options, key[1:], value)
+            continue
+        known = {name for name, _ in flatten(options)} | library.option_keys
+        if key not in library.option_keys and get_dotted(options, key) is MISSING:
+            raise UsageError(
+                f"agent.{key}: no such option in {source}.{_suggest_key(key, known)} To add it, "
+                f"write +agent.{key}=..."
+            )
+        set_dotted(options, key, value)
+    _check_sections(options, library)
+
+
+def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the task's options, nested; check the keys where the suite declared them.
+
+    Raises:
+        UsageError: a key is none of the declared ones.
+    """
+    options: dict[str, Any] = {}
+    for key, value in flatten(copy.deepcopy(dict(overrides))):
+        name = key.removeprefix("+")
+        if task.options is not None and name not in task.options and not key.startswith("+"):
+            known = ", ".join(sorted(task.options)) or "none"
+            raise UsageError(
+                f"env.{name}: the task {task.name} has no such option."
+                f"{suggest(name, task.options)} Its options: {known}."
+            )
+        set_dotted(options, name, value)
+    return options
+
+
+def _check_sections(options: Mapping[str, Any], library: LibrarySpec) -> None:
+    """Check that what has options of the library's below it is a mapping, or is left out."""
+    for key in sorted({*library.option_keys, *library.required_keys}):
+        parts = key.split(".")
+        for end in range(1, len(parts)):
+            section = ".".join(parts[:end])
+            value = get_dotted(options, section, None)
+            if value is not None and not isinstance(value, Mapping):
+                raise UsageError(
+                    f"agent.{section}={value}: must be a mapping, for the library reads agent.{key}"
+                    f" below it. Set agent.{key}=... instead."
+                )
+
+
+def _suggest_key(key: str, known: set[str]) -> str:
+    """Suggest a whole key; a last part that is unique is enough of a hint."""
+    last = key.rsplit(".", 1)[-1]
+    same = sorted(name for name in known if name.rsplit(".", 1)[-1] == last)
+    if len(same) == 1:
+        return f" Did you mean 'agent.{same[0]}'?"
+    return suggest(f"agent.{key}", [f"agent.{name}" for name in known])
+
+
+def _check_format(
+    options: Mapping[str, Any], path: str, library: LibrarySpec, registry: Registry
+) -> None:
+    """Tell a file of this library's format from another's."""
+    missing = [key for key in library.required_keys if get_dotted(options, key) is MISSING]
+    if not missing:
+        return
+    others = [
+        spec.name
+        for spec in registry.all(LibrarySpec)
+        if spec.name != library.name
+        and all(get_dotted(options, key) is not MISSING for key in spec.required_keys)
+    ]
+    hint = f" It looks like a file of {others[0]}: try --library {others[0]}." if others else ""
+    raise UsageError(
+        f"--agent-config {path}: this is not a file of {library.name}, whose options include "
+        f"{', '.join(missing)}.{hint}"
+    )

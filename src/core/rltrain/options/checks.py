@@ -1,0 +1,168 @@
+"""Checks of option values: each returns the value in its type, or refuses it by its flag."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rltrain.errors import UsageError
+
+__all__ = [
+    "Check",
+    "address",
+    "boolean",
+    "endpoint",
+    "flag",
+    "framework",
+    "gpu_ids",
+    "integer",
+    "mapping",
+    "names",
+    "num_gpus",
+    "number",
+    "port",
+    "ranks",
+    "text",
+]
+
+Check = Callable[[str, Any], Any]
+"""Takes an option's name and value; returns the value in its type, or raises `UsageError`."""
+
+
+def flag(name: str) -> str:
+    """Return an option's flag: "num_envs" is --num-envs."""
+    singular = {"writers": "writer", "observers": "observer", "no_plugins": "no-plugin"}
+    return "--" + singular.get(name, name).replace("_", "-")
+
+
+def _wrong(name: str, value: Any, wanted: str) -> UsageError:
+    return UsageError(f"{flag(name)} {value}: must be {wanted}.")
+
+
+def text(name: str, value: Any) -> str:
+    """Return text, which paths are too.
+
+    Raises:
+        UsageError: it is none, or empty.
+    """
+    if not isinstance(value, (str, Path)):
+        raise _wrong(name, value, "text")
+    if not str(value):
+        raise _wrong(name, "''", "text, not empty")
+    return str(value)
+
+
+def integer(minimum: int) -> Any:
+    """Return a check for whole numbers of at least `minimum`."""
+
+    def check(name: str, value: Any) -> int:
+        try:
+            number = int(str(value))
+        except ValueError:
+            raise _wrong(name, value, "a whole number") from None
+        if number < minimum:
+            raise _wrong(name, value, f"at least {minimum}")
+        return number
+
+    return check
+
+
+def number(name: str, value: Any) -> float:
+    """Return a number, which may be infinite."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isnan(number):
+        raise _wrong(name, value, "a number")
+    return number
+
+
+def boolean(name: str, value: Any) -> bool:
+    """Return true or false."""
+    if not isinstance(value, bool):
+        raise _wrong(name, value, "true or false")
+    return value
+
+
+def ranks(name: str, value: Any) -> int | str | None:
+    """Return a number of ranks, gpu, or cpu; None for auto."""
+    if value in ("gpu", "cpu", "auto"):
+        return None if value == "auto" else str(value)
+    try:
+        return int(integer(1)(name, value))
+    except UsageError:
+        raise _wrong(name, value, "a number from 1, gpu, cpu or auto") from None
+
+
+def num_gpus(name: str, value: Any) -> int:
+    """Return a number of GPUs."""
+    if value in ("gpu", "cpu", "auto"):  # As Isaac Lab's train_multigpu takes them.
+        raise UsageError(
+            f"{flag(name)} {value}: must be a number. Instead: --nproc-per-node {value}."
+        )
+    return int(integer(1)(name, value))
+
+
+def gpu_ids(name: str, value: Any) -> tuple[int, ...] | str:
+    """Read `0 1`, `[0, 1]`, `0,1`, `all` or `None`, as Isaac Lab's and mjlab's users type them."""
+    items = value if isinstance(value, (list, tuple)) else [value]
+    words = [word for item in items for word in str(item).strip("[]() ").replace(",", " ").split()]
+    if [word.lower() for word in words] in (["all"], ["none"]):
+        return words[0].lower()
+    try:
+        ids = tuple(int(word) for word in words)
+    except ValueError:
+        raise _wrong(name, " ".join(words), "indices such as `0 1`, all, or None") from None
+    if any(index < 0 for index in ids):
+        raise _wrong(name, " ".join(words), "indices from 0")
+    if not ids or len(set(ids)) < len(ids):
+        raise _wrong(name, " ".join(words), "indices without repeats")
+    return ids
+
+
+def names(name: str, value: Any) -> tuple[str, ...]:
+    """Return one or more names."""
+    return tuple(str(item) for item in (value if isinstance(value, (list, tuple)) else [value]))
+
+
+def mapping(name: str, value: Any) -> dict[str, Any]:
+    """Return a mapping of options."""
+    if not isinstance(value, Mapping):
+        raise _wrong(name, value, "a mapping of options")
+    return dict(value)
+
+
+def port(name: str, value: Any) -> int:
+    """Return a port's number."""
+    number = int(integer(1)(name, value))
+    if number > 65535:
+        raise _wrong(name, value, "a port from 1 to 65535")
+    return number
+
+
+def framework(name: str, value: Any) -> str:
+    """Return a framework's name."""
+    if value == "jax-numpy":
+        raise UsageError(
+            f"{flag(name)} jax-numpy: skrl has left its numpy backend out since version 2. "
+            f"Instead: {flag(name)} jax."
+        )
+    return text(name, value)
+
+
+def address(name: str, value: Any) -> str:
+    """Read a host's name or address, and take the brackets of an IPv6 address away."""
+    return re.sub(r"^\[(.*)\]$", r"\1", text(name, value))
+
+
+def endpoint(name: str, value: Any) -> str:
+    """Read host:port, where an IPv6 address stands in brackets."""
+    endpoint = text(name, value)
+    if not re.fullmatch(r"(\[[^\[\]]+\]|[^:\[\]]+):\d+", endpoint):
+        raise _wrong(name, value, "HOST:PORT, such as 10.0.0.1:29500 or [::1]:29500")
+    port(name, endpoint.rpartition(":")[2])
+    return endpoint

@@ -1,0 +1,1 @@
+"""Every choice resolved, and every refusal made, before a rank starts."""

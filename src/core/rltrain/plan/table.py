@@ -1,0 +1,96 @@
+"""The resolved plan as text, for `--dry-run`."""
+
+from __future__ import annotations
+
+from rltrain.plan.memory import storage
+from rltrain.plan.resolve import Plan
+from rltrain.plan.sizes import number_of_ranks
+from rltrain.types import Iteration
+
+__all__ = ["plan_table"]
+
+
+def plan_table(plan: Plan) -> str:
+    """Return the plan, one line a choice, and below it the options as YAML."""
+    from omegaconf import OmegaConf
+
+    config = plan.config
+    rows = [
+        ("library", f"{config.library}, {config.algorithm}, on {config.framework}"),
+        ("task", f"{config.task} ({plan.task.action} actions), from {config.suite}"),
+        ("ranks", _ranks(plan)),
+        ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}"),
+        ("environments", _environments(plan)),
+        ("iterations", _iterations(plan)),
+        ("experience", _experience(plan)),
+        ("seed", "drawn on rank 0" if config.seed == -1 else str(config.seed)),
+        ("options", plan.options_from),
+        ("checkpoint", config.checkpoint or "none"),
+        ("writers", ", ".join(config.writers) or "none"),
+        ("observers", ", ".join(config.observers) or "none"),
+        ("videos", _videos(plan)),
+        ("log root", config.log_root),
+    ]
+    if plan.iteration and plan.iteration.mini_batches:
+        rows.insert(7, ("mini-batches", _mini_batches(plan, plan.iteration)))
+    memory = plan.iteration and storage(plan.iteration, plan.task, config.num_envs)
+    if memory:
+        rows.insert(7, ("memory", memory))
+    if config.target_return is not None:
+        rows.insert(7, ("ends at", f"a mean return of {config.target_return:g}"))
+    width = max(len(name) for name, _ in rows)
+    table = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+    options = OmegaConf.to_yaml(
+        OmegaConf.create({"agent": dict(config.agent), "env": dict(config.env)})
+    )
+    return f"{table}\n\n{options.rstrip()}\n\nNothing was started (--dry-run)."
+
+
+def _ranks(plan: Plan) -> str:
+    config, world = plan.config, plan.world
+    if world is None:
+        text = f"{config.nproc_per_node} on this node, started by {config.launcher}"
+        gpus = len(config.gpu_ids) if isinstance(config.gpu_ids, tuple) else 0
+        if 0 < gpus < int(config.nproc_per_node or 1):
+            text += f", sharing {gpus} GPU{'s' if gpus > 1 else ''}"
+        if config.nnodes > 1:
+            text += f"; node {config.node_rank} of {config.nnodes}"
+        return text
+    if config.distributed:
+        return f"joined as rank {world.rank} of {world.world_size}, on {world.device}"
+    return f"one process, on {world.device}"
+
+
+def _iterations(plan: Plan) -> str:
+    asked = plan.iteration.iterations if plan.iteration else plan.config.max_iterations
+    return str(asked or "as the library's options say")
+
+
+def _experience(plan: Plan) -> str:
+    if plan.iteration is None:
+        return "as the library's options say"
+    ranks = number_of_ranks(plan.config, plan.world)
+    return plan.iteration.experience(plan.config.num_envs, ranks)
+
+
+def _mini_batches(plan: Plan, iteration: Iteration) -> str:
+    count = iteration.mini_batches or 1
+    text = f"{count} of {iteration.steps * (plan.config.num_envs) // count} rows a rank"
+    if plan.scaled_from is not None:
+        text += f", as many as the options have for {plan.scaled_from} environments"
+    return text
+
+
+def _videos(plan: Plan) -> str:
+    config = plan.config
+    if not config.video:
+        return "none"
+    return f"of {config.video_length} steps, one every {config.video_interval} steps, on rank 0"
+
+
+def _environments(plan: Plan) -> str:
+    config = plan.config
+    ranks = number_of_ranks(config, plan.world)
+    each = config.num_envs
+    lengths = ", first episodes of random lengths" if config.random_lengths else ""
+    return f"{each} a rank, {each * ranks} in all{lengths}"

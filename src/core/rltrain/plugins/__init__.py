@@ -1,0 +1,1 @@
+"""Discovery of plugins, and the plugins of one run."""

@@ -1,0 +1,110 @@
+"""The plugins of one run, on a plugin manager of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pluggy
+
+from rltrain.errors import PluginError
+from rltrain.hookspecs import RunHooks
+from rltrain.specs import Spec, load_object
+
+__all__ = ["RunPlugins"]
+
+
+class RunPlugins:
+    """The plugins of one run: exactly those that were chosen, on a manager of their own."""
+
+    def __init__(self) -> None:
+        self._manager = pluggy.PluginManager("rltrain")
+        self._manager.add_hookspecs(RunHooks)
+
+    @property
+    def hook(self) -> Any:
+        """The callers of the run hooks."""
+        return self._manager.hook
+
+    def choose(self, spec: Spec) -> Any:
+        """Load a spec's class, make one object of it, and register its hooks.
+
+        Raises:
+            PluginError: the class cannot be loaded or lacks a hook that its kind must implement.
+        """
+        label = f"{spec.kind} {spec.name!r} ({spec.factory})"
+        try:
+            plugin = load_object(spec.factory)()
+        except Exception as error:
+            raise PluginError(
+                f"The {label} could not be loaded: {type(error).__name__}: {error}"
+            ) from error
+        self.register(plugin, f"{spec.kind}:{spec.name}", label)
+        caller_names = {caller.name for caller in self._manager.get_hookcallers(plugin) or []}
+        lacking = [name for name in type(spec).requires if name not in caller_names]
+        if lacking:
+            self._manager.unregister(plugin)
+            verb = "mark" if hasattr(plugin, lacking[0]) else "implement"
+            raise PluginError(
+                f"The {label} does not implement what a {spec.kind} must: {verb} {lacking[0]} with "
+                f"@rltrain.hookimpl. Required: {', '.join(type(spec).requires)}."
+            )
+        return plugin
+
+    def register(self, plugin: object, name: str, label: str = "") -> None:
+        """Register an object's hooks under a unique name.
+
+        Raises:
+            PluginError: it implements a hook that does not exist, or with wrong arguments.
+        """
+        try:
+            self._manager.register(plugin, name=name)
+            self._manager.check_pending()
+        except pluggy.PluginValidationError as error:
+            # A plugin that fails half way would stay registered, and answer.
+            if self._manager.is_registered(plugin):
+                self._manager.unregister(plugin)
+            hooks = [hook for hook in vars(RunHooks) if hook.startswith("rltrain_")]
+            raise PluginError(
+                f"The {label or name} breaks the hook contract: {error}. Hooks: {', '.join(hooks)}."
+            ) from error
+
+    def call_each(self, hook: str, **arguments: Any) -> list[BaseException]:
+        """Call a hook of every plugin, though one raises; return what was raised."""
+        errors: list[BaseException] = []
+        for call in self._by_plugin(hook).values():
+            try:
+                call(**arguments)
+            except BaseException as error:
+                errors.append(error)
+        return errors
+
+    def collect(self, hook: str, **arguments: Any) -> dict[str, Any]:
+        """Call a hook of every plugin; return the results that are not None by plugin's name."""
+        called = {name: call(**arguments) for name, call in self._by_plugin(hook).items()}
+        return {name: results[0] for name, results in called.items() if results}
+
+    def hand_out(self, hook: str, states: Mapping[str, Any], **arguments: Any) -> None:
+        """Call a hook of each plugin that is named in `states`, with its own as `state`."""
+        for name, call in self._by_plugin(hook).items():
+            if name in states:
+                call(state=states[name], **arguments)
+
+    def _by_plugin(self, hook: str) -> dict[str, Any]:
+        """Return for each plugin a caller of its implementation alone."""
+        named = [(name, x) for name, x in self._manager.list_name_plugin() if x is not None]
+        return {
+            name: self._manager.subset_hook_caller(hook, [x for _, x in named if x is not plugin])
+            for name, plugin in named
+        }
+
+    def first(self, hook: str, origin: str, **arguments: Any) -> Any:
+        """Call a first-result hook.
+
+        Raises:
+            PluginError: the result is None.
+        """
+        result = getattr(self._manager.hook, hook)(**arguments)
+        if result is None:
+            raise PluginError(f"{hook} returned None; it is implemented by the {origin}.")
+        return result

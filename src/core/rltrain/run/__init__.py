@@ -1,0 +1,1 @@
+"""One rank's run, from start to shutdown."""

@@ -1,0 +1,62 @@
+"""What rank 0 decides for all ranks: seed, run folder, checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rltrain.seeding import draw_seed
+from rltrain.storage.checkpoints import read_state
+from rltrain.storage.run_folder import RunFolder, create_run_folder
+from rltrain.types import ProcessGroup
+
+if TYPE_CHECKING:
+    from rltrain.config import RunConfig
+
+__all__ = ["Decided", "agree"]
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Equal on all ranks."""
+
+    config: RunConfig
+    run_folder: RunFolder
+
+
+def agree(group: ProcessGroup, config: RunConfig) -> Decided:
+    """Let rank 0 decide, and take over what it decided. Collective.
+
+    Raises:
+        UsageError: the run folder cannot be made. An error is shared too: the other ranks would
+            wait for a folder that never comes.
+    """
+    decided: tuple[int, str, str | None] | Exception | None = None
+    if group.rank == 0:
+        try:
+            decided = _decide(config)
+        except Exception as error:
+            decided = error
+    decided = group.broadcast_object(decided)
+    if isinstance(decided, Exception):
+        raise decided
+    assert decided is not None
+    seed, path, checkpoint = decided
+    return Decided(
+        dataclasses.replace(config, seed=seed, checkpoint=checkpoint), RunFolder(Path(path))
+    )
+
+
+def _decide(config: RunConfig) -> tuple[int, str, str | None]:
+    folder = create_run_folder(config.log_root, config.library, config.task, config.run_name)
+    return _seed(config), str(folder.path), config.checkpoint
+
+
+def _seed(config: RunConfig) -> int:
+    if config.seed != -1:
+        return config.seed
+    # A run that goes on keeps the seed that it drew.
+    before = read_state(Path(config.checkpoint)) if config.checkpoint else None
+    return int(before["circumstances"]["seed"]) if before else draw_seed()

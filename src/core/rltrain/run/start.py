@@ -1,0 +1,52 @@
+"""Run a plan: here, or on ranks that a launcher starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.config import Placement
+from rltrain.errors import PluginError
+from rltrain.options.user_config import path, saved_variables, unset
+from rltrain.plan.resolve import Plan, make_plan
+from rltrain.run.worker import run_here, run_rank, work
+from rltrain.specs import LauncherSpec, load_object
+from rltrain.types import Launcher, TrainResult, World
+
+__all__ = ["apply_saved_variables", "run", "start"]
+
+
+def run(options: Mapping[str, Any]) -> TrainResult:
+    """Plan a run and start it; see `rltrain.train`."""
+    return start(make_plan(options))
+
+
+def start(plan: Plan) -> TrainResult:
+    """Start a plan and return what rank 0 returned.
+
+    Raises:
+        UsageError: a rank refused what only a made environment could tell.
+        RankFailed: a rank that was started failed. Without ranks, the error itself is raised.
+    """
+    config = plan.config
+    apply_saved_variables(config, plan.world)
+    if plan.world is not None:
+        return run_here(config, plan.world, run_rank)
+    assert config.launcher is not None, "a run whose ranks are to be started has a launcher"
+    spec = plan.registry.get(LauncherSpec, config.launcher)
+    launcher: Launcher = load_object(spec.factory)()
+    if not callable(getattr(launcher, "launch", None)):
+        raise PluginError(f"The launcher {spec.name!r} ({spec.factory}) has no method `launch`.")
+    return launcher.launch(config, work)
+
+
+def apply_saved_variables(placement: Placement, world: World | None) -> None:
+    """Set what `rltrain doctor --fix` saved for the backend, and say so where the user reads."""
+    if not placement.distributed:
+        return
+    variables = unset(saved_variables(placement.backend), os.environ)
+    os.environ.update(variables)
+    if variables and (world is None or world.is_root):
+        said = " ".join(f"{name}={value}" for name, value in variables.items())
+        print(f"with {said}, saved for {placement.backend} in {path()}", flush=True)

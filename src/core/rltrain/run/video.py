@@ -1,0 +1,174 @@
+"""Videos of training: short clips of the environments, encoded while they are drawn."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rltrain.errors import PluginError, RltrainError, UsageError
+from rltrain.launch.drawing import cannot_draw
+
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+    from rltrain.session import Session
+
+__all__ = [
+    "FOLDER",
+    "Recorder",
+    "frames_per_second",
+    "recorder",
+]
+
+FOLDER = "videos"
+"""The folder of the videos in the run folder."""
+
+_ENCODER = "imageio_ffmpeg"
+
+
+def recorder(
+    session: Session, env: VectorEnv[Any, Any, Any], finished: Callable[[Path], None]
+) -> Recorder | None:
+    """Return what records a rank's environments, or None if they are not to be drawn.
+
+    Args:
+        session: the rank's.
+        env: its environments.
+        finished: told the path of each video.
+    """
+    if not session.renders:
+        return None
+    return Recorder(
+        env.render,
+        session.run_folder.path / FOLDER,
+        length=session.config.video_length,
+        interval=session.config.video_interval,
+        fps=frames_per_second(env),
+        finished=finished,
+    )
+
+
+def frames_per_second(env: Any) -> float:
+    """Return how fast a video shows what happens as fast as it happened, if that is known."""
+    step_dt = getattr(env.unwrapped, "step_dt", None)
+    return 1.0 / step_dt if step_dt else float(env.metadata.get("render_fps") or 30.0)
+
+
+class Recorder:
+    """Records clips of so many steps, every so many steps.
+
+    A frame goes to the encoder, a process of its own, as soon as it is drawn: no more than one is
+    ever held. A video is complete or absent.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[], Any],
+        folder: Path,
+        *,
+        length: int,
+        interval: int,
+        fps: float,
+        finished: Callable[[Path], None],
+    ) -> None:
+        """Prepare; nothing is drawn or written before the first step.
+
+        Args:
+            draw: returns frames, uint8 of shape (height, width, 3), the first of which is recorded:
+                an environment's `render`.
+            folder: where the videos are put.
+            length: of a clip, in steps; it is shorter where the next begins before.
+            interval: steps from the start of one clip to the start of the next.
+            fps: frames a second.
+            finished: told the path of each video.
+        """
+        self._draw, self._folder, self._finished = draw, folder, finished
+        self._length, self._interval, self._fps = length, interval, fps
+        self._steps = 0
+        self._frames = 0
+        self._clip: Path | None = None
+        self._encoder: Generator[None, Any, None] | None = None
+
+    def step(self) -> None:
+        """Draw the environments, if this step of theirs is to be seen. Call it after each.
+
+        Raises:
+            UsageError: they cannot be drawn.
+            PluginError: what was drawn is no frame.
+        """
+        if self._steps % self._interval == 0:
+            self.close()
+            self._clip = self._folder / f"rl-video-step-{self._steps}.mp4"
+        self._steps += 1
+        if self._clip is not None:
+            self._write(self._frame())
+            if self._frames == self._length:
+                self.close()
+
+    def close(self) -> None:
+        """Complete the clip in progress, if there is one.
+
+        Raises:
+            RltrainError: the encoder has left no video.
+        """
+        clip, self._clip = self._clip, None
+        encoder, self._encoder, self._frames = self._encoder, None, 0
+        if clip is None or encoder is None:
+            return
+        encoder.close()
+        try:
+            os.replace(_partial(clip), clip)
+        except FileNotFoundError as error:
+            raise RltrainError(f"--video: ffmpeg has not written {clip}.") from error
+        self._finished(clip)
+
+    def _write(self, frame: Any) -> None:
+        assert self._clip is not None
+        if self._encoder is None:
+            height, width, _ = frame.shape
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._encoder = _encoder(_partial(self._clip), (width, height), self._fps)
+        self._encoder.send(frame)
+        self._frames += 1
+
+    def _frame(self) -> Any:
+        import numpy as np
+
+        try:
+            frames = self._draw()
+        except UsageError:
+            raise
+        except Exception as error:
+            raise cannot_draw(error) from error
+        frame = frames[0] if isinstance(frames, (tuple, list)) and frames else None
+        if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8 or frame.shape[2:] != (3,):
+            raise PluginError(
+                "env.render() must return a tuple of frames, numpy arrays of uint8 with height, "
+                f"width and 3 channels. It returned {type(frames).__name__} of "
+                f"{getattr(frame, 'dtype', type(frame).__name__)} {getattr(frame, 'shape', '')}."
+            )
+        return np.ascontiguousarray(frame)
+
+
+def _partial(clip: Path) -> Path:
+    """Where a video is while it is written; ffmpeg chooses the format by the suffix."""
+    return clip.with_name(f".partial-{clip.name}")
+
+
+def _encoder(path: Path, size: tuple[int, int], fps: float) -> Generator[None, Any, None]:
+    """Start an encoder of frames; `size` is width and height in pixels."""
+    module = importlib.import_module(_ENCODER)
+
+    encoder: Generator[None, Any, None] = module.write_frames(
+        path,
+        size,
+        fps=fps,
+        macro_block_size=2,  # What the colours of H.264 take two by two.
+        ffmpeg_log_level="error",
+        output_params=["-threads", "1"],  # The others are the ranks'.
+    )
+    encoder.send(None)
+    return encoder

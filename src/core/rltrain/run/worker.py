@@ -1,0 +1,189 @@
+"""What one rank does, whoever started it."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from rltrain.config import Placement, RunConfig
+from rltrain.launch.rank_log import RankLog
+from rltrain.launch.ranks import export_rank_env, joined_world, rank_device
+from rltrain.launch.reports import forget_report, log_path, make_report, write_report
+from rltrain.plugins.manager import RunPlugins
+from rltrain.plugins.registry import Registry, discover
+from rltrain.run.session import RankSession
+from rltrain.specs import (
+    BackendSpec,
+    GradientSyncSpec,
+    LibrarySpec,
+    ObserverSpec,
+    Spec,
+    SuiteSpec,
+    WriterSpec,
+)
+from rltrain.types import TrainResult, World
+
+__all__ = ["CULPRIT_GRACE", "be_started", "make_session", "run_here", "run_rank", "work"]
+
+T = TypeVar("T")
+ConfigT = TypeVar("ConfigT", bound=Placement)
+
+CULPRIT_GRACE = 3.0
+"""Seconds a rank that lost a peer waits before it ends, so that the peer is seen first."""
+
+
+def make_session(
+    config: RunConfig,
+    world: World,
+    registry: Registry,
+    more: Iterable[tuple[str, object]] = (),
+) -> RankSession:
+    """Make this rank's session with exactly the plugins that the config names.
+
+    Args:
+        config: the resolved run.
+        world: this rank's place.
+        registry: the installed plugins.
+        more: names and objects with run hooks, which are registered last and so asked first.
+    """
+    plugins = RunPlugins()
+    for spec in _chosen(config, registry, world):
+        plugins.choose(spec)
+    for name, plugin in more:
+        plugins.register(plugin, name)
+    library = registry.get(LibrarySpec, config.library)
+    iteration = library.iteration(config) if library.iteration else None
+    return RankSession(config, world, plugins, iteration)
+
+
+def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
+    """Run this rank's session, with all that it prints in its log."""
+    session = make_session(config, world, discover(config.no_plugins))
+    try:
+        return session.run(lambda folder: log.move(folder.log_file(world.rank)))
+    except BaseException:
+        traceback.print_exc()  # Into the rank's log.
+        raise
+
+
+def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankLog], T]) -> T:
+    """Run this process' rank: the only one, or one that a launcher such as torchrun started.
+
+    Args:
+        config: the resolved run.
+        world: this rank's place.
+        run: what it does: it trains, or is looked at by `rltrain doctor`.
+    """
+    if config.distributed:
+        _select_gpus(config.gpu_ids)
+        export_rank_env(world, config, os.environ)
+    with (
+        tempfile.TemporaryDirectory(prefix="rltrain-") as folder,
+        RankLog(log_path(Path(folder), world.rank)) as log,
+    ):
+        try:
+            return run(config, world, log)
+        except Exception as error:
+            if make_report(world.rank, error).kind == "peer_lost":
+                time.sleep(CULPRIT_GRACE)
+            raise
+
+
+def work(config: RunConfig, report_dir: str) -> TrainResult | None:
+    """Train as one of the ranks that rltrain's launcher started; see `be_started`."""
+    return be_started(config, report_dir, run_rank)
+
+
+def be_started(
+    config: ConfigT, report_dir: str, run: Callable[[ConfigT, World, RankLog], T]
+) -> T | None:
+    """Be one of the ranks that rltrain's launcher started.
+
+    Args:
+        config: the resolved run.
+        report_dir: folder for this rank's report and the beginning of its log.
+        run: what a rank does.
+
+    Returns:
+        The result on rank 0, None on the others. A failure does not return: it is reported, and
+        the process ends at once, since waiting for peers in exit handlers would hide it.
+    """
+    _end_with_launcher()
+    # The agent ends siblings of a failed rank with SIGTERM. One that sits in a collective never
+    # gets to a Python handler, so that the default action is the one that works.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _select_gpus(config.gpu_ids)
+    folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
+    forget_report(folder, rank)
+    try:
+        world = joined_world(os.environ)
+        assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
+        with RankLog(log_path(folder, world.rank)) as log:
+            result = run(config, _with_device(config, world), log)
+        return result if world.is_root else None
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+    except BaseException as error:
+        report = make_report(rank, error)
+        write_report(folder, report)
+        code = getattr(error, "exit_code", 1)
+        if report.kind == "peer_lost":
+            time.sleep(CULPRIT_GRACE)
+    os._exit(code)
+
+
+def _with_device(placement: Placement, world: World) -> World:
+    """Give a started rank its device; the plan has checked that there are enough."""
+    visible = len(placement.gpu_ids or ()) or world.local_world_size
+    device = rank_device(placement.device_kind, world.local_rank, visible, shared=True)
+    return dataclasses.replace(world, device=device)
+
+
+def _chosen(config: RunConfig, registry: Registry, world: World) -> list[Spec]:
+    """Return the specs of the run's plugins; writers on rank 0 only."""
+    specs: list[Spec] = [
+        registry.get(BackendSpec, config.backend),
+        registry.get(GradientSyncSpec, config.grad_sync),
+        registry.get(LibrarySpec, config.library),
+        registry.get(SuiteSpec, config.suite),
+    ]
+    if world.is_root:
+        specs += [registry.get(WriterSpec, name) for name in config.writers]
+    return specs + [registry.get(ObserverSpec, name) for name in config.observers]
+
+
+def _select_gpus(gpu_ids: tuple[int, ...] | None) -> None:
+    """Show this process only the chosen GPUs; they are indices into CUDA_VISIBLE_DEVICES."""
+    if gpu_ids is None:
+        return
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = visible.split(",") if visible else None
+    chosen = [names[index].strip() if names else str(index) for index in gpu_ids]
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(chosen)
+
+
+def _end_with_launcher() -> None:
+    """End this process when its launcher is gone.
+
+    A forkserver's children are not the launcher's: they would outlive it, even with
+    PR_SET_PDEATHSIG. The launcher's sentinel becomes readable when it ends, however it ends.
+    """
+    launcher = multiprocessing.parent_process()
+    if launcher is None:
+        return
+
+    def watch(sentinel: int) -> None:
+        multiprocessing.connection.wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, args=(launcher.sentinel,), daemon=True).start()

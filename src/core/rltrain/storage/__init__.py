@@ -1,0 +1,1 @@
+"""What is written: the run folder, checkpoints, the manifest."""

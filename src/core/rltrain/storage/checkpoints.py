@@ -1,0 +1,118 @@
+"""Checkpoints: a library's own file, and beside it what every rank needs to go on exactly."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import pickle
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rltrain.errors import UsageError
+from rltrain.storage.run_folder import RunFolder, task_folder
+
+__all__ = ["CHOICES", "find_checkpoint", "read_state", "save_with_state"]
+
+CHOICES = ("latest", "best")
+"""What `--checkpoint` takes besides a path."""
+
+_INDEX = "checkpoints.json"
+"""In the run folder: the checkpoints in the order in which they were saved."""
+
+
+def save_with_state(
+    folder: RunFolder, name: str, save: Callable[[Path], Any], state: Mapping[str, Any]
+) -> Path:
+    """Write a checkpoint and the ranks' state that belongs to it. Rank 0 only.
+
+    The state goes to `checkpoints/ranks/`, under a name that holds the checkpoint's digest. It is
+    written first, so that the file that appears last makes both of them count; one of the same name
+    that is replaced keeps its own state until then.
+
+    Args:
+        folder: the run's.
+        name: file name in the run folder's `checkpoints`.
+        save: writes the library's file to the path that it is given.
+        state: what `read_state` is to return; "iteration" and "episode_return" are put in the
+            index too.
+
+    Returns:
+        The path of the library's file.
+    """
+
+    def write(partial: Path) -> None:
+        save(partial)
+        written.append(_state_name(name, _digest(partial)))
+        relative = f"checkpoints/ranks/{written[0]}"
+        folder.write_atomically(relative, lambda path: path.write_bytes(pickle.dumps(state)))
+
+    written: list[str] = []
+    path = folder.write_atomically(f"checkpoints/{name}", write)
+    for outdated in (path.parent / "ranks").glob(_state_name(glob.escape(name), "*")):
+        if outdated.name not in written:
+            outdated.unlink()
+    entry = {"name": name, **{key: state[key] for key in ("iteration", "episode_return")}}
+    entries = [one for one in _index(folder.path) if one["name"] != name] + [entry]
+    text = json.dumps(entries, indent=1) + "\n"
+    folder.write_atomically(_INDEX, lambda path: path.write_text(text))
+    return path
+
+
+def read_state(checkpoint: Path) -> dict[str, Any] | None:
+    """Return the state that was written with a checkpoint, or None if there is none.
+
+    It unpickles the file: only for files that are trusted, like the checkpoint itself.
+    """
+    path = checkpoint.parent / "ranks" / _state_name(checkpoint.name, _digest(checkpoint))
+    if not path.is_file():
+        return None
+    state: dict[str, Any] = pickle.loads(path.read_bytes())
+    return state
+
+
+def find_checkpoint(choice: str, log_root: str, library: str, task: str) -> Path:
+    """Return the latest or the best checkpoint of the newest run that has one.
+
+    Args:
+        choice: "latest" is the one saved last; "best" that with the highest mean return of the last
+            episodes when it was saved.
+        log_root: where run folders are.
+        library: of this library.
+        task: on this task.
+
+    Raises:
+        UsageError: there is none.
+    """
+    runs = task_folder(log_root, library, task)
+    indices = sorted(runs.glob(f"*/{_INDEX}"), key=lambda path: path.stat().st_mtime_ns)
+    for index in reversed(indices):
+        entries = [entry for entry in _index(index.parent) if _path(index.parent, entry).is_file()]
+        if choice == "best":
+            entries = [entry for entry in entries if entry["episode_return"] is not None]
+            entries.sort(key=lambda entry: float(entry["episode_return"]))
+        if entries:
+            return _path(index.parent, entries[-1])
+    raise UsageError(
+        f"--checkpoint {choice}: no run of {library} on {task} below {runs} has saved one. Name a "
+        "file, or the --log-root of the run to go on from."
+    )
+
+
+def _index(run: Path) -> list[dict[str, Any]]:
+    path = run / _INDEX
+    return list(json.loads(path.read_text())) if path.is_file() else []
+
+
+def _path(run: Path, entry: Mapping[str, Any]) -> Path:
+    return run / "checkpoints" / str(entry["name"])
+
+
+def _state_name(name: str, digest: str) -> str:
+    return f"{name}.{digest}.pkl"
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

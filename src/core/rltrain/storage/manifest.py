@@ -1,0 +1,132 @@
+"""The manifest: what was run, with what, by whom; and the check that all ranks run the same."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import importlib.metadata
+import os
+import platform
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from rltrain.config import RunConfig
+from rltrain.errors import UsageError
+from rltrain.options.dotted import flatten
+from rltrain.options.run import RunOptions
+from rltrain.plugins.registry import GROUP
+from rltrain.seeding import SeedPlan
+from rltrain.storage.run_folder import RunFolder
+from rltrain.types import ProcessGroup, World
+
+__all__ = ["check_agreement", "manifest", "versions", "write_config"]
+
+_OF_THE_NODE = frozenset(
+    {
+        *("node_rank", "nproc_per_node", "gpu_ids", "device", "device_kind"),
+        *("master_addr", "coordinator_address", "rdzv_endpoint"),
+    }
+)
+"""Options that may differ from node to node."""
+
+_OF_RANK_0 = frozenset({"checkpoint"})
+"""Options that rank 0 settles for all, after the comparison."""
+
+
+@functools.cache
+def versions() -> Mapping[str, str]:
+    """Return the versions of Python, every plugin, and what the plugins adapt.
+
+    Read once: what is installed does not change while a process trains.
+    """
+    points = importlib.metadata.entry_points(group=GROUP)
+    plugins = [point.dist for point in points if point.dist is not None]
+    names = {plugin.name for plugin in plugins}
+    for text in {text for plugin in plugins for text in plugin.requires or []}:
+        with contextlib.suppress(InvalidRequirement):
+            names.add(Requirement(text).name)
+    found = {"python": platform.python_version()}
+    for name in sorted(names):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]:
+    """Return everything needed to tell, and repeat, what was run."""
+    ranks = (SeedPlan(seeds.base, rank) for rank in range(world.world_size))
+    return {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "command": shlex.join(sys.argv),
+        "host": socket.gethostname(),
+        "folder": os.getcwd(),
+        "versions": dict(versions()),
+        "world_size": world.world_size,
+        "num_nodes": world.num_nodes,
+        "seed": seeds.base,
+        "seeds": [
+            {
+                "rank": plan.rank,
+                "model": plan.model,
+                "environment": plan.environment,
+                "learner": plan.learner,
+            }
+            for plan in ranks
+        ],
+        "config": dataclasses.asdict(config),
+    }
+
+
+def write_config(folder: RunFolder, config: RunConfig) -> None:
+    """Write `config.yaml`, with which `rltrain --config` repeats the run, and `agent.yaml`."""
+    from omegaconf import OmegaConf
+
+    # With --total-envs, each rank's share follows from it, on any number of ranks.
+    derived = {"agent", "agent_config"} | ({"num_envs"} if config.total_envs else set())
+    resolved = dataclasses.asdict(config)
+    names = [field.name for field in dataclasses.fields(RunOptions) if field.name in resolved]
+    options = {
+        name: list(resolved[name]) if isinstance(resolved[name], tuple) else resolved[name]
+        for name in names
+        if name not in derived and resolved[name] not in (None, {})
+    }
+    agent = OmegaConf.create(dict(config.agent))
+    folder.write_atomically("agent.yaml", lambda path: OmegaConf.save(agent, path))
+    options["agent_config"] = str(folder.path / "agent.yaml")
+    run = OmegaConf.create(options)
+    folder.write_atomically("config.yaml", lambda path: OmegaConf.save(run, path))
+
+
+def check_agreement(group: ProcessGroup, config: RunConfig) -> None:
+    """Compare the resolved run and all versions over ranks. Collective.
+
+    Nodes can differ in what is installed, and each joined rank reads files of its own: ranks that
+    run different things would hang, or train nonsense.
+
+    Raises:
+        UsageError: ranks differ; the message names what and where.
+    """
+    if group.world_size == 1:
+        return
+    options = {
+        name: value
+        for name, value in dataclasses.asdict(config).items()
+        if name not in _OF_THE_NODE | _OF_RANK_0
+    }
+    local = {**dict(flatten(options)), **{f"version of {k}": v for k, v in versions().items()}}
+    ranks = group.gather_objects(local)
+    for rank, other in enumerate(ranks):
+        for name in {**ranks[0], **other}:
+            mine, theirs = ranks[0].get(name), other.get(name)
+            if repr(mine) != repr(theirs):
+                raise UsageError(
+                    f"The ranks do not run the same: {name} is {mine!r} on rank 0 and {theirs!r} "
+                    f"on rank {rank}. Start every node with the same options, files and versions."
+                )
