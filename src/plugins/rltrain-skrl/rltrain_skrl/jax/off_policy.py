@@ -18,7 +18,8 @@ from skrl.models.jax import Model
 from rltrain_jax.trees import watch_tree
 from rltrain_skrl.jax.agent import JaxAgent
 from rltrain_skrl.jax.off_policy_memory import ReplayMemory
-from rltrain_skrl.jax.off_policy_parts import RandomActions, get_noise, noises, set_noise
+from rltrain_skrl.jax.off_policy_parts import get_noise, noises, set_noise
+from rltrain_skrl.jax.workarounds import RandomActions
 from rltrain_skrl.off_policy import OffPolicy, check_bounds
 
 __all__ = ["SessionDDPG", "SessionDDQN", "SessionDQN", "SessionSAC", "SessionTD3"]
@@ -37,7 +38,7 @@ class _OffPolicy(OffPolicy, JaxAgent):
         """Build skrl's agent; see `SessionAgent`."""
         super().__init__(**components)
         self._random_actions = RandomActions(self.action_space)
-        self.models[self.actor].random_act = self._random_actions
+        self.models[self.actor].random_actions = self._random_actions
 
     def drawing(self) -> dict[str, Any]:
         """Return what draws, by name."""

@@ -16,8 +16,8 @@ from rltrain_jax.devices import local_device
 from rltrain_jax.trees import watch_tree
 from rltrain_skrl.jax.agents import AGENTS
 from rltrain_skrl.jax.env import SkrlEnv
+from rltrain_skrl.jax.models import extend_model
 from rltrain_skrl.jax.moment_pool import MomentPool
-from rltrain_skrl.jax.policies import mended
 from rltrain_skrl.jax.scaler import PooledScaler, ValueScaler
 from rltrain_skrl.runner import OnSession
 
@@ -51,10 +51,11 @@ class SessionRunner(OnSession, Runner):
 
     def wrap(self, model: Model, role: str) -> Model:
         """Return a model with rank 0's parameters."""
+        extend_model(model)
         params = self._session.wrap_model(model.state_dict.params, role)
         model.state_dict = model.state_dict.replace(params=params)
         watch_tree(self._session, role, lambda: model.state_dict.params)
-        return mended(model)
+        return model
 
     def begin_learning(self) -> None:
         """Give skrl, and all that draws, this rank's key."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from skrl.models.torch import Model
 from torch.optim.lr_scheduler import LRScheduler
 
 from rltrain.session import Session
@@ -15,6 +15,7 @@ from rltrain_skrl.agent import SessionAgent
 from rltrain_skrl.spaces import holds_bytes, observation_groups
 from rltrain_skrl.torch.env import with_final_observations
 from rltrain_skrl.torch.memory import PooledMemory
+from rltrain_skrl.torch.models import SessionModel
 from rltrain_skrl.torch.progress import Progress
 from rltrain_skrl.torch.scaler import AsFloats, PooledScaler
 from rltrain_torch.gradients import synchronise
@@ -58,22 +59,18 @@ class TorchAgent(SessionAgent):
         modules = self.checkpoint_modules.items()
         return {name: x for name, x in modules if isinstance(x, torch.optim.Optimizer)}
 
-    def average_together(self, optimizer: torch.optim.Optimizer, *models: Model) -> None:
-        """Average all gradients of an optimiser in one go.
-
-        skrl reduces the gradients of one model after the other, a collective each. The last of
-        these calls does the work of all.
+    def average_together(self, optimizer: torch.optim.Optimizer, *models: SessionModel) -> None:
+        """Average all gradients of an optimizer in one collective.
 
         Args:
             optimizer: steps the parameters of `models`, and no others.
-            models: in the order in which skrl reduces them, before it clips and steps.
+            models: in the order in which skrl reduces them, before it clips and steps. The last
+                one does the work for all.
         """
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         parameters = list(dict.fromkeys(parameters))
         sync = self._session.gradient_sync(parameters)
-        for model in models:
-            model.reduce_parameters = lambda: None
-        models[-1].reduce_parameters = lambda: synchronise(sync, parameters)
+        models[-1].average_gradients = functools.partial(synchronise, sync, parameters)
 
     def watch_optimizers(self) -> None:
         """Register learning rates and moments with the divergence check."""

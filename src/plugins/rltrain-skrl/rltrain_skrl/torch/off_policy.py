@@ -22,7 +22,6 @@ from rltrain_skrl.torch.off_policy_parts import (
     UpdateCounter,
     get_noise,
     noises,
-    random_actions,
     set_noise,
 )
 from rltrain_torch.gradients import synchronise
@@ -39,18 +38,6 @@ class _OffPolicy(OffPolicy, TorchAgent):
 
     memory: ReplayMemory
     models: dict[str, Model]
-
-    def __init__(self, **components: Any) -> None:
-        """Build skrl's agent; see `SessionAgent`."""
-        super().__init__(**components)
-        # skrl draws them from a copy of the action space: without a seed, and in every step alike.
-        self.models[self.actor].random_act = self._random_act
-
-    def _random_act(
-        self, inputs: dict[str, Any], *, role: str = ""
-    ) -> tuple[torch.Tensor, dict[str, Any]]:
-        observations = inputs["observations"]
-        return random_actions(self.action_space, len(observations), observations.device), {}
 
     def get_noise(self) -> dict[str, Any]:
         """Return what the noises remember, on the host."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from gymnasium import spaces
 from skrl.resources.noises.torch import Noise
 
 __all__ = [
@@ -14,7 +13,6 @@ __all__ = [
     "UpdateCounter",
     "get_noise",
     "noises",
-    "random_actions",
     "set_noise",
 ]
 
@@ -64,25 +62,3 @@ def set_noise(agent: Any, states: Mapping[str, Any]) -> None:
 def noises(agent: Any) -> dict[str, Any]:
     """Return an agent's noises by the names of its attributes."""
     return {name: part for name, part in vars(agent).items() if isinstance(part, Noise)}
-
-
-def random_actions(space: spaces.Space[Any], rows: int, device: torch.device) -> torch.Tensor:
-    """Return actions by chance, from torch's generator, shape (rows, A).
-
-    Args:
-        space: of one environment's action. Of a box they are uniform where it is bounded, and
-            standard normal, kept inside, where it is not.
-        rows: number of environments.
-        device: where they are to be.
-    """
-    if isinstance(space, spaces.Discrete):
-        choice = (torch.rand(rows, 1, device=device) * int(space.n)).long()
-        return choice.clamp_(max=int(space.n) - 1)
-    assert isinstance(space, spaces.Box)
-    low, high = (
-        torch.as_tensor(bound, device=device).flatten() for bound in (space.low, space.high)
-    )
-    if space.is_bounded():
-        return low + (high - low) * torch.rand(rows, low.numel(), device=device)
-    drawn = torch.randn(rows, low.numel(), device=device)
-    return drawn.clamp(low, high)

@@ -12,9 +12,11 @@ from skrl.resources.preprocessors.torch import RunningStandardScaler
 from skrl.trainers.torch import SequentialTrainerCfg
 from skrl.utils.runner.torch import Runner
 
+from rltrain_skrl.models import extend
 from rltrain_skrl.runner import OnSession
 from rltrain_skrl.torch.agents import AGENTS
 from rltrain_skrl.torch.env import SkrlEnv
+from rltrain_skrl.torch.models import SessionModel
 from rltrain_skrl.torch.moment_pool import MomentPool
 from rltrain_skrl.torch.scaler import PooledScaler, ValueScaler
 
@@ -47,9 +49,8 @@ class SessionRunner(OnSession, Runner):
 
     def wrap(self, model: Model, role: str) -> Model:
         """Return a model with rank 0's parameters."""
+        extend(model, SessionModel)
         wrapped: Model = self._session.wrap_model(model, role)
-        # The agent's constructor would broadcast a second time.
-        wrapped.broadcast_parameters = lambda rank=0: None
         return wrapped
 
     def begin_learning(self) -> None:

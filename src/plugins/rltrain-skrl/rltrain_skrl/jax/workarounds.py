@@ -1,0 +1,139 @@
+"""Bugs of skrl's jax agents that this plugin works around, for skrl 2.1.0 to 2.1.1."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+
+from rltrain_skrl.jax.keys import KeyCounter, folded_key
+
+__all__ = [
+    "CategoricalEntropy",
+    "FreshNoise",
+    "MultiCategoricalEntropy",
+    "RandomActions",
+    "SeededRandomActions",
+]
+
+
+class RandomActions(KeyCounter):
+    """Random actions from this rank's key.
+
+    skrl samples a copy of the action space: the copy ignores the seed, and it returns the same
+    actions in every step.
+    """
+
+    def __init__(self, space: spaces.Space[Any]) -> None:
+        """Compile the sampling of an action space.
+
+        Args:
+            space: of one environment's action. For a box, samples are uniform if it is bounded,
+                and standard normal, clipped to it, if it is not.
+        """
+        super().__init__()
+        self._sample = jax.jit(functools.partial(_sample, space), static_argnums=2)
+
+    def __call__(self, rows: int) -> jax.Array:
+        """Return actions of shape (rows, A)."""
+        actions: jax.Array = self._sample(*self.next(), rows)
+        return actions
+
+
+def _sample(space: spaces.Space[Any], key: jax.Array, count: int, rows: int) -> jax.Array:
+    key = jax.random.fold_in(key, count)
+    if isinstance(space, spaces.Discrete):
+        return jax.random.randint(key, (rows, 1), 0, int(space.n))
+    assert isinstance(space, spaces.Box)
+    low, high = (jnp.asarray(bound.ravel(), jnp.float32) for bound in (space.low, space.high))
+    if space.is_bounded():
+        return jax.random.uniform(key, (rows, low.size), minval=low, maxval=high)
+    return jnp.clip(jax.random.normal(key, (rows, low.size)), low, high)
+
+
+class SeededRandomActions:
+    """Mixin of a model: random actions from `random_actions`."""
+
+    random_actions: RandomActions
+    """The agent sets it on the model that acts, and saves its key."""
+
+    def random_act(
+        self, inputs: Mapping[str, Any], *, role: str = "", params: Any = None
+    ) -> tuple[jax.Array, dict[str, Any]]:
+        """Return random actions of shape (N, A); see skrl."""
+        return self.random_actions(len(inputs["observations"])), {}
+
+
+class FreshNoise:
+    """Mixin of a stochastic policy: every compiled update samples new noise.
+
+    skrl folds a counter into the policy's key. jit traces the update once, so that key and counter
+    become constants: the noise of the first update is used in all of them.
+    """
+
+    def act(self, inputs: dict[str, Any], *, role: str = "", params: Any = None) -> Any:
+        """Return actions and outputs; see skrl, which passes parameters inside of updates only."""
+        if params is None:
+            return super().act(inputs, role=role)  # type: ignore[misc]
+        with folded_key(self, inputs["observations"]):
+            return super().act(inputs, role=role, params=params)  # type: ignore[misc]
+
+
+class _ChoiceEntropy(FreshNoise):
+    """Mixin of a policy over choices: its entropy is a number.
+
+    skrl computes a policy's entropy from the standard deviation among its outputs, which is NaN for
+    choices: an entropy bonus has no effect. Here the entropy itself takes that place.
+    """
+
+    def act(self, inputs: dict[str, Any], *, role: str = "", params: Any = None) -> Any:
+        """Return actions and outputs; see skrl."""
+        actions, outputs = super().act(inputs, role=role, params=params)
+        if params is not None:
+            outputs["stddev"] = self._entropy(outputs["net_output"])
+        return actions, outputs
+
+    def get_entropy(self, entropy: jax.Array, *, role: str = "") -> jax.Array:
+        """Return what `act` put in the place of the standard deviation."""
+        return entropy
+
+    def _entropy(self, output: jax.Array) -> jax.Array:
+        raise NotImplementedError
+
+
+class CategoricalEntropy(_ChoiceEntropy):
+    """Mixin of a categorical policy."""
+
+    _c_unnormalized_log_prob: bool
+
+    def _entropy(self, output: jax.Array) -> jax.Array:
+        return _entropy(output, self._c_unnormalized_log_prob)
+
+
+class MultiCategoricalEntropy(_ChoiceEntropy):
+    """Mixin of a policy over several choices."""
+
+    _mc_unnormalized_log_prob: bool
+    action_space: spaces.MultiDiscrete
+
+    def _entropy(self, output: jax.Array) -> jax.Array:
+        ends = [int(n) for n in self.action_space.nvec.cumsum()[:-1]]
+        parts = jnp.split(output, ends, axis=-1)
+        first, *others = (_entropy(part, self._mc_unnormalized_log_prob) for part in parts)
+        return sum(others, start=first)
+
+
+def _entropy(output: jax.Array, unnormalized: bool) -> jax.Array:
+    """Return the entropies of choices by a network's output, shapes (N, C) to (N, 1)."""
+    if unnormalized:
+        log = jax.nn.log_softmax(output)
+    else:
+        probabilities = output / output.sum(-1, keepdims=True)
+        eps = float(np.finfo(output.dtype).eps)
+        log = jnp.log(probabilities.clip(min=eps, max=1 - eps))
+    return -(jnp.exp(log) * log).sum(-1, keepdims=True)
