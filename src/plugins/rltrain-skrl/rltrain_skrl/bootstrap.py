@@ -26,7 +26,7 @@ from typing import Any
 
 from rltrain.types import World
 
-__all__ = ["configured", "import_skrl", "kept_hash_seed"]
+__all__ = ["configured", "import_skrl"]
 
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
@@ -66,18 +66,6 @@ def configured(world: World, framework: str = "torch") -> Iterator[ModuleType]:
         yield skrl
     finally:
         setattr(skrl.config, framework, before)
-
-
-@contextlib.contextmanager
-def kept_hash_seed() -> Iterator[None]:
-    """Put PYTHONHASHSEED back: skrl sets it with its seed, for all processes started after it."""
-    before = os.environ.get("PYTHONHASHSEED")
-    try:
-        yield
-    finally:
-        os.environ.pop("PYTHONHASHSEED", None)
-        if before is not None:
-            os.environ["PYTHONHASHSEED"] = before
 
 
 @functools.cache

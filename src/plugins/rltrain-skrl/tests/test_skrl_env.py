@@ -9,7 +9,8 @@ from skrl_fakes import Corridor, FakeSession, small_agent
 
 from rltrain.errors import UsageError
 from rltrain_skrl import bootstrap
-from rltrain_skrl.torch.env import FINAL, SkrlEnv
+from rltrain_skrl.env import FINAL
+from rltrain_skrl.torch.env import SkrlEnv
 from rltrain_skrl.torch.runner import SessionRunner
 
 

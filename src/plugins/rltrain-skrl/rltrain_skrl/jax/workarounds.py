@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -11,10 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
+from rltrain_skrl.agent import SessionAgent
 from rltrain_skrl.jax.keys import KeyCounter, folded_key
 
 __all__ = [
     "CategoricalEntropy",
+    "EnvironmentInfo",
+    "EpsilonGreedy",
     "FreshNoise",
     "MultiCategoricalEntropy",
     "RandomActions",
@@ -137,3 +140,50 @@ def _entropy(output: jax.Array, unnormalized: bool) -> jax.Array:
         eps = float(np.finfo(output.dtype).eps)
         log = jnp.log(probabilities.clip(min=eps, max=1 - eps))
     return -(jnp.exp(log) * log).sum(-1, keepdims=True)
+
+
+class EnvironmentInfo(SessionAgent):
+    """Goes before an agent: tracks what environments log, as only skrl's torch trainer does."""
+
+    def record_transition(self, *, timestep: int, timesteps: int, **transition: Any) -> None:
+        """Store one step of every environment, and track its metrics; see skrl."""
+        for name, value in transition["infos"].get(self.environment_info, {}).items():
+            self.tracking_data[f"Info / {name}"].append(value)
+        super().record_transition(timestep=timestep, timesteps=timesteps, **transition)
+
+
+class EpsilonGreedy(SessionAgent):
+    """Goes before DQN or DDQN: exploration that does not recompile the network.
+
+    skrl passes only the environments that do not explore through the network. Their number changes
+    in every step, and jit compiles the network again for each new one.
+    """
+
+    # skrl's, used by this class.
+    q_network: Any
+    _observation_preprocessor: Callable[..., Any]
+    _state_preprocessor: Callable[..., Any]
+
+    def act(self, observations: Any, states: Any, *, timestep: int, timesteps: int) -> Any:
+        """Choose actions, at random with the probability of the exploration schedule; see skrl."""
+        counted = self._counted(timestep, timesteps)
+        inputs = {
+            "observations": self._observation_preprocessor(observations),
+            "states": self._state_preprocessor(states),
+        }
+        random, outputs = self.q_network.random_act(inputs, role="q_network")
+        schedule = self.cfg.exploration_scheduler
+        if schedule is not None and counted["timestep"] < self.cfg.random_timesteps:
+            return random, outputs
+        values, outputs = self.q_network.act(inputs, role="q_network")
+        epsilon = 0.0 if schedule is None else schedule(counted["timestep"], counted["timesteps"])
+        if schedule is not None:
+            self.tracking_data["Exploration / Exploration epsilon"].append(epsilon)
+        greedy = np.random.random(len(values)) >= epsilon
+        return _greedy_or_random(values, random, greedy), outputs
+
+
+@jax.jit
+def _greedy_or_random(values: jax.Array, random: jax.Array, greedy: jax.Array) -> jax.Array:
+    best = jnp.argmax(values, axis=1, keepdims=True).astype(random.dtype)
+    return jnp.where(greedy[:, None], best, random)

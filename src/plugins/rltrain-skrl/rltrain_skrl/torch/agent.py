@@ -1,4 +1,4 @@
-"""What an agent of skrl on torch has besides: optimisers, schedules, checkpoints of torch."""
+"""Connects an agent of skrl for torch to the session: optimizers, schedules, checkpoints."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class TorchAgent(SessionAgent):
     memory_class: type[PooledMemory]
     scaler_class = PooledScaler
     suffix = "pt"
+    with_final_observations = staticmethod(with_final_observations)
 
     # skrl's, read by this class.
     scaler: torch.amp.GradScaler
@@ -43,10 +44,10 @@ class TorchAgent(SessionAgent):
                 self._read_bytes(group)
 
     def _read_bytes(self, group: str) -> None:
-        """Keep observations as bytes in the memory, and make them float32 for whoever reads them.
+        """Store observations as bytes in the memory, and convert them to float32 on reading.
 
-        A scaler has its own statistics of floats, and those of a whole update are pooled from the
-        memory: what is scaled is kept as floats.
+        With a scaler they are stored as floats: the moments of a whole update are pooled from the
+        memory.
         """
         read = getattr(self, f"_{group}_preprocessor")
         setattr(self, f"_{group}_preprocessor", AsFloats(read))
@@ -55,7 +56,7 @@ class TorchAgent(SessionAgent):
 
     @property
     def optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        """The optimisers by their names in a checkpoint."""
+        """The optimizers by their names in a checkpoint."""
         modules = self.checkpoint_modules.items()
         return {name: x for name, x in modules if isinstance(x, torch.optim.Optimizer)}
 
@@ -78,7 +79,7 @@ class TorchAgent(SessionAgent):
             watch_optimizer(self._session, optimizer, name)
 
     def learning_rates(self) -> Mapping[str, float]:
-        """Return the learning rates by the names of the optimisers."""
+        """Return the learning rates by the names of the optimizers."""
         return {
             name.removesuffix("optimizer").replace("_", " ").strip(): float(
                 optimizer.param_groups[0]["lr"]
@@ -86,16 +87,12 @@ class TorchAgent(SessionAgent):
             for name, optimizer in self.optimizers.items()
         }
 
-    def with_final_observations(self, transition: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a transition as skrl means it, where episodes were cut off."""
-        return with_final_observations(transition)
-
     def make_progress(self) -> Progress:
         """Return what skrl leaves out of its checkpoints."""
         return Progress(self._unsaved())
 
     def _unsaved(self) -> dict[str, Any]:
-        """Return what skrl leaves out of its checkpoints: schedules, and the scale of gradients."""
+        """Return the schedules, and the scaler of mixed precision."""
         parts = {name: x for name, x in vars(self).items() if isinstance(x, LRScheduler)}
         return parts | ({"scaler": self.scaler} if self.scaler.is_enabled() else {})
 

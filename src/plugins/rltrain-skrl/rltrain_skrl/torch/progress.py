@@ -9,13 +9,13 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """What skrl's checkpoints do not hold: how far training has come, and its schedules."""
+    """What skrl's checkpoints leave out: the iteration, and the schedules."""
 
     def __init__(self, parts: Mapping[str, Any]) -> None:
-        """Keep what is to be saved.
+        """Keep what to save.
 
         Args:
-            parts: by name, what else has `state_dict` and `load_state_dict`.
+            parts: by name, with `state_dict` and `load_state_dict`.
         """
         self.iteration = 0
         self._parts = parts
@@ -26,7 +26,7 @@ class Progress:
         return {"iteration": self.iteration, "parts": parts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up where the checkpoint left off."""
+        """Restore what a checkpoint holds."""
         self.iteration = int(state["iteration"])
         for name, part in self._parts.items():
             if name in state["parts"]:
