@@ -1,4 +1,4 @@
-"""What this plugin provides. Light: it imports no jax."""
+"""What this plugin provides. It does not import jax."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NCCL_FALLBACKS = (
     {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1", "NCCL_ALGO": "Ring"},
     {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
 )
-"""What Isaac Lab's page on troubleshooting names, then what it combines, then sockets alone."""
+"""Each setting of Isaac Lab's troubleshooting page, then its combinations, then sockets only."""
 
 
 @hookimpl
@@ -55,6 +55,6 @@ def rltrain_provides() -> Iterable[Spec]:
             name="tree",
             factory="rltrain_jax.gradients:TreeGradientSync",
             frameworks=("jax",),
-            summary="one compiled all-reduce of all gradients a step",
+            summary="one compiled all-reduce of all gradients per step",
         ),
     ]
