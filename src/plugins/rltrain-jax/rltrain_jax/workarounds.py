@@ -1,6 +1,6 @@
 """Bugs of jax that this plugin works around, for jax 0.6 to 0.12.
 
-Those that need private parts of jax stand in `rltrain_jax.coordination`.
+`rltrain_jax.coordination` has those that need private parts of jax.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from rltrain.records import Scalars
 from rltrain.session import Session
 from rltrain_skrl.iterations import steps_per_iteration, total_iterations
 
-__all__ = ["ENVIRONMENT_INFO", "PROGRESS", "SessionAgent", "by_algorithm"]
+__all__ = ["ENVIRONMENT_INFO", "PROGRESS", "SessionAgent"]
 
 PROGRESS = "rltrain"
 """Name of our part of a checkpoint. Stock skrl skips it with a warning, like any unknown name."""
@@ -32,7 +31,7 @@ _COUNTED_BY_SESSION = ("Reward / ", "Episode / ")
 
 
 class SessionAgent(ABC):
-    """Goes before an agent of skrl among the bases of a class, for any agent and any framework.
+    """Mixin for every agent of skrl; it goes before skrl's class among the bases.
 
     It records each iteration and saves checkpoints through the session; it writes nothing itself.
     An iteration is `rltrain_skrl.iterations.steps_per_iteration` steps. A resumed run counts the
@@ -248,12 +247,3 @@ class SessionAgent(ABC):
             UsageError: the checkpoint was written at or after the run's end.
         """
         return self._session.iterations_left(self._total, self._progress.iteration) * self._steps
-
-
-def by_algorithm(*modules: ModuleType) -> dict[str, type[Any]]:
-    """Return the agents that modules export, such as `SessionPPO`, by lower-case algorithm.
-
-    Each replaces skrl's own in the Runner. It takes `session` too.
-    """
-    names = [(module, name) for module in modules for name in module.__all__]
-    return {name.removeprefix("Session").lower(): getattr(x, name) for x, name in names}

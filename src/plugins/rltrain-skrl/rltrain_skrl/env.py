@@ -18,7 +18,7 @@ FINAL = "final"
 
 
 class SessionEnv:
-    """Goes before skrl's wrapper class: flat observations (N, D), and columns (N, 1) for the rest.
+    """Mixin for skrl's wrapper class: flat observations (N, D), and columns (N, 1) for the rest.
 
     `rltrain_skrl.spaces.observation_groups` says which groups are skrl's observations and states.
     """

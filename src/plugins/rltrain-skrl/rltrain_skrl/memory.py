@@ -18,7 +18,7 @@ Rows = dict[str, Any]
 
 
 class PooledMemory:
-    """Goes before skrl's memory: the scalers of a sample's tensors share one collective.
+    """Mixin for skrl's memory: the scalers of a sample's tensors share one collective.
 
     Attributes:
         scalers: by the name of a tensor in the memory, the scaler that skrl may train on it.

@@ -1,4 +1,4 @@
-"""Moments of several batches, pooled over ranks in one collective before skrl asks for them."""
+"""Moments of several batches, pooled over ranks in one collective before skrl uses them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["ActionNoise", "OffPolicy"]
 
 
 class OffPolicy(SessionAgent):
-    """Goes before an agent of skrl that has a replay buffer.
+    """Mixin for an agent of skrl that has a replay buffer.
 
     Each rank fills a buffer of its own from its environments, and samples a batch of `batch_size`
     from it: a gradient is the mean over the batches of all ranks. `random_timesteps` and
@@ -104,7 +104,7 @@ class OffPolicy(SessionAgent):
 
 
 class ActionNoise(OffPolicy):
-    """Goes before an agent of skrl that adds noise to the actions of a deterministic policy."""
+    """Mixin for an agent of skrl that adds noise to the actions of a deterministic policy."""
 
     def __init__(self, **components: Any) -> None:
         """Build skrl's agent; see `SessionAgent`.

@@ -11,7 +11,7 @@ __all__ = ["EarlyStopping"]
 
 
 class EarlyStopping(SessionAgent):
-    """Goes before an agent of skrl that ends an epoch when the KL divergence is too high."""
+    """Mixin for an agent of skrl that ends an epoch when the KL divergence is too high."""
 
     threshold_class: ClassVar[type[Any]]
     """Of `kl_threshold` on several ranks: compares with the mean over ranks."""

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Set
+from types import ModuleType
 from typing import Any, ClassVar
 
 from gymnasium import spaces
@@ -19,13 +20,13 @@ from rltrain_skrl.moment_pool import MomentPool
 from rltrain_skrl.skrl1 import rename_states
 from rltrain_skrl.workarounds import restored_hash_seed
 
-__all__ = ["BaseSessionRunner", "runner_options"]
+__all__ = ["BaseSessionRunner", "by_algorithm", "runner_options"]
 
 _PREPROCESSORS = ("observation_preprocessor", "state_preprocessor", "value_preprocessor")
 
 
 class BaseSessionRunner:
-    """Goes before skrl's Runner of a framework: builds what the options name, and trains.
+    """Mixin for skrl's Runner of a framework: builds what the options name, and trains.
 
     skrl must know this rank's place already (`rltrain_skrl.bootstrap.configured`).
     """
@@ -88,7 +89,7 @@ class BaseSessionRunner:
         raise NotImplementedError
 
     def train(self) -> None:
-        """Train until the iterations are done or the session says stop."""
+        """Train until the last iteration or until the session says stop."""
         with contextlib.suppress(StopTraining):
             self.run("train")  # type: ignore[attr-defined]
 
@@ -156,6 +157,15 @@ class BaseSessionRunner:
         return super()._generate_agent(env, cfg, models)  # type: ignore[misc]
 
 
+def by_algorithm(*modules: ModuleType) -> dict[str, type[Any]]:
+    """Return the agents that modules export, such as `SessionPPO`, by lower-case algorithm.
+
+    Each replaces skrl's own in the Runner. It takes `session` too.
+    """
+    names = [(module, name) for module in modules for name in module.__all__]
+    return {name.removeprefix("Session").lower(): getattr(x, name) for x, name in names}
+
+
 def runner_options(session: Session) -> dict[str, Any]:
     """Return the Runner's options, with seed, length, files and window as the run decides."""
     options: dict[str, Any] = copy.deepcopy(dict(session.config.agent))
@@ -201,7 +211,7 @@ def _inputs(models: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _check_inputs(models: Mapping[str, Any], space: spaces.Space[Any]) -> None:
-    """Check that no layer takes all observations at once unless they are one array."""
+    """Check that no layer takes observations as one array if they are not."""
     if isinstance(space, spaces.Box):
         return
     for role, taken in _inputs(models):
@@ -213,7 +223,7 @@ def _check_inputs(models: Mapping[str, Any], space: spaces.Space[Any]) -> None:
         elif isinstance(space, spaces.Tuple):
             instead = " and ".join(f"OBSERVATIONS[{index}]" for index in range(len(space.spaces)))
         raise UsageError(
-            f"agent.models.{role}: its network takes OBSERVATIONS whole, but this task's are "
+            f"agent.models.{role}: its network takes OBSERVATIONS as one array, but this task has "
             f"{space}. Give an --agent-config whose networks take {instead}."
         )
 

@@ -13,14 +13,13 @@ __all__ = ["PooledScaler", "Unscaled"]
 
 
 class PooledScaler:
-    """Goes before skrl's scaler: updated with the moments of all ranks' data before it is used.
+    """Mixin for skrl's scaler: updated with the moments of all ranks' data before it is used.
 
     Its state is equal on all ranks, and what one rank with all the data would have.
     """
 
     defers: ClassVar[bool] = False
-    """Whether training leaves the update to the memory, which does it for several arrays at once.
-    """
+    """Whether the memory updates the statistics later, together with those of other arrays."""
 
     # skrl's, used by this class.
     running_mean: Any

@@ -1,6 +1,6 @@
 """Bugs of skrl that this plugin works around for every framework, for skrl 2.1.0 to 2.1.1.
 
-Those of one framework stand in `torch/workarounds.py` and `jax/workarounds.py`.
+`torch/workarounds.py` and `jax/workarounds.py` have those of one framework.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def restored_hash_seed() -> Iterator[None]:
 
 
 class SacMetrics(SessionAgent):
-    """Goes before skrl's SAC: it tracks its metrics only if it has an interval to write them.
+    """Mixin for skrl's SAC: it tracks its metrics only if it has an interval to write them.
 
     skrl's other agents always track them, and `SessionAgent` turns its writer off.
     """

@@ -29,7 +29,7 @@ _RATE = "learning_rate"
 
 
 class JaxAgent(EnvironmentInfo):
-    """Goes before an agent of skrl for jax."""
+    """Mixin for an agent of skrl for jax."""
 
     memory_class: type[PooledMemory]
     scaler_class = PooledScaler
@@ -62,7 +62,7 @@ class JaxAgent(EnvironmentInfo):
         self._session.watch("learning rates", self.learning_rates)
 
     def learning_rates(self) -> Mapping[str, float]:
-        """Return the learning rates by the names of what they are for."""
+        """Return the learning rates by what they are for."""
         return {
             name.removesuffix(_RATE).replace("_", " ").strip(): float(value)
             for name, value in vars(self).items()
@@ -118,7 +118,7 @@ class JaxAgent(EnvironmentInfo):
         self.save(str(path))  # type: ignore[attr-defined]
 
     def load(self, path: str) -> None:
-        """Load as skrl does, and put what was loaded on this rank's device."""
+        """Load as skrl does, and move the parts to this rank's device."""
         super().load(path)  # type: ignore[misc]
         for part in self.checkpoint_modules.values():
             if isinstance(part, Model):

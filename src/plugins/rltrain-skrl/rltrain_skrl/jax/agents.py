@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rltrain_skrl.agent import by_algorithm
 from rltrain_skrl.jax import off_policy, on_policy
+from rltrain_skrl.runner import by_algorithm
 
 __all__ = ["AGENTS"]
 

@@ -1,48 +1,28 @@
-"""The memories for jax: storing a step is one compiled call, and so is sampling."""
+"""The memories for jax."""
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from skrl.memories.jax import RandomMemory
 
 from rltrain_jax.moments import Moments
 from rltrain_skrl import memory
+from rltrain_skrl.jax.workarounds import InPlaceMemory
 
 __all__ = ["PooledMemory", "ReplayMemory", "RolloutMemory"]
 
 
-class PooledMemory(memory.PooledMemory, RandomMemory):
-    """skrl's memory for jax, which stores a step in place; see `rltrain_skrl.memory`.
-
-    skrl copies each of its tensors to change a row of it.
-    """
-
-    def add_samples(self, **samples: jax.Array | None) -> None:
-        """Store a step of every environment, tensors of shape (N, D); see skrl."""
-        row = {name: x for name, x in samples.items() if x is not None and name in self.tensors}
-        stored = {name: self.tensors[name] for name in row}
-        self.tensors.update(_store(stored, row, self.memory_index))
-        self.memory_index += 1
-        if self.memory_index >= self.memory_size:
-            self.memory_index, self.filled = 0, True
+class PooledMemory(memory.PooledMemory, InPlaceMemory):
+    """skrl's memory for jax, sampled by one compiled call; see `rltrain_skrl.memory`."""
 
     def _rows(self, names: list[str], indexes: Any, mini_batches: int) -> list[memory.Rows]:
         tensors = {name: self.tensors[name] for name in names if name in self.tensors}
         cuts = np.array_split(np.asarray(indexes, dtype=np.int32), mini_batches)
         rows: list[memory.Rows] = _select(tensors, cuts)
         return rows
-
-
-@functools.partial(jax.jit, donate_argnums=0)
-def _store(
-    tensors: dict[str, jax.Array], row: dict[str, jax.Array], index: int
-) -> dict[str, jax.Array]:
-    return {name: x.at[index].set(row[name].astype(x.dtype)) for name, x in tensors.items()}
 
 
 @jax.jit

@@ -1,4 +1,4 @@
-"""What skrl's models for jax do besides."""
+"""Mixins for skrl's models for jax."""
 
 from __future__ import annotations
 

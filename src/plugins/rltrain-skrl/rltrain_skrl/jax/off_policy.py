@@ -1,4 +1,4 @@
-"""The agents that learn in every step, from a replay buffer."""
+"""The agents for jax that learn in every step, from a replay buffer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["SessionDDPG", "SessionDDQN", "SessionDQN", "SessionSAC", "SessionTD3
 
 
 class _OffPolicy(OffPolicy, JaxAgent):
-    """Goes before an agent of skrl for jax that has a replay buffer."""
+    """Mixin for an agent of skrl for jax that has a replay buffer."""
 
     memory_class = ReplayMemory
     noise_class = Noise

@@ -1,4 +1,4 @@
-"""The agents that learn from rollouts."""
+"""The agents for jax that learn from rollouts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["SessionA2C", "SessionPPO", "SessionRPO"]
 
 
 class _OnPolicy(JaxAgent):
-    """Goes before an agent of skrl whose policy and value are stepped one after the other."""
+    """Mixin for an agent of skrl that steps its policy first and its value second."""
 
     memory_class = RolloutMemory
 

@@ -1,4 +1,4 @@
-"""What goes into skrl's checkpoints besides its own."""
+"""What skrl's jax agents leave out of their checkpoints, and this plugin adds."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class PooledScaler(scaler.PooledScaler, RunningStandardScaler):
         )
         # skrl merges the unbiased estimate of a batch's variance as if it were its mean square.
         batch = dataclasses.replace(moments, variance=moments.unbiased_variance)
-        merged = merge_moments(Moments(float(count), mean, variance), batch)
+        merged = merge_moments(Moments(count.item(), mean, variance), batch)
         running = merged.mean, merged.variance, np.full(count.shape, merged.count)
         self.running_mean, self.running_variance, self.current_count = jax.device_put(
             tuple(x.astype(np.float32) for x in running), self.device

@@ -1,4 +1,4 @@
-"""KL divergences averaged over ranks, so that all ranks decide alike."""
+"""KL divergences averaged over ranks, so that all ranks decide the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Bugs of skrl's jax agents that this plugin works around, for skrl 2.1.0 to 2.1.1."""
+"""Bugs of skrl's jax side that this plugin works around, for skrl 2.1.0 to 2.1.1.
+
+`rltrain_skrl.jax.optimizers` has one more: checkpoints without the optimizers' state.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
+from skrl.memories.jax import RandomMemory
 
 from rltrain_skrl.agent import SessionAgent
 from rltrain_skrl.jax.keys import KeyCounter, folded_key
@@ -19,6 +23,7 @@ __all__ = [
     "EnvironmentInfo",
     "EpsilonGreedy",
     "FreshNoise",
+    "InPlaceMemory",
     "MultiCategoricalEntropy",
     "RandomActions",
     "SeededRandomActions",
@@ -142,8 +147,37 @@ def _entropy(output: jax.Array, unnormalized: bool) -> jax.Array:
     return -(jnp.exp(log) * log).sum(-1, keepdims=True)
 
 
+class InPlaceMemory(RandomMemory):  # type: ignore[misc]
+    """skrl's memory, which stores a step in place by one compiled call.
+
+    skrl copies each of its tensors to change a row of it.
+    """
+
+    # skrl's, used by this class.
+    tensors: dict[str, jax.Array]
+    memory_size: int
+    memory_index: int
+    filled: bool
+
+    def add_samples(self, **samples: jax.Array | None) -> None:
+        """Store a step of every environment, tensors of shape (N, D); see skrl."""
+        row = {name: x for name, x in samples.items() if x is not None and name in self.tensors}
+        stored = {name: self.tensors[name] for name in row}
+        self.tensors.update(_store(stored, row, self.memory_index))
+        self.memory_index += 1
+        if self.memory_index >= self.memory_size:
+            self.memory_index, self.filled = 0, True
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _store(
+    tensors: dict[str, jax.Array], row: dict[str, jax.Array], index: int
+) -> dict[str, jax.Array]:
+    return {name: x.at[index].set(row[name].astype(x.dtype)) for name, x in tensors.items()}
+
+
 class EnvironmentInfo(SessionAgent):
-    """Goes before an agent: tracks what environments log, as only skrl's torch trainer does."""
+    """Mixin for an agent: tracks what environments log, as only skrl's torch trainer does."""
 
     def record_transition(self, *, timestep: int, timesteps: int, **transition: Any) -> None:
         """Store one step of every environment, and track its metrics; see skrl."""
@@ -153,7 +187,7 @@ class EnvironmentInfo(SessionAgent):
 
 
 class EpsilonGreedy(SessionAgent):
-    """Goes before DQN or DDQN: exploration that does not recompile the network.
+    """Mixin for DQN or DDQN: exploration that does not recompile the network.
 
     skrl passes only the environments that do not explore through the network. Their number changes
     in every step, and jit compiles the network again for each new one.

@@ -25,7 +25,7 @@ __all__ = ["TorchAgent"]
 
 
 class TorchAgent(SessionAgent):
-    """Goes before an agent of skrl for torch."""
+    """Mixin for an agent of skrl for torch."""
 
     memory_class: type[PooledMemory]
     scaler_class = PooledScaler

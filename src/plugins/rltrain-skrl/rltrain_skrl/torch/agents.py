@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltrain_skrl.agent import by_algorithm
+from rltrain_skrl.runner import by_algorithm
 from rltrain_skrl.torch import off_policy, on_policy
 
 __all__ = ["AGENTS"]

@@ -1,4 +1,4 @@
-"""What skrl's models for torch do besides."""
+"""Mixin for skrl's models for torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agents that learn in every step, from a replay buffer."""
+"""The agents for torch that learn in every step, from a replay buffer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skrl.resources.noises.torch import Noise
 from rltrain_skrl.off_policy import ActionNoise, OffPolicy
 from rltrain_skrl.torch.agent import TorchAgent
 from rltrain_skrl.torch.memory import ReplayMemory
-from rltrain_skrl.torch.off_policy_parts import EntropyCoefficient, UpdateCounter
+from rltrain_skrl.torch.progress import EntropyCoefficient, UpdateCounter
 from rltrain_skrl.workarounds import SacMetrics
 from rltrain_torch.gradients import synchronise
 
@@ -27,7 +27,7 @@ __all__ = ["SessionDDPG", "SessionDDQN", "SessionDQN", "SessionSAC", "SessionTD3
 
 
 class _OffPolicy(OffPolicy, TorchAgent):
-    """Goes before an agent of skrl for torch that has a replay buffer."""
+    """Mixin for an agent of skrl for torch that has a replay buffer."""
 
     memory_class = ReplayMemory
     noise_class = Noise
@@ -68,7 +68,7 @@ class SessionSAC(SacMetrics, _OffPolicy, SAC):
         if self.cfg.learn_entropy:
             log = self.log_entropy_coefficient
             sync = self._session.gradient_sync([log])
-            # skrl calls nothing between this gradient and the step.
+            # Between this gradient and the step, skrl calls no method to override.
             average = functools.partial(synchronise, sync, [log])
             log.register_post_accumulate_grad_hook(lambda _: average())  # type: ignore[no-untyped-call]
 

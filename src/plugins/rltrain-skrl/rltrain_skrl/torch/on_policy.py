@@ -1,4 +1,4 @@
-"""The agents that learn from rollouts, with one optimiser for policy and value."""
+"""The agents for torch that learn from rollouts, with one optimizer for policy and value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SessionA2C", "SessionPPO", "SessionRPO"]
 
 
 class _OnPolicy(TorchAgent):
-    """Goes before an agent of skrl that has one optimiser for its policy and its value."""
+    """Mixin for an agent of skrl that has one optimizer for its policy and its value."""
 
     memory_class = RolloutMemory
 

@@ -1,4 +1,4 @@
-"""A threshold on a mean over ranks, so that all ranks decide alike."""
+"""A threshold on a mean over ranks, so that all ranks decide the same."""
 
 from __future__ import annotations
 

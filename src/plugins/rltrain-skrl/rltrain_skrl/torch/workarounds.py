@@ -1,4 +1,4 @@
-"""Bugs of skrl's torch agents that this plugin works around, for skrl 2.1.0 to 2.1.1."""
+"""Bugs of skrl's torch side that this plugin works around, for skrl 2.1.0 to 2.1.1."""
 
 from __future__ import annotations
 
