@@ -11,13 +11,13 @@ import jax
 from rltrain import hookimpl
 from rltrain.session import Session
 from rltrain.types import World
-from rltrain_jax.compat import quiet_distributed
-from rltrain_jax.coordination import let_gloo_use
+from rltrain_jax.coordination import set_gloo_address
 from rltrain_jax.devices import local_device
 from rltrain_jax.group import JaxProcessGroup
 from rltrain_jax.network import address_towards, endpoint, is_loopback
 from rltrain_jax.rendezvous import meet
 from rltrain_jax.trees import broadcast_tree
+from rltrain_jax.workarounds import initialize_quietly
 
 __all__ = ["JaxBackend", "JaxCudaBackend"]
 
@@ -26,32 +26,32 @@ class _JaxBackend:
     """What every jax backend does."""
 
     make_group: Callable[[World], JaxProcessGroup] = JaxProcessGroup
-    """Makes the process group once jax.distributed is initialised."""
+    """Makes the process group once `jax.distributed` is initialized."""
 
     _group: JaxProcessGroup | None = None
 
     @hookimpl
     def rltrain_seed(self, seed: int) -> None:
-        """Do nothing: jax has no generator of its own. Its keys are made of `session.seeds`."""
+        """Do nothing: jax has no global generator. Keys are derived from `session.seeds`."""
 
     @hookimpl
     def rltrain_wrap_model(self, session: Session, model: Any, role: str) -> Any:
         """Return rank 0's pytree, on this rank's device.
 
-        jax's arrays never change, so that only the library's adapter knows the tree that a step
-        leaves: it registers it with `rltrain_jax.trees.watch_tree`.
+        Arrays of jax are immutable, so only the library's adapter knows the tree after a step: it
+        registers that one with `rltrain_jax.trees.watch_tree`.
         """
         return broadcast_tree(session.group, model, local_device(session.world.device))
 
     @hookimpl(wrapper=True)
     def rltrain_make_env(self, session: Session) -> Generator[None, Any, Any]:
-        """Let what environments make without naming a device be on this rank's."""
+        """Make this rank's device the default for arrays of the environments."""
         with jax.default_device(local_device(session.world.device)):
             return (yield)
 
     @hookimpl(wrapper=True)
     def rltrain_train(self, session: Session) -> Generator[None, Any, Any]:
-        """Let what the library makes without naming a device be on this rank's."""
+        """Make this rank's device the default for arrays of the library."""
         with jax.default_device(local_device(session.world.device)):
             return (yield)
 
@@ -75,7 +75,7 @@ class JaxBackend(_JaxBackend):
     @hookimpl
     def rltrain_init_distributed(self, world: World) -> JaxProcessGroup:
         """Join the ranks over gloo."""
-        # Otherwise every rank would open, and fill, the GPUs that are there.
+        # Otherwise every rank would open all GPUs and allocate their memory.
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", 1)
         return self._join(world, None)
@@ -92,11 +92,11 @@ class JaxCudaBackend(_JaxBackend):
 
 def _initialize(world: World, local_device_ids: list[int] | None) -> None:
     host, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
-    where: dict[str, Any] = {}  # Under SLURM and Open MPI jax finds its coordinator by itself.
+    where: dict[str, Any] = {}  # Under SLURM and Open MPI jax finds its coordinator itself.
     if host and port:
         meet(world, host, int(port))
         where = _coordinator(host, port)
-    with quiet_distributed():
+    with initialize_quietly():
         jax.distributed.initialize(
             num_processes=world.world_size,
             process_id=world.rank,
@@ -105,11 +105,11 @@ def _initialize(world: World, local_device_ids: list[int] | None) -> None:
         )
     own = address_towards(host) if host else None
     if own is not None:
-        let_gloo_use(own)
+        set_gloo_address(own)
 
 
 def _coordinator(host: str, port: str) -> dict[str, Any]:
-    """Say where rank 0 hosts jax's coordinator."""
+    """Return the options that say where rank 0 hosts jax's coordinator."""
     address = endpoint(host, port)
     return {
         "coordinator_address": address,

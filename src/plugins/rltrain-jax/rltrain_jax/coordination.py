@@ -1,13 +1,13 @@
-"""The one file that needs private parts of jax; `tests/test_jax_contract.py` holds it against jax.
+"""The one file that uses private parts of jax; `tests/test_jax_contract.py` checks them.
 
-Private are:
+They are, for jax 0.6 to 0.12:
 
-- the client of the coordination service, by which the processes of `jax.distributed` find each
-  other: it holds a table that all of them can read and write while a collective is stuck;
-- where jax keeps that client and rank 0's service: without recoverability, a process that exits
-  waits for peers that have gone, up to 100 s, and then aborts;
-- how the CPU's backend is made: jax lets gloo look for its address by the host's name, which often
-  leads nowhere, and has no option for another.
+- the client of the coordination service of `jax.distributed`: its key-value store can be read and
+  written while a collective hangs;
+- where jax keeps that client and rank 0's service: without recoverability (older versions), a
+  process that exits waits up to 100 s for peers that have gone, and then aborts;
+- how the CPU backend is made: gloo resolves the host's name to find its own address, which often
+  fails, and jax has no option for the address.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 import jax._src.lib
 from jax._src import distributed, xla_bridge
 
-__all__ = ["Board", "leave_alone", "let_gloo_use"]
+__all__ = ["Board", "exit_alone", "set_gloo_address"]
 
 
-def let_gloo_use(address: str) -> None:
-    """Have the CPU's backend made with gloo at an address of this machine.
+def set_gloo_address(address: str) -> None:
+    """Make jax build its CPU backend with gloo on an address of this machine.
 
-    Call it before anything is computed; gloo is made when the CPU is first used, and
-    `jax.distributed` must have been initialised then.
+    Call it before any computation: jax builds gloo when it first uses the CPU, and needs an
+    initialized `jax.distributed` by then.
     """
 
     def make() -> Any:
@@ -40,25 +40,25 @@ def let_gloo_use(address: str) -> None:
     xla_bridge.register_backend_factory("cpu", make, priority=0, fail_quietly=False)
 
 
-def leave_alone() -> None:
-    """Have this process exit without waiting for its peers."""
+def exit_alone() -> None:
+    """Let this process exit without waiting for its peers."""
     state = distributed.global_state
     for each in (state.client, state.service):
-        # A client that is freed shuts down, and one whose service is freed aborts the process.
+        # Freeing the client shuts it down; freeing the service first aborts the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
     state.client = state.service = None
 
 
 class Board:
-    """A table on which each rank keeps one line that all ranks can read.
+    """A table with one line per rank, which all ranks can read.
 
-    Calls wait for nothing but rank 0's process; without it they raise.
+    Calls need only rank 0's process; without it they raise.
     """
 
     _FOLDER = "rltrain/ranks"
 
     def __init__(self) -> None:
-        """Take the client; `jax.distributed` has been initialised."""
+        """Use the client of the initialized `jax.distributed`."""
         self._client: Any = distributed.global_state.client
 
     def write(self, rank: int, line: str) -> None:
@@ -66,6 +66,6 @@ class Board:
         self._client.key_value_set(f"{self._FOLDER}/{rank}", line, allow_overwrite=True)
 
     def read(self) -> dict[int, str]:
-        """Return the lines that there are, by rank."""
+        """Return all lines, by rank."""
         lines = self._client.key_value_dir_get(self._FOLDER)
         return {int(key.rpartition("/")[2]): line for key, line in lines}

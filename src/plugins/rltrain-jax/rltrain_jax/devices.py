@@ -1,4 +1,4 @@
-"""Devices of jax by their names in a run. Imports jax only when it is asked for one."""
+"""Devices of jax by their names in a run. Only its functions import jax."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rltrain.launch import jax_device as local_device
 __all__ = ["about", "count_cuda", "filled", "local_device"]
 
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
-"""NVIDIA's driver, and the one of WSL."""
+"""Of NVIDIA's driver, and of the one for WSL."""
 
 
 def count_cuda() -> int:
-    """Return how many GPUs jax can use; it honours CUDA_VISIBLE_DEVICES.
+    """Return how many GPUs jax can use; CUDA_VISIBLE_DEVICES limits them.
 
-    A process that is to start ranks calls it in one of its own: jax keeps what it has opened.
+    A launcher calls it in a child process: jax keeps the GPUs open.
     """
     if not any(Path(name).exists() for name in _DRIVER_FILES):
         return 0
@@ -30,7 +30,7 @@ def count_cuda() -> int:
 
 
 def about() -> dict[str, str]:
-    """Return jax's version and what it is installed for, without opening a device."""
+    """Return jax's version and the hardware it supports, without opening a device."""
     import jax
 
     plugins = sorted(

@@ -1,4 +1,4 @@
-"""Gradient sync `tree`: one compiled all-reduce of all gradients a step."""
+"""Gradient sync `tree`: one compiled all-reduce of all gradients per step."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import jax
 from rltrain import hookimpl
 from rltrain.session import Session
 from rltrain.types import GradientSync, ProcessGroup
-from rltrain_jax.trees import apart, form, joined
+from rltrain_jax.trees import form, pack, unpack
 
 __all__ = ["TreeGradientSync", "TreeSync"]
 
 
 class TreeGradientSync:
-    """The plugin: makes a `TreeSync` an optimiser."""
+    """The plugin: makes one `TreeSync` per optimizer."""
 
     @hookimpl
     def rltrain_gradient_sync(self, session: Session, parameters: Any) -> GradientSync:
-        """Make the sync; the parameters are a pytree, whose leaves may be of several dtypes."""
+        """Make the sync; the parameters are a pytree, whose leaves may have several dtypes."""
         return TreeSync(session.group, parameters)
 
 
 class TreeSync:
     """Averages a pytree of gradients with one all-reduce for each dtype.
 
-    A compiled function joins the leaves into one vector, and another takes the averages apart:
+    One compiled function packs the leaves into vectors, and another one unpacks the averages:
     nothing is traced after the first call.
     """
 
@@ -37,17 +37,17 @@ class TreeSync:
         self._form = form(leaves)
 
     def __call__(self, gradients: Any) -> Any:
-        """Return the averages; on one rank the very gradients.
+        """Return the averages; on one rank the gradients themselves.
 
         Raises:
-            ValueError: the gradients have not the parameters' structure.
+            ValueError: the gradients do not have the parameters' structure.
         """
         leaves, structure = jax.tree.flatten(gradients)
         if structure != self._structure:
             raise ValueError(
-                f"Gradients came as {structure}; the sync was made over {self._structure}."
+                f"The gradients are {structure}, but the sync was made for {self._structure}."
             )
         if self._group.world_size == 1 or not leaves:
             return gradients
-        averages = [self._group.all_reduce(vector, "mean") for vector in joined(leaves)]
-        return jax.tree.unflatten(structure, apart(averages, self._form))
+        averages = [self._group.all_reduce(vector, "mean") for vector in pack(leaves)]
+        return jax.tree.unflatten(structure, unpack(averages, self._form))

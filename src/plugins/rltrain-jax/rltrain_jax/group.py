@@ -17,17 +17,18 @@ from jax.sharding import PartitionSpec as P
 
 from rltrain.types import ReduceOp, World
 from rltrain_jax.compat import LEAVES_TOGETHER, shard_map
-from rltrain_jax.coordination import Board, leave_alone
+from rltrain_jax.coordination import Board, exit_alone
 from rltrain_jax.devices import local_device
 from rltrain_jax.watchdog import Times, Watchdog
+from rltrain_jax.workarounds import is_lost_peer, summable_width
 
 __all__ = ["JaxProcessGroup"]
 
 MESSAGE = 4096
-"""Bytes that are exchanged at the least: whatever is smaller is served by one compiled program."""
+"""Smallest size of a message in bytes: all shorter ones share one compiled program."""
 
 _HEADER = 8
-"""Bytes of a message that hold its length."""
+"""Bytes at the start of a message that hold its length."""
 
 _AXIS = "ranks"
 
@@ -49,18 +50,18 @@ _ON_HOST: dict[ReduceOp, Callable[[Any, Any], Any]] = {
 class JaxProcessGroup:
     """A `ProcessGroup` of jax arrays on this rank's device, and of numpy arrays and objects.
 
-    jax's arrays are combined by a program that is compiled once for each operation, shape and
-    dtype. numpy's, of any dtype, and objects travel as bytes: every rank gets every rank's, and
-    combines them on the host in the order of ranks, so that float64 stays float64 where jax knows
-    32 bits only. Their messages have few sizes, so that few programs are compiled.
+    A program that is compiled once per operation, shape and dtype reduces jax arrays. numpy arrays
+    and objects are exchanged as bytes: every rank gets those of all ranks, and reduces them on the
+    host in the order of ranks, so that float64 stays float64 without `jax_enable_x64`. Messages
+    have few sizes, so that few programs are compiled.
     """
 
     def __init__(self, world: World, times: Times | None = None) -> None:
-        """Take the one device of every process of `jax.distributed`. Collective.
+        """Use the one device of every process of `jax.distributed`. Collective.
 
         Args:
-            world: this rank's place; of several ranks, `jax.distributed` has been initialised.
-            times: when a rank that waits is told of, and ends.
+            world: this rank's place; with several ranks, `jax.distributed` is initialized.
+            times: when the watchdog reports a rank that waits, and when it ends it.
         """
         self.rank = world.rank
         self.world_size = world.world_size
@@ -70,13 +71,13 @@ class JaxProcessGroup:
         self._by_rank = NamedSharding(mesh, P(_AXIS))
         on_ranks = functools.partial(shard_map, mesh=mesh, in_specs=P(_AXIS), out_specs=P())
         self._reduce = {op: jax.jit(on_ranks(combine)) for op, combine in _ON_DEVICE.items()}
-        self._send = jax.jit(on_ranks(_of_chosen))
+        self._send = jax.jit(on_ranks(_chosen_array))
         self._gather = jax.jit(lambda x: x, out_shardings=NamedSharding(mesh, P()))
         self._watchdog = Watchdog(Board(), world.rank, times) if world.world_size > 1 else None
-        self.barrier()  # gloo connects in the first collective: now, when ranks are together.
+        self.barrier()  # gloo connects in the first collective: now, while the ranks are in step.
 
     def all_reduce(self, x: Any, op: ReduceOp = "sum") -> Any:
-        """Combine a jax array on the device, or a numpy array on the host."""
+        """Reduce a jax array on the device, or a numpy array on the host."""
         if isinstance(x, jax.Array):
             return self._on_device(f"all_reduce({op})", self._reduce[op], x)
         x = np.asarray(x)
@@ -86,7 +87,7 @@ class JaxProcessGroup:
         return np.array(combined).reshape(x.shape)
 
     def broadcast(self, x: Any, src: int = 0) -> Any:
-        """Return rank `src`'s jax or numpy array, the same to the last bit."""
+        """Return rank `src`'s jax or numpy array, bit for bit."""
         if isinstance(x, jax.Array):
             chosen = np.array([src == self.rank])
             return self._on_device(f"broadcast(src={src})", self._send, x, chosen)
@@ -118,7 +119,7 @@ class JaxProcessGroup:
     def close(self) -> None:
         """Leave `jax.distributed` together; rank 0 goes last.
 
-        It hosts the coordinator, whose end ends the processes that are still in touch with it.
+        It hosts the coordinator; when that ends, so do the processes connected to it.
         """
         if self._watchdog is None or not jax.distributed.is_initialized():
             return
@@ -133,12 +134,12 @@ class JaxProcessGroup:
             jax.distributed.shutdown()
 
     def abandon(self, error: BaseException) -> None:
-        """Leave after an error: at once, telling the ranks that wait for this one."""
+        """Leave at once after an error, and tell the ranks that wait for this one."""
         if self._watchdog is None or not jax.distributed.is_initialized():
             return
         self._watchdog.close(error)
         if LEAVES_TOGETHER:
-            leave_alone()
+            exit_alone()
         elif self.rank > 0:
             jax.distributed.shutdown()
 
@@ -154,7 +155,7 @@ class JaxProcessGroup:
         return result if x.ndim else result[0]
 
     def _run(self, program: Callable[..., Any], rows: list[jax.Array], *call: Any) -> jax.Array:
-        """Run a collective program; `call` says to the watchdog what it is.
+        """Run a collective program; `call` describes it to the watchdog.
 
         Raises:
             ConnectionError: another rank has gone.
@@ -164,7 +165,7 @@ class JaxProcessGroup:
         try:
             result: jax.Array = program(*rows).addressable_data(0)
         except Exception as error:
-            if "Gloo" not in str(error):  # jax raises ValueError for what gloo says.
+            if not is_lost_peer(error):
                 raise
             raise ConnectionError(f"Rank {self.rank} lost a peer in {call[0]}: {error}") from error
         if self._watchdog is not None:
@@ -172,7 +173,7 @@ class JaxProcessGroup:
         return result
 
     def _global(self, local: jax.Array) -> jax.Array:
-        """Return the array of which this rank's part, along the first dimension, is `local`."""
+        """Return the array whose part on this rank, along the first dimension, is `local`."""
         shape = (self.world_size * local.shape[0], *local.shape[1:])
         return jax.make_array_from_single_device_arrays(shape, self._by_rank, [local])
 
@@ -186,7 +187,7 @@ class JaxProcessGroup:
         return lengths, [row[_HEADER:end] for row, end in zip(rows, ends, strict=True)]
 
     def _gathered(self, data: bytes) -> list[bytes]:
-        """Return every rank's bytes, with zeros behind them; their message has one size on all."""
+        """Return every rank's bytes, padded with zeros to the same size on all ranks."""
         local = jax.device_put(_padded(data), self._device)
         rows = np.asarray(self._run(self._gather, [self._global(local)], "exchange of", local))
         return [row.tobytes() for row in rows.reshape(self.world_size, -1)]
@@ -201,7 +202,7 @@ def _devices(world: World) -> list[jax.Device]:
     """Return the ranks' devices, in the order of ranks.
 
     Raises:
-        RuntimeError: there is not one for each rank.
+        RuntimeError: there is not exactly one for each rank.
     """
     if world.world_size == 1:
         return [local_device(world.device)]
@@ -216,17 +217,17 @@ def _devices(world: World) -> list[jax.Device]:
     return devices
 
 
-def _of_chosen(x: Any, chosen: Any) -> Any:
-    """Return the array of the rank that is chosen: as integers, whose sum with zeros is exact."""
+def _chosen_array(x: Any, chosen: Any) -> Any:
+    """Return the chosen rank's array: a sum of its bits, as integers, and zeros is exact."""
     if x.dtype == jnp.bool_:
-        return _of_chosen(x.astype(jnp.uint8), chosen).astype(jnp.bool_)
+        return _chosen_array(x.astype(jnp.uint8), chosen).astype(jnp.bool_)
     bits = lax.bitcast_convert_type(x, f"uint{8 * x.dtype.itemsize}")
-    width = max(x.dtype.itemsize, 4)  # NCCL adds no integers of 16 bits.
+    width = summable_width(x.dtype.itemsize)
     sent = lax.psum(jnp.where(chosen, bits, 0).astype(f"uint{8 * width}"), _AXIS)
     return lax.bitcast_convert_type(sent.astype(bits.dtype), x.dtype)
 
 
 def _padded(data: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Return the bytes in an array whose size is a power of two, `MESSAGE` at the least."""
+    """Return the bytes in an array whose size is a power of two, at least `MESSAGE`."""
     size = max(MESSAGE, 1 << (len(data) - 1).bit_length()) if data else MESSAGE
     return np.frombuffer(data.ljust(size, b"\0"), np.uint8)

@@ -1,4 +1,4 @@
-"""Moments of data pooled over ranks: what every normaliser of a jax library is made of."""
+"""Moments of data pooled over ranks, for the normalizers of jax libraries."""
 
 from __future__ import annotations
 
@@ -12,19 +12,24 @@ import numpy as np
 from rltrain.types import ProcessGroup
 from rltrain_jax.compat import enable_x64
 
-__all__ = ["Moments", "pool_moments"]
+__all__ = ["Moments", "merge_moments", "pool_moments"]
 
 
 @dataclass(frozen=True)
 class Moments:
-    """The moments of one batch over all ranks, in float64."""
+    """The moments of data, in float64."""
 
     count: float
     """Rows on all ranks."""
     mean: np.ndarray
     """Shape (*shape)."""
     variance: np.ndarray
-    """Mean square distance from the mean (not Bessel's estimate), shape (*shape)."""
+    """Biased: the mean square distance from the mean, shape (*shape)."""
+
+    @property
+    def unbiased_variance(self) -> np.ndarray:
+        """The variance with Bessel's correction, shape (*shape)."""
+        return self.variance * self.count / (self.count - 1)
 
 
 def pool_moments(
@@ -32,15 +37,15 @@ def pool_moments(
 ) -> list[Moments]:
     """Return the moments of several batches over all ranks, in one collective.
 
-    Sums are taken in float64 about a reference near the data, not about zero, where a variance that
-    is small against the mean would be lost in rounding. They are taken on the device, and averaged
-    on the host: a process whose jax knows 32 bits only goes on so.
+    Sums are in float64 and of distances from a reference near the data: sums of the data itself
+    would lose a variance that is small against the mean. The device sums and the host averages, so
+    that a process without `jax_enable_x64` keeps its 32 bits elsewhere.
 
     Args:
         group: the process group.
-        batches: pairs of this rank's data, shape (B, *shape), and the reference, shape (*shape),
-            which must be equal on all ranks: the running mean. B may differ from rank to rank, and
-            may be 0 on some.
+        batches: pairs of this rank's data, shape (B, *shape), and a reference, shape (*shape),
+            which must be equal on all ranks: the running mean. B may differ between ranks, and may
+            be 0 on some.
 
     Returns:
         The moments of each batch, equal on all ranks.
@@ -55,9 +60,17 @@ def pool_moments(
     ]
 
 
+def merge_moments(running: Moments, batch: Moments) -> Moments:
+    """Return the moments of both sets of data together (Chan et al., 1979)."""
+    delta, total = batch.mean - running.mean, running.count + batch.count
+    squares = running.variance * running.count + batch.variance * batch.count
+    squares += np.square(delta) * running.count * batch.count / total
+    return Moments(total, running.mean + delta * batch.count / total, squares / total)
+
+
 @jax.jit
 def _sums(batches: list[tuple[jax.Array, jax.Array]]) -> jax.Array:
-    """Return count, sum and sum of squares of the distances of each batch, one after the other."""
+    """Return count, sum and sum of squares of the distances of each batch, concatenated."""
     parts = []
     for data, about in batches:
         distance = data.astype(jnp.float64) - about.astype(jnp.float64)

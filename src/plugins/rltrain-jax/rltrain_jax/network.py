@@ -1,4 +1,4 @@
-"""Under which address this machine is known to the one that coordinates."""
+"""Addresses of this machine, as seen from the coordinator's."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["address_towards", "endpoint", "is_loopback"]
 
 
 def address_towards(host: str) -> str | None:
-    """Return the address of this machine that a packet to `host` would carry.
+    """Return the address of this machine from which a packet to `host` would come.
 
-    No packet is sent: connecting a UDP socket only looks up the route.
+    It sends no packet: connecting a UDP socket only looks up the route.
 
     Returns:
-        The address, such as "127.0.0.1" or "fd00::2"; None if it cannot be told.
+        The address, such as "127.0.0.1" or "fd00::2"; None if there is no route.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
@@ -31,7 +31,7 @@ def endpoint(host: str, port: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether `host` is this machine under a name that no other knows it by."""
+    """Return whether `host` is a loopback address, which means this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""What this plugin provides. Light: it imports no jax."""
+"""What this plugin provides. It does not import jax."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def rltrain_provides() -> Iterable[Spec]:
             name="tree",
             factory="rltrain_jax.gradients:TreeGradientSync",
             frameworks=("jax",),
-            summary="one compiled all-reduce of all gradients a step",
+            summary="one compiled all-reduce of all gradients per step",
         ),
     ]

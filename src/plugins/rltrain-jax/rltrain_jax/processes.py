@@ -1,4 +1,4 @@
-"""The launcher `processes`: the standard library starts and watches the ranks."""
+"""The launcher `processes`: starts and watches ranks with the standard library."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from rltrain.types import TrainResult, World
 __all__ = ["ProcessesLauncher", "held_port"]
 
 SHUTDOWN_TIMEOUT = 5
-"""Seconds that ranks get to end after a signal, before they are killed."""
+"""Seconds between SIGTERM and SIGKILL for a rank."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
-"""Semaphores of a rank that was ended are cleaned up, and need no warning."""
+"""The resource tracker cleans up the semaphores of a terminated rank; its warning is noise."""
 
 Work = Callable[..., TrainResult | None]
 
 
 @dataclass(frozen=True)
 class _Rank:
-    """A rank that was started."""
+    """A started rank."""
 
     number: int
     process: SpawnProcess
     results: Connection
-    """Where its result comes, once it has one."""
+    """Receives its result."""
 
     def outcome(self) -> list[TrainResult | None]:
-        """Return the one result of a rank that has ended; none if it only exited."""
+        """Return the one result of a rank that has ended; none if it exited without one."""
         try:
             return [self.results.recv()] if self.process.exitcode == 0 else []
         except (EOFError, OSError):
@@ -60,20 +60,20 @@ class _Rank:
 
 
 class ProcessesLauncher:
-    """Starts this node's ranks as processes of their own, and watches them.
+    """Starts this node's ranks as processes, and watches them.
 
-    Neither this process nor what it needs to start ranks imports a tensor framework.
+    The launcher's own process imports no tensor framework.
     """
 
     def launch(self, config: RunConfig, work: Work) -> TrainResult:
         """Start the ranks, wait for them, and return what rank 0 returned.
 
-        On a node that has no rank 0 the result is that of an empty run.
+        A node without rank 0 returns the result of an empty run.
 
         Raises:
-            RankFailed: a rank failed. Its exit code is that of the first that did, or 128 and the
+            RankFailed: a rank failed. The exit code is that of the first one, or 128 plus the
                 number of the signal that ended it.
-            UsageError: a rank refused what was asked for.
+            UsageError: a rank refused the options.
         """
         reports = Path(tempfile.mkdtemp(prefix="rltrain-"))
         ranks: list[_Rank] = []
@@ -92,7 +92,7 @@ class ProcessesLauncher:
 def _start(
     config: RunConfig, work: Work, reports: Path, ranks: list[_Rank], free_port: int
 ) -> None:
-    """Start this node's ranks, each with the variables of its place, and put them in the list."""
+    """Start this node's ranks with their environment variables, and append them to the list."""
     spawn, here, node = multiprocessing.get_context("spawn"), _ranks_here(config), config.node_rank
     common = _common_variables(config, free_port)
     for local_rank in range(here):
@@ -100,7 +100,7 @@ def _start(
         world = World(rank, local_rank, node, config.nnodes * here, here, config.nnodes)
         receiver, sender = spawn.Pipe(duplex=False)
         process = spawn.Process(target=_rank, args=(work, config, str(reports), sender))
-        # A rank's variables must be there before it imports anything: they count its threads.
+        # A rank needs its variables before it imports anything: they limit its threads.
         with _environment({**common, **rank_variables(world)}), _interrupts_blocked():
             process.start()
         sender.close()
@@ -108,7 +108,7 @@ def _start(
 
 
 def _rank(work: Work, config: RunConfig, reports: str, sender: Connection) -> None:
-    """Be a rank, and send what it came to."""
+    """Run a rank, and send its result."""
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         sender.send(work(config, reports))
@@ -121,13 +121,13 @@ def _ranks_here(config: RunConfig) -> int:
 
 
 def _common_variables(config: RunConfig, free_port: int) -> dict[str, str]:
-    """Return what all ranks of this node are told by their environment."""
+    """Return the environment variables that all ranks of this node share."""
     threads = str(max(1, available_cores() // _ranks_here(config)))
     host, port = config.master_addr, config.master_port
     if config.nnodes == 1:
-        host, port = "127.0.0.1", free_port  # Two runs on one machine do not meet.
+        host, port = "127.0.0.1", free_port  # Two runs on one machine must not share a port.
     variables = {"MASTER_ADDR": host, "MASTER_PORT": str(port)}
-    # XLA on the CPU reads the second; the user's own choice stands.
+    # XLA on the CPU reads the second one. Values that the user set win.
     defaults = {"OMP_NUM_THREADS": threads, "PJRT_NPROC": threads}
     variables |= {name: os.environ.get(name, value) for name, value in defaults.items()}
     warnings = [os.environ.get("PYTHONWARNINGS"), _QUIET]
@@ -136,14 +136,14 @@ def _common_variables(config: RunConfig, free_port: int) -> dict[str, str]:
 
 @contextlib.contextmanager
 def held_port() -> Iterator[int]:
-    """Find a free port, and keep others from taking it before rank 0 listens there.
+    """Find a free port, and reserve it until rank 0 listens there.
 
-    Linux gives the port of a socket that is bound, and does not listen, to nobody who does not ask
-    for its reuse. Servers do, those of jax and torch among them.
+    Linux gives the port of a socket that is bound but does not listen only to sockets with
+    SO_REUSEADDR. Servers set it, those of jax and torch too.
     """
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
-        # Not before: two runs that both ask for reuse may find the same port.
+        # After `bind`: two runs that both bind with reuse may get the same port.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         yield holder.getsockname()[1]
 
@@ -152,8 +152,8 @@ def _watch(ranks: list[_Rank], signals: _Signals, reports: Path) -> list[TrainRe
     """Wait until all ranks have ended, and return their results.
 
     Raises:
-        RltrainError: one has failed, or a signal came.
-        KeyboardInterrupt: the signal was Ctrl-C's.
+        RltrainError: a rank failed, or a signal arrived.
+        KeyboardInterrupt: the signal was SIGINT.
     """
     running = {rank.process.sentinel: rank for rank in ranks}
     results: list[TrainResult | None] = []
@@ -171,7 +171,7 @@ def _watch(ranks: list[_Rank], signals: _Signals, reports: Path) -> list[TrainRe
 
 
 def _end(ranks: list[_Rank], signals: _Signals) -> None:
-    """End what still runs: asked first, then killed; at once if a signal comes meanwhile."""
+    """Terminate the running ranks, then kill them; a signal in between kills them at once."""
     running = {rank.process.sentinel: rank.process for rank in ranks if rank.process.is_alive()}
     for process in running.values():
         process.terminate()
@@ -191,35 +191,35 @@ def _end(ranks: list[_Rank], signals: _Signals) -> None:
 
 
 class _Signals:
-    """The signals that came, and a connection that can be read once one has."""
+    """The signals that arrived, and a connection that is readable after the first one."""
 
     def __init__(self) -> None:
         self.seen: list[signal.Signals] = []
         self.wakeup, self._bell = multiprocessing.Pipe(duplex=False)
 
     def note(self, number: int, frame: FrameType | None) -> None:
-        """Be a handler: only remember, since anything may have been going on."""
+        """Handle a signal: only note it, because it may interrupt any code."""
         self.seen.append(signal.Signals(number))
         self._bell.send_bytes(b"!")
 
     def drain(self) -> None:
-        """Wait anew for the next one."""
+        """Make the connection wait for the next signal."""
         while self.wakeup.poll():
             self.wakeup.recv_bytes()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self.wakeup.close()
         self._bell.close()
 
 
 @contextlib.contextmanager
 def _caught_signals() -> Iterator[_Signals]:
-    """Note signals while the context is open; outside the main thread Python allows no handler."""
+    """Note signals while the context is open; Python allows handlers in the main thread only."""
     signals, handlers = _Signals(), {}
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
-            # What is ignored stays so: nohup does it, for one.
+            # An ignored signal stays ignored: nohup relies on that.
             if signal.getsignal(number) != signal.SIG_IGN:
                 handlers[number] = signal.signal(number, signals.note)
     try:
@@ -232,8 +232,8 @@ def _caught_signals() -> Iterator[_Signals]:
 
 @contextlib.contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Hold Ctrl-C back, also from a process that is started now, until it is ready for it."""
-    # The standard library starts its tracker with the first process, and then unblocks signals.
+    """Block SIGINT, here and in a process that starts now, until it can handle it."""
+    # The first process also starts the resource tracker, which unblocks signals.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -244,7 +244,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Lend a process that is started now these variables, and no place that this one has."""
+    """Set these variables for a process that starts now, without this one's rank variables."""
     saved = dict(os.environ)
     hide_rank_variables(os.environ)
     os.environ.update(variables)

@@ -1,8 +1,8 @@
-"""All ranks meet before jax is told of them.
+"""All ranks connect to rank 0 before jax starts.
 
-jax itself would abort the process of every rank when one does not come, and say neither which one
-nor what to do about it. So rank 0 first listens where it will host jax's coordinator, and calls the
-roll; only then does jax listen there.
+If a rank is missing, jax aborts the process of every rank, and says neither which one is missing
+nor what to do. So rank 0 first listens on the address of jax's coordinator and waits for every
+rank; only then does jax listen there.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from rltrain.types import World
 __all__ = ["TIMEOUT", "meet"]
 
 TIMEOUT = 300.0
-"""Seconds in which all ranks must have come: nodes may be started by hand, one after the other."""
+"""Seconds until all ranks must have connected: users may start nodes by hand."""
 
 _RETRY = 0.2
 """Seconds between two attempts to reach rank 0."""
 
-_PATIENCE = 5.0
-"""Seconds for what should be there at once."""
+_ANSWER_TIMEOUT = 5.0
+"""Seconds for an answer that should come at once."""
 
 _CHECK = "Check --nnodes, --node-rank, --nproc-per-node and --coordinator-address on every node."
 
 
 def meet(world: World, host: str, port: int, timeout: float = TIMEOUT) -> None:
-    """Wait until every rank is here. Collective.
+    """Wait until every rank has connected. Collective.
 
     Args:
         world: this rank's place.
@@ -41,64 +41,65 @@ def meet(world: World, host: str, port: int, timeout: float = TIMEOUT) -> None:
         timeout: in seconds.
 
     Raises:
-        UsageError: some rank did not come, came twice, or counts other ranks than rank 0 does.
+        UsageError: a rank is missing, connected twice, or has another world size than rank 0.
     """
     if world.is_root:
-        _call_the_roll(world, host, port, timeout)
+        _wait_for_ranks(world, host, port, timeout)
     else:
         _report(world, host, port, timeout)
 
 
-def _call_the_roll(world: World, host: str, port: int, timeout: float) -> None:
-    """Wait for all others on rank 0, and tell each of them how that went."""
+def _wait_for_ranks(world: World, host: str, port: int, timeout: float) -> None:
+    """Wait for all other ranks on rank 0, and send each of them the outcome."""
     deadline = time.monotonic() + timeout
     missing = set(range(1, world.world_size))
-    callers: list[socket.socket] = []
+    connections: list[socket.socket] = []
     wrong = ""
     with contextlib.ExitStack() as opened, _listening(host, port) as server:
         while missing and not wrong:
             server.settimeout(max(deadline - time.monotonic(), 0.01))
             try:
-                caller = opened.enter_context(server.accept()[0])
+                connection = opened.enter_context(server.accept()[0])
             except TimeoutError:
-                wrong = f"{_ranks(missing)} of {world.world_size} did not come."
+                wrong = f"{_ranks(missing)} of {world.world_size} did not connect."
                 break
-            caller.settimeout(_PATIENCE)
-            with contextlib.suppress(OSError, ValueError, TypeError):  # Whoever else calls here.
-                rank, world_size = _receive(caller)
+            connection.settimeout(_ANSWER_TIMEOUT)
+            # Other programs may connect here.
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                rank, world_size = _receive(connection)
                 wrong = _objection(world, rank, world_size, missing)
                 missing.discard(rank)
-                callers.append(caller)
-        for caller in callers:
+                connections.append(connection)
+        for connection in connections:
             with contextlib.suppress(OSError):
-                _send(caller, wrong)
-        for caller in callers:
-            _wait_until_closed(caller)
+                _send(connection, wrong)
+        for connection in connections:
+            _wait_until_closed(connection)
     if wrong:
         raise _not_met(host, port, wrong)
 
 
 def _objection(world: World, rank: int, world_size: int, missing: set[int]) -> str:
-    """Say what is wrong with a rank that came; "" if nothing is."""
+    """Return what is wrong with a rank that connected; "" if nothing is."""
     if world_size != world.world_size:
         return (
-            f"Rank {rank} is one of {world_size} ranks, and rank 0 one of {world.world_size}: "
-            "every node must start the same number."
+            f"Rank {rank} has a world size of {world_size}, and rank 0 has {world.world_size}: "
+            "every node must start the same number of ranks."
         )
     if rank not in missing:
-        return f"Rank {rank} came twice: two nodes have the same --node-rank."
+        return f"Rank {rank} connected twice: two nodes have the same --node-rank."
     return ""
 
 
 def _report(world: World, host: str, port: int, timeout: float) -> None:
-    """Go to rank 0, and hear how the roll call went."""
+    """Connect to rank 0, and receive the outcome."""
     deadline, failed = time.monotonic() + timeout, None
     while time.monotonic() < deadline:
         try:
-            with socket.create_connection((host, port), timeout=_PATIENCE) as connection:
+            with socket.create_connection((host, port), timeout=_ANSWER_TIMEOUT) as connection:
                 _send(connection, (world.rank, world.world_size))
-                # Rank 0 keeps the time from here on; it may have begun later than this rank.
-                connection.settimeout(timeout + _PATIENCE)
+                # From here on rank 0 has the timeout; it may have started later than this rank.
+                connection.settimeout(timeout + _ANSWER_TIMEOUT)
                 wrong = _receive(connection)
         except (OSError, ValueError) as error:
             failed = error
@@ -121,7 +122,7 @@ def _ranks(numbers: set[int]) -> str:
 
 @contextlib.contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Listen on the loopback if that is what the host is, else on every interface."""
+    """Listen on the loopback interface if the host is that, otherwise on every interface."""
     try:
         if host in ("127.0.0.1", "localhost"):
             server = socket.create_server(("127.0.0.1", port))
@@ -147,6 +148,6 @@ def _receive(connection: socket.socket) -> Any:
 
 
 def _wait_until_closed(connection: socket.socket) -> None:
-    """Let the other side close first: the port of this one would stay taken for a while."""
+    """Let the other side close first; otherwise this port would stay in TIME_WAIT."""
     with contextlib.suppress(OSError):
         connection.recv(1)

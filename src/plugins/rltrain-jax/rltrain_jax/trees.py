@@ -1,4 +1,4 @@
-"""Pytrees: as a few vectors, as rank 0 has them, and under the divergence check."""
+"""Pytrees: packed into vectors, broadcast from rank 0, and checked for divergence."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rltrain.types import ProcessGroup
 
 __all__ = [
     "Form",
-    "apart",
     "broadcast_tree",
     "device_checksums",
     "fingerprints",
     "form",
-    "joined",
+    "pack",
+    "unpack",
     "watch_tree",
 ]
 
@@ -32,15 +32,15 @@ Form = tuple[tuple[tuple[int, ...], str], ...]
 
 
 def form(leaves: Sequence[Any]) -> Form:
-    """Return what `apart` needs to know of leaves."""
+    """Return the shapes and dtypes that `unpack` needs."""
     return tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
 
 
-# Compiled at module level: all trees of the same form share what is compiled.
+# Compiled at module level, so that all trees of the same form share the compiled code.
 
 
 @jax.jit
-def joined(leaves: Sequence[jax.Array]) -> list[jax.Array]:
+def pack(leaves: Sequence[jax.Array]) -> list[jax.Array]:
     """Return one vector for each dtype, in the order in which dtypes appear."""
     by_dtype: dict[str, list[jax.Array]] = {}
     for leaf in leaves:
@@ -49,8 +49,8 @@ def joined(leaves: Sequence[jax.Array]) -> list[jax.Array]:
 
 
 @functools.partial(jax.jit, static_argnames="form")
-def apart(vectors: Sequence[jax.Array], form: Form) -> list[jax.Array]:
-    """Return the leaves that `joined` made vectors of."""
+def unpack(vectors: Sequence[jax.Array], form: Form) -> list[jax.Array]:
+    """Return the leaves that `pack` made vectors of."""
     by_dtype = dict(zip(dict.fromkeys(dtype for _, dtype in form), vectors, strict=True))
     taken = dict.fromkeys(by_dtype, 0)
     leaves = []
@@ -67,28 +67,28 @@ def broadcast_tree(group: ProcessGroup, tree: Any, device: jax.Device) -> Any:
     Args:
         group: the process group.
         tree: of arrays, with the same structure, shapes and dtypes on every rank.
-        device: where the arrays are to be.
+        device: of the returned arrays.
     """
     leaves, structure = jax.tree.flatten(jax.device_put(tree, device))
     if group.world_size > 1 and leaves:
-        leaves = apart([group.broadcast(vector) for vector in joined(leaves)], form(leaves))
+        leaves = unpack([group.broadcast(vector) for vector in pack(leaves)], form(leaves))
     return jax.tree.unflatten(structure, leaves)
 
 
 def fingerprints(tree: Any) -> Mapping[str, int]:
     """Return a checksum of each leaf's bytes by its path, such as "['params']['kernel']".
 
-    Of what is on a GPU only the checksums cross to the host, all at once.
+    For arrays on a GPU only the checksums are copied to the host, all at once.
 
     Args:
         tree: a pytree of arrays or numbers.
     """
     named, _ = jax.tree_util.tree_flatten_with_path(tree)
     leaves = {jax.tree_util.keystr(path): leaf for path, leaf in named}
-    away = {name: leaf for name, leaf in leaves.items() if _is_away(leaf)}
-    sums = device_checksums([*away.values()]).tolist() if away else []
-    found = {name: _checksum(leaf) for name, leaf in leaves.items() if name not in away}
-    found.update(zip(away, sums, strict=True))
+    remote = {name: leaf for name, leaf in leaves.items() if _is_on_accelerator(leaf)}
+    sums = device_checksums([*remote.values()]).tolist() if remote else []
+    found = {name: _checksum(leaf) for name, leaf in leaves.items() if name not in remote}
+    found.update(zip(remote, sums, strict=True))
     return {name: found[name] for name in leaves}
 
 
@@ -96,9 +96,8 @@ def fingerprints(tree: Any) -> Mapping[str, int]:
 def device_checksums(leaves: Sequence[jax.Array]) -> jax.Array:
     """Return a checksum of each leaf's bits on its own device, uint32 of shape (leaves,).
 
-    Each number's bits are mixed with its place by steps that can be undone, modulo 2**32, so that a
-    change of one number always changes the sum. Integers, so that the order in which a device sums
-    does not matter.
+    Each number's bits are mixed with its index by invertible steps modulo 2**32, so that a change
+    of one number always changes the sum. A sum of integers does not depend on the device's order.
     """
     sums = []
     for leaf in leaves:
@@ -119,15 +118,15 @@ def watch_tree(session: Session, role: str, get_tree: Callable[[], Any]) -> None
     Args:
         session: this rank's side of the run.
         role: its name in the message: "policy", "optimizer".
-        get_tree: returns the tree as it is now: jax's arrays never change, so that a step leaves
-            another tree.
+        get_tree: returns the current tree: arrays of jax are immutable, so a step makes another
+            tree.
     """
     session.watch(role, _WatchedTree(get_tree))
 
 
 @dataclass(frozen=True)
 class _WatchedTree:
-    """The fingerprints of a tree; what looks for the tree itself finds it too."""
+    """The fingerprints of a tree, and the tree itself for those who need it."""
 
     get_tree: Callable[[], Any]
 
@@ -139,6 +138,6 @@ def _checksum(leaf: Any) -> int:
     return zlib.crc32(np.asarray(leaf).tobytes())
 
 
-def _is_away(leaf: Any) -> bool:
-    """Whether a leaf is on a device other than the host's."""
+def _is_on_accelerator(leaf: Any) -> bool:
+    """Whether a leaf is on a device other than the CPU."""
     return isinstance(leaf, jax.Array) and all(x.platform != "cpu" for x in leaf.devices())

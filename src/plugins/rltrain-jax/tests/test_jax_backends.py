@@ -51,5 +51,5 @@ def test_gloo_is_given_its_address(monkeypatch):
         "register_backend_factory",
         lambda name, make, **options: registered.update({name: make}),
     )
-    coordination.let_gloo_use("127.0.0.1")
+    coordination.set_gloo_address("127.0.0.1")
     assert list(registered) == ["cpu"]

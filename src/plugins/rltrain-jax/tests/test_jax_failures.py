@@ -59,4 +59,4 @@ def test_a_stuck_rank_is_named_by_the_one_that_waits_which_ends(culprit):
     assert "(all_reduce(sum) of float32[3])" in lines[told]
     assert f"  rank {culprit} was last seen after collective" in lines[told + 1]
     assert lines[told + 1].endswith("in work")
-    assert lines[-1] == f"Rank {1 - culprit} waits no longer: it ends."
+    assert lines[-1] == f"Rank {1 - culprit} stops waiting and exits."

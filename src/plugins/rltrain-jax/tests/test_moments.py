@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rltrain.testing import FakeWorld
-from rltrain_jax.moments import pool_moments
+from rltrain_jax.moments import Moments, merge_moments, pool_moments
 
 
 def test_moments_are_those_of_all_ranks_data():
@@ -43,3 +43,14 @@ def test_one_rank_needs_no_collective():
     ((found,),) = world.run(lambda group: pool_moments(group, [(jnp.arange(4.0), jnp.zeros(()))]))
     assert not world.trace
     assert (found.count, found.mean, found.variance) == (4, 1.5, 1.25)
+
+
+def test_merged_moments_are_those_of_all_data():
+    draw = np.random.default_rng(1)
+    data = 100 + draw.normal(size=(50, 3))
+    parts = [Moments(len(x), x.mean(0), x.var(0)) for x in (data[:20], data[20:])]
+    merged = merge_moments(*parts)
+    assert merged.count == 50
+    assert np.allclose(merged.mean, data.mean(0), rtol=1e-13)
+    assert np.allclose(merged.variance, data.var(0), rtol=1e-9)
+    assert np.allclose(merged.unbiased_variance, data.var(0, ddof=1), rtol=1e-9)

@@ -63,7 +63,7 @@ def test_who_did_not_come_is_named_on_all_that_did():
     said = met(worlds(0, 2, of=5), timeout=1.0)
     assert len(set(said)) == 1
     assert said[0].startswith("The ranks did not find each other at 127.0.0.1:")
-    assert "Ranks 1, 3, 4 of 5 did not come. Check --nnodes" in said[0]
+    assert "Ranks 1, 3, 4 of 5 did not connect. Check --nnodes" in said[0]
 
 
 def test_without_rank_0_the_others_say_so():
@@ -74,12 +74,14 @@ def test_without_rank_0_the_others_say_so():
 
 def test_two_nodes_of_the_same_number_are_told():
     said = met(worlds(0, 1, 1, of=4))
-    assert all("Rank 1 came twice: two nodes have the same --node-rank." in text for text in said)
+    assert all(
+        "Rank 1 connected twice: two nodes have the same --node-rank." in text for text in said
+    )
 
 
 def test_nodes_that_start_different_numbers_of_ranks_are_told():
     said = met([World(0, world_size=4), World(1, world_size=2)])
-    assert all("Rank 1 is one of 2 ranks, and rank 0 one of 4" in text for text in said)
+    assert all("Rank 1 has a world size of 2, and rank 0 has 4" in text for text in said)
 
 
 def test_a_stranger_is_not_taken_for_a_rank():

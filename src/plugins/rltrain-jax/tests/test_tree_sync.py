@@ -90,13 +90,13 @@ def test_nothing_is_compiled_after_the_first_call_nor_again_for_another_rank():
     names = compiled(since)
     assert names
     if any(names):  # Older versions do not tell them.
-        ours = [name for name in names if name in ("jit(joined)", "jit(apart)")]
-        assert sorted(ours) == ["jit(apart)", "jit(joined)"]
+        ours = [name for name in names if name in ("jit(pack)", "jit(unpack)")]
+        assert sorted(ours) == ["jit(pack)", "jit(unpack)"]
 
 
 def test_gradients_of_another_structure_are_an_error():
     sync = TreeSync(SingleProcess("cpu"), gradients(0))
-    with pytest.raises(ValueError, match="the sync was made over"):
+    with pytest.raises(ValueError, match="the sync was made for"):
         sync({"params": jnp.ones(3)})
 
 

@@ -79,7 +79,7 @@ def test_a_rank_that_waits_names_the_ones_that_have_not_come(watched):
     assert "threading.py:" in first, "where this test stands, innermost"
     assert "rank 2 was last seen after collective 0 (none), at b.py:7 in step" in first
     assert "rank 1" not in first
-    assert one.said[-1] == "Rank 0 waits no longer: it ends."
+    assert one.said[-1] == "Rank 0 stops waiting and exits."
     assert 2 <= len(one.said) - 1 <= 5, "after 1, 2, 4, ... times its patience, and at the end"
 
 
@@ -88,7 +88,7 @@ def test_a_rank_that_has_left_is_not_waited_for(watched):
     for _ in range(6):
         one.dog.enter("barrier")
     assert one.ended.wait(LONG)
-    assert "rank 1 has left, by ValueError: boom" in one.said[-2]
+    assert "rank 1 has left with ValueError: boom" in one.said[-2]
     assert len(one.said) <= 3
 
 

@@ -20,7 +20,7 @@ class SkrlLibrary:
 
     @hookimpl
     def rltrain_train(self, session: Session) -> TrainResult:
-        """Train until the iterations are done or the session says stop."""
+        """Train until the last iteration or until the session says stop."""
         framework = session.config.framework
         with bootstrap.configured(session.world, framework):
             runner = importlib.import_module(f"rltrain_skrl.{framework}.runner")

@@ -1,4 +1,4 @@
-"""What makes an agent of skrl one of the session: figures, checkpoints, gradients go there."""
+"""Connects an agent of skrl to the session: metrics, checkpoints and gradients."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ from rltrain.records import Scalars
 from rltrain.session import Session
 from rltrain_skrl.iterations import steps_per_iteration, total_iterations
 
-__all__ = ["PROGRESS", "SessionAgent"]
+__all__ = ["ENVIRONMENT_INFO", "PROGRESS", "SessionAgent"]
 
 PROGRESS = "rltrain"
-"""Name of our part of a checkpoint. Stock skrl skips it, with a warning, as it does any name."""
+"""Name of our part of a checkpoint. Stock skrl skips it with a warning, like any unknown name."""
 
 _MISFITS = (LookupError, RuntimeError, TypeError, ValueError, EOFError, pickle.UnpicklingError)
+
+ENVIRONMENT_INFO = "episode"
+"""skrl's own default of `trainer.environment_info`."""
 
 _COUNTED_BY_SESSION = ("Reward / ", "Episode / ")
 
 
 class SessionAgent(ABC):
-    """Goes before an agent of skrl among the bases of a class, for any agent and any framework.
+    """Mixin for every agent of skrl; it goes before skrl's class among the bases.
 
-    It records each iteration, and saves, through the session; it writes nothing itself. An
-    iteration is `rltrain_skrl.iterations.steps_per_iteration` steps, counted from the run's first,
-    those before a checkpoint included: so are the timesteps that skrl's agent is told.
+    It records each iteration and saves checkpoints through the session; it writes nothing itself.
+    An iteration is `rltrain_skrl.iterations.steps_per_iteration` steps. A resumed run counts the
+    steps before its checkpoint too, and so do the timesteps that skrl's agent gets.
     """
 
     memory_class: type[Any]
-    """Made in place of skrl's `RandomMemory`; it takes `pool` too."""
+    """Replaces skrl's `RandomMemory`; it takes `pool` too."""
     scaler_class: ClassVar[type[Any]]
     """Of the preprocessors whose statistics are pooled."""
     suffix: ClassVar[str]
@@ -50,11 +53,11 @@ class SessionAgent(ABC):
     cfg: Any
 
     def __init__(self, *, session: Session, **components: Any) -> None:
-        """Build skrl's agent, and ask the session for its gradient syncs.
+        """Build skrl's agent, and get its gradient syncs from the session.
 
         Args:
             session: this rank's side of the run.
-            components: what skrl's own agent takes; the models are wrapped already.
+            components: the arguments of skrl's own agent; the models are wrapped already.
         """
         super().__init__(**components)
         self._session = session
@@ -68,30 +71,30 @@ class SessionAgent(ABC):
             scaler = getattr(self, f"_{group}_preprocessor")
             if isinstance(scaler, self.scaler_class):
                 self.memory.scalers |= {f"{group}s": scaler, f"next_{group}s": scaler}
-        self.synchronise_gradients()
+        self.synchronize_gradients()
         self.watch_optimizers()
 
     # What depends on the framework
 
     @abstractmethod
     def make_progress(self) -> Any:
-        """Return what else goes into a checkpoint; it has a number `iteration`."""
+        """Return what else goes into a checkpoint; it has an integer `iteration`."""
 
     @abstractmethod
-    def synchronise_gradients(self) -> None:
-        """Call `average_together` for each optimiser."""
+    def synchronize_gradients(self) -> None:
+        """Call `average_together` for each optimizer."""
 
     @abstractmethod
     def watch_optimizers(self) -> None:
-        """Register the optimisers with the divergence check."""
+        """Register the optimizers with the divergence check."""
 
     @abstractmethod
     def learning_rates(self) -> Mapping[str, float]:
-        """Return the learning rates by the names of what they are for, such as "policy"."""
+        """Return the learning rates by what they are for, such as "policy"."""
 
     @abstractmethod
     def with_final_observations(self, transition: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a transition as skrl means it, where episodes were cut off."""
+        """Return a transition with the final observations of episodes that a time limit ended."""
 
     @abstractmethod
     def saved_parts(self, path: Path) -> Iterable[str]:
@@ -102,8 +105,14 @@ class SessionAgent(ABC):
         """Save as skrl does."""
 
     def numbers(self, values: Any) -> Any:
-        """Return what was tracked, lists by name, as numbers on the host."""
+        """Return tracked metrics, lists by name, as numbers on the host."""
         return values
+
+    @property
+    def environment_info(self) -> str:
+        """The key of `info` for metrics of the environments."""
+        options: Mapping[str, Any] = self._session.config.agent["trainer"]
+        return str(options.get("environment_info", ENVIRONMENT_INFO))
 
     @property
     def timesteps_done(self) -> int:
@@ -113,16 +122,16 @@ class SessionAgent(ABC):
     # What skrl's trainer calls
 
     def init(self, *, trainer_cfg: Any = None) -> None:
-        """Prepare for training, as the trainer asks; skrl's own files stay off."""
+        """Prepare for training; skrl writes no files of its own."""
         # With an interval of zero skrl makes neither a writer nor a folder, and tracks no episodes:
-        # the session counts those for every library alike.
+        # the session counts those for every library.
         self.write_interval = self.checkpoint_interval = 0
         super().init(trainer_cfg=trainer_cfg)  # type: ignore[misc]
         every = self.cfg.experiment.checkpoint_interval
         self._save_every = self._total * self._steps // 10 if every == "auto" else int(every)
 
     def pre_interaction(self, *, timestep: int, timesteps: int) -> None:
-        """Begin a step; see skrl."""
+        """Start a step; see skrl."""
         super().pre_interaction(**self._counted(timestep, timesteps))  # type: ignore[misc]
 
     def act(self, observations: Any, states: Any, *, timestep: int, timesteps: int) -> Any:
@@ -138,16 +147,16 @@ class SessionAgent(ABC):
         )
 
     def update(self, *, timestep: int, timesteps: int) -> None:
-        """Learn; see skrl. It is told the timesteps of the whole run already."""
+        """Learn; see skrl. The timesteps are those of the whole run."""
         started = time.perf_counter()
         super().update(timestep=timestep, timesteps=timesteps)  # type: ignore[misc]
         self._update_seconds += time.perf_counter() - started
 
     def post_interaction(self, *, timestep: int, timesteps: int) -> None:
-        """Update when that is due, and end the iteration.
+        """Update if it is due, and end the iteration.
 
         Raises:
-            StopTraining: the session says so, and all is saved.
+            StopTraining: the session says so, and the checkpoint is saved.
         """
         counted = self._counted(timestep, timesteps)
         super().post_interaction(**counted)  # type: ignore[misc]
@@ -155,7 +164,7 @@ class SessionAgent(ABC):
             return
         self._progress.iteration += 1
         iteration = self._progress.iteration
-        self._session.record(Scalars(iteration, self._take_figures(), iterations=self._total))
+        self._session.record(Scalars(iteration, self._collect_metrics(), iterations=self._total))
         stop = self._session.should_stop
         if stop or iteration == self._total or self._interval_passed():
             self._save()
@@ -164,40 +173,40 @@ class SessionAgent(ABC):
             raise StopTraining
 
     def _counted(self, timestep: int, timesteps: int) -> dict[str, int]:
-        """Return the trainer's counts, which begin anew with it, as those of the whole run."""
+        """Return the trainer's counts as those of the whole run; a new trainer starts at zero."""
         before = self._resumed_at
         return {"timestep": before + timestep, "timesteps": before + timesteps}
 
-    def _take_figures(self) -> dict[str, float]:
-        """Return what skrl tracked in this iteration, and forget it on every rank.
+    def _collect_metrics(self) -> dict[str, float]:
+        """Return what skrl tracked in this iteration, and clear it on every rank.
 
-        skrl forgets only when it writes, which ranks other than 0 never do.
+        skrl clears it only when it writes, which ranks other than 0 never do.
         """
         merge = {"(min)": np.min, "(max)": np.max}
-        figures = {
+        metrics = {
             name: float(merge.get(name[-5:], np.mean)(values))
             for name, values in self.numbers(self.tracking_data).items()
             if not name.startswith(_COUNTED_BY_SESSION)
         }
         self.tracking_data.clear()
         for name, rate in self.learning_rates().items():
-            figures[f"Learning / {f'{name} learning rate'.strip().capitalize()}"] = rate
+            metrics[f"Learning / {f'{name} learning rate'.strip().capitalize()}"] = rate
         if not isinstance(self.action_space, spaces.Box):
-            figures.pop("Policy / Standard deviation", None)  # NaN: choices have none.
+            metrics.pop("Policy / Standard deviation", None)  # NaN: choices have none.
         seconds = time.perf_counter() - self._lap
-        figures["time/rollout"] = seconds - self._update_seconds
-        figures["time/update"] = self._update_seconds
+        metrics["time/rollout"] = seconds - self._update_seconds
+        metrics["time/update"] = self._update_seconds
         self._update_seconds = 0.0
-        return figures
+        return metrics
 
     # Checkpoints
 
     def rank_state(self) -> Any:
-        """Return what this rank needs to go on exactly, picklable and on the host."""
+        """Return what this rank needs to resume exactly, picklable and on the host."""
         return None
 
     def load_rank_state(self, state: Any) -> None:  # noqa: B027 - it is optional.
-        """Go on from what `rank_state` returned on this rank; called only if it was not None."""
+        """Restore what `rank_state` returned on this rank, if it was not None."""
 
     def _interval_passed(self) -> bool:
         every, done = self._save_every, self.timesteps_done
@@ -218,9 +227,9 @@ class SessionAgent(ABC):
             UsageError: it does not fit these options and this task.
         """
         try:
-            odd = (set(self.saved_parts(path)) ^ set(self.checkpoint_modules)) - {PROGRESS}
-            if odd:
-                raise ValueError(f"only one of the two has {', '.join(sorted(odd))}")
+            unmatched = (set(self.saved_parts(path)) ^ set(self.checkpoint_modules)) - {PROGRESS}
+            if unmatched:
+                raise ValueError(f"only one of the two has {', '.join(sorted(unmatched))}")
             self.load(str(path))  # type: ignore[attr-defined]
         except (*_MISFITS, OSError) as error:
             raise UsageError(
@@ -232,7 +241,7 @@ class SessionAgent(ABC):
             self.load_rank_state(self._session.rank_state)
 
     def timesteps_left(self) -> int:
-        """Return how many steps of every environment the trainer is to do.
+        """Return how many steps of every environment are left for the trainer.
 
         Raises:
             UsageError: the checkpoint was written at or after the run's end.

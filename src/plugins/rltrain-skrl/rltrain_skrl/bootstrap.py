@@ -1,17 +1,17 @@
-"""Keeps skrl from making a process group, and tells it this rank's place.
+"""Keeps skrl from making a process group, and gives it this rank's place.
 
-skrl reads RANK, LOCAL_RANK and WORLD_SIZE when it is imported, and starts NCCL there and then; with
-the JAX_ variables it does the like for jax. This file is the only place that works against that. It
-leans on four things, which `tests/test_skrl_contract.py` checks against the installed version:
+skrl reads RANK, LOCAL_RANK and WORLD_SIZE on import and starts NCCL at once; with the variables
+JAX_RANK and so on it does the same for jax. Only this file prevents that. It relies on four facts,
+which `tests/test_skrl_contract.py` checks against the installed version:
 
 - skrl reads those variables in `skrl/__init__.py` alone, while its `config` is built;
-- `skrl.config.torch` and `skrl.config.jax` are plain attributes, read anew at each use;
+- `skrl.config.torch` and `skrl.config.jax` are plain attributes, read at each use;
 - their classes can be built again, without arguments, and subclassed;
-- skrl learns its place only from `rank`, `local_rank`, `world_size`, `is_distributed` and `device`,
+- skrl reads its place only from `rank`, `local_rank`, `world_size`, `is_distributed` and `device`,
   and with jax its device only from `parse_device`.
 
-With jax an agent of skrl believes that it is alone: what it would do with others, it would compile
-anew in every call.
+With jax an agent of skrl runs as if it were the only rank: skrl's own collectives compile again in
+every call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 
 from rltrain.types import World
 
-__all__ = ["configured", "import_skrl", "kept_hash_seed"]
+__all__ = ["configured", "import_skrl"]
 
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
@@ -42,7 +42,7 @@ def _hidden_rank_variables() -> Iterator[None]:
 
 
 def import_skrl() -> ModuleType:
-    """Import skrl so that it starts no process group, whatever the environment says."""
+    """Import skrl without starting a process group, whatever the environment says."""
     with _hidden_rank_variables():
         return importlib.import_module("skrl")
 
@@ -59,7 +59,7 @@ def configured(world: World, framework: str = "torch") -> Iterator[ModuleType]:
         The module `skrl`.
     """
     skrl = import_skrl()
-    make = {"torch": _rank_config_class, "jax": _lone_config_class}[framework]
+    make = {"torch": _rank_config_class, "jax": _single_config_class}[framework]
     before = getattr(skrl.config, framework)
     setattr(skrl.config, framework, make()(world))
     try:
@@ -68,23 +68,11 @@ def configured(world: World, framework: str = "torch") -> Iterator[ModuleType]:
         setattr(skrl.config, framework, before)
 
 
-@contextlib.contextmanager
-def kept_hash_seed() -> Iterator[None]:
-    """Put PYTHONHASHSEED back: skrl sets it with its seed, for all processes started after it."""
-    before = os.environ.get("PYTHONHASHSEED")
-    try:
-        yield
-    finally:
-        os.environ.pop("PYTHONHASHSEED", None)
-        if before is not None:
-            os.environ["PYTHONHASHSEED"] = before
-
-
 @functools.cache
 def _rank_config_class() -> type[Any]:
     """Return skrl's torch configuration with the place of a `World`.
 
-    Made when first needed, and once: a run inside a run must not subclass the outer run's class.
+    Made once, when first needed: a run inside a run must not subclass the outer run's class.
     """
     base: Any = type(import_skrl().config.torch)
 
@@ -121,14 +109,14 @@ def _rank_config_class() -> type[Any]:
 
 
 @functools.cache
-def _lone_config_class() -> type[Any]:
-    """Return skrl's jax configuration of a process without others, on the device of a `World`."""
+def _single_config_class() -> type[Any]:
+    """Return skrl's jax configuration of a single process, on the device of a `World`."""
     from rltrain_jax.devices import local_device
 
     base: Any = type(import_skrl().config.jax)
 
-    class LoneConfig(base):  # type: ignore[misc]
-        """skrl's jax configuration of one rank, which knows of no others."""
+    class SingleConfig(base):  # type: ignore[misc]
+        """skrl's jax configuration of one rank, as if it were the only one."""
 
         def __init__(self, world: World) -> None:
             with _hidden_rank_variables():
@@ -136,7 +124,7 @@ def _lone_config_class() -> type[Any]:
             self._device = local_device(world.device)
 
         def parse_device(self, device: Any) -> Any:
-            """Return this rank's device: skrl would take the first of all ranks' for "cpu"."""
+            """Return this rank's device: for "cpu", skrl would take the first one of all ranks."""
             return self._device
 
-    return LoneConfig
+    return SingleConfig

@@ -1,4 +1,4 @@
-"""Telling skrl's checkpoints from others', before any rank starts."""
+"""Recognizes skrl's checkpoints before any rank starts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 __all__ = ["AGENT", "parts"]
 
 AGENT = "an agent of skrl"
-"""Among the parts of every checkpoint of skrl, whichever of its agents wrote it."""
+"""Added to the parts of every checkpoint that an agent of skrl wrote."""
 
 _ACTS = {"policy", "q_network"}
 
 _PICKLE = b"\x80\x04"
-"""How a checkpoint of skrl's jax agents begins: pickle, protocol 4. torch writes archives, and once
-wrote protocol 2."""
+"""The first bytes of a checkpoint of skrl's jax agents: pickle, protocol 4. torch writes archives,
+and old versions wrote protocol 2."""
 
 
 def parts(path: str) -> list[str] | str:
-    """Return the parts of a checkpoint, `AGENT` among them if skrl wrote it, or why it is none.
+    """Return the parts of a checkpoint, with `AGENT` if skrl wrote it, or why it cannot be read.
 
-    Agents name their parts differently: all have a network that acts, and an optimiser.
+    Agents name their parts differently, but all have a network that acts, and an optimizer.
     """
     names = _top_level_keys(path)
     if isinstance(names, str):

@@ -1,4 +1,4 @@
-"""What the options say of iterations. Light: it serves the plan, before skrl is imported."""
+"""Iterations, from the options alone: the plan needs them before skrl is imported."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = [
 ]
 
 ON_POLICY = ("ppo", "rpo", "a2c")
-"""The agents that learn from whole rollouts, and then forget them."""
+"""The agents that learn from whole rollouts and discard them afterwards."""
 
 _ROLLOUTS = 16
-"""skrl's own default of `agent.rollouts`, which its agents have in common."""
+"""skrl's own default of `agent.rollouts`, the same for all of its agents."""
 
 _MINI_BATCHES = {"a2c": 1}
 """skrl's own default of `agent.mini_batches`, where it is not 2."""
@@ -37,15 +37,15 @@ _REPLAY_STEPS = 100
 def steps_per_iteration(agent: Mapping[str, Any]) -> int:
     """Return how many steps of every environment make an iteration.
 
-    Of an agent that learns from rollouts it is `rollouts`. One that learns in every step, from a
-    replay buffer, has no such unit: it is the steps between two reports, which are
-    `experiment.write_interval` where that is a number above zero, and 100 otherwise.
+    For an agent that learns from rollouts it is `rollouts`. One that learns in every step, from a
+    replay buffer, has no such unit: an iteration is the steps between two records of metrics,
+    `experiment.write_interval` if that is a number above zero and 100 otherwise.
 
     Args:
         agent: the section `agent` of the options.
 
     Raises:
-        UsageError: `rollouts` is no number of steps.
+        UsageError: `rollouts` is not a number of steps.
     """
     if str(agent.get("class")).lower() in ON_POLICY:
         return _count(agent, "rollouts", _ROLLOUTS)
@@ -54,15 +54,15 @@ def steps_per_iteration(agent: Mapping[str, Any]) -> int:
 
 
 def mini_batches(agent: Mapping[str, Any]) -> int:
-    """Return into how many mini-batches an agent of `ON_POLICY` cuts a rollout."""
+    """Return the number of mini-batches per rollout of an agent of `ON_POLICY`."""
     return _count(agent, "mini_batches", _MINI_BATCHES.get(str(agent["class"]).lower(), 2))
 
 
 def total_iterations(config: RunConfig) -> int:
-    """Return the iteration at which training ends, those before a checkpoint included.
+    """Return the iteration at which training ends, counting those before a checkpoint.
 
-    Without `--max-iterations` it is as many as fit into `trainer.timesteps`: steps after the last
-    one would never be learned from, or not be reported.
+    Without `--max-iterations` it is the number that fits into `trainer.timesteps`: no update or
+    record would follow the steps after the last whole iteration.
     """
     if config.max_iterations is not None:
         return config.max_iterations
@@ -73,10 +73,10 @@ def total_iterations(config: RunConfig) -> int:
 
 
 def memory_size(agent: Mapping[str, Any]) -> int:
-    """Return how many steps of every environment are kept; -1: the rollout.
+    """Return the size of the memory in steps of every environment; -1 means the rollout.
 
     Raises:
-        UsageError: it is no number of steps.
+        UsageError: it is not a number of steps.
     """
     size = get_dotted(agent, "memory.memory_size", -1)
     if isinstance(size, bool) or not isinstance(size, int):
@@ -88,8 +88,8 @@ def iteration(config: RunConfig) -> Iteration:
     """Return what an iteration of the resolved run is.
 
     Raises:
-        UsageError: `rollouts` or `mini_batches` is no number, or a rank's rollout is cut into more
-            mini-batches than it has rows.
+        UsageError: `rollouts` or `mini_batches` is not a number, or a rank's rollout has fewer rows
+            than mini-batches.
     """
     agent = config.agent["agent"]
     steps, num_envs = steps_per_iteration(agent), config.num_envs or 0
@@ -109,11 +109,11 @@ def iteration(config: RunConfig) -> Iteration:
 
 
 def _image_bytes(config: RunConfig) -> int:
-    """Return in how many bytes a number of an image is kept: see `rltrain_skrl.torch.agent`."""
+    """Return how many bytes the memory needs per number of an image: see `torch/agent.py`."""
     as_floats = (
         config.framework == "jax"
         or config.agent["agent"].get("observation_preprocessor")
-        # Of observations that are several groups, one vector is made.
+        # Several groups of observations are flattened to one vector.
         or 'OBSERVATIONS["' in str(config.agent.get("models"))
     )
     return 4 if as_floats else 1

@@ -1,4 +1,4 @@
-"""Moments of several batches, pooled over ranks in one collective before they are asked for."""
+"""Moments of several batches, pooled over ranks in one collective before skrl uses them."""
 
 from __future__ import annotations
 
@@ -14,28 +14,37 @@ Batch = tuple[Any, Any]
 
 
 class MomentPool:
-    """Knows which batches an update is going to meet, and pools the moments of all at once.
+    """Pools the moments of all batches of an update at once.
 
-    skrl meets them one by one, and would wait for the other ranks each time. A batch is known by
-    its identity: one that was not expected is pooled by itself, so that nothing depends on what was
-    expected but the number of collectives.
+    skrl standardizes them one by one, which would be a collective each. The pool knows a batch by
+    its identity and pools an unexpected one alone: only the number of collectives depends on what
+    was expected.
     """
 
-    pool_moments: Callable[[ProcessGroup, Sequence[Batch]], list[Any]]
-    """The framework's: the moments of several batches over all ranks, in one collective."""
+    def __init__(
+        self,
+        group: ProcessGroup,
+        pool_moments: Callable[[ProcessGroup, Sequence[Batch]], list[Any]],
+    ) -> None:
+        """Expect no batch.
 
-    def __init__(self, group: ProcessGroup) -> None:
+        Args:
+            group: the process group.
+            pool_moments: the framework's; returns the moments of several batches over all ranks, in
+                one collective.
+        """
         self.group = group
+        self._pool_moments = pool_moments
         self._expected: list[Batch] = []
         self._pooled: list[Any] = []
 
     def expect(self, batches: Sequence[Batch]) -> None:
-        """Forget the batches that were expected, and expect these."""
+        """Expect these batches, and no others."""
         self._expected, self._pooled = list(batches), []
 
     def pool(self, batches: Sequence[Batch]) -> list[Any]:
-        """Pool these batches now, and with them those that are expected. Collective."""
-        moments = self.pool_moments(self.group, [*batches, *self._expected])
+        """Return the moments of these batches; pool the expected ones with them. Collective."""
+        moments = self._pool_moments(self.group, [*batches, *self._expected])
         self._pooled = moments[len(batches) :]
         return moments[: len(batches)]
 
@@ -49,4 +58,4 @@ class MomentPool:
                 if not self._pooled:
                     self.pool([])
                 return self._pooled[index]
-        return self.pool_moments(self.group, [(data, about)])[0]
+        return self._pool_moments(self.group, [(data, about)])[0]

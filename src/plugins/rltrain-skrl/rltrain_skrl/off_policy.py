@@ -3,32 +3,56 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from rltrain.errors import UsageError
 from rltrain_skrl.agent import SessionAgent
 
-__all__ = ["OffPolicy", "check_bounds"]
+__all__ = ["ActionNoise", "OffPolicy"]
 
 
 class OffPolicy(SessionAgent):
-    """Goes before an agent of skrl that has a replay buffer.
+    """Mixin for an agent of skrl that has a replay buffer.
 
-    Each rank has a buffer of its own, with what its environments went through, and draws a batch of
-    `batch_size` from it: a gradient is the mean over the batches of all ranks. `random_timesteps`
-    and `learning_starts` are steps of every environment, the same on all ranks.
+    Each rank fills a buffer of its own from its environments, and samples a batch of `batch_size`
+    from it: a gradient is the mean over the batches of all ranks. `random_timesteps` and
+    `learning_starts` are steps of every environment, the same on all ranks.
     """
+
+    noise_class: ClassVar[type[Any]]
+    """skrl's base class of noises."""
+    array_class: ClassVar[type[Any]]
+    """Of the state of a noise that has one."""
 
     _learns_from = 0
 
     @abstractmethod
-    def get_noise(self) -> dict[str, Any]:
-        """Return what the noises remember, on the host."""
+    def _to_host(self, array: Any) -> np.ndarray:
+        """Return an array of the framework on the host."""
 
     @abstractmethod
-    def set_noise(self, states: dict[str, Any]) -> None:
-        """Let the noises go on from what `get_noise` returned."""
+    def _to_device(self, array: np.ndarray, device: Any) -> Any:
+        """Return an array of the framework on a device."""
+
+    @property
+    def noises(self) -> dict[str, Any]:
+        """The noises by the names of their attributes."""
+        return {name: x for name, x in vars(self).items() if isinstance(x, self.noise_class)}
+
+    def get_noise(self) -> dict[str, np.ndarray]:
+        """Return the states of the noises, on the host: Ornstein-Uhlenbeck's last values."""
+        states = {name: getattr(noise, "state", None) for name, noise in self.noises.items()}
+        return {n: self._to_host(x) for n, x in states.items() if isinstance(x, self.array_class)}
+
+    def set_noise(self, states: Mapping[str, np.ndarray]) -> None:
+        """Restore what `get_noise` returned."""
+        for name, noise in self.noises.items():
+            if name in states:
+                noise.state = self._to_device(states[name], noise.device)
 
     def update(self, *, timestep: int, timesteps: int) -> None:
         """Learn, if the buffer holds enough for it; see skrl."""
@@ -36,15 +60,15 @@ class OffPolicy(SessionAgent):
             super().update(timestep=timestep, timesteps=timesteps)
 
     def rank_state(self) -> dict[str, Any]:
-        """Return the noises' states, and the replay buffer's if that is asked for."""
+        """Return the states of the noises, and the replay buffer's if the options ask for it."""
         memory = self.memory.get_state() if self.memory.save_replay_buffer else None
         return {**(super().rank_state() or {}), "noise": self.get_noise(), "memory": memory}
 
     def load_rank_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `rank_state` returned on this rank.
+        """Restore what `rank_state` returned on this rank.
 
         Raises:
-            UsageError: the replay buffer is of another size now.
+            UsageError: the replay buffer has another size now.
         """
         super().load_rank_state(state)
         self.set_noise(state["noise"])
@@ -61,8 +85,8 @@ class OffPolicy(SessionAgent):
     def resume(self, path: Path) -> None:
         """Load a checkpoint of skrl. Every rank does.
 
-        A replay buffer that was not saved begins empty: it is filled for `learning_starts` steps
-        again, with the policy's actions, before learning goes on.
+        A replay buffer that was not saved starts empty: the policy fills it for `learning_starts`
+        steps again before learning resumes.
 
         Raises:
             UsageError: it does not fit these options and this task.
@@ -73,21 +97,25 @@ class OffPolicy(SessionAgent):
         self._learns_from = self.timesteps_done + self.cfg.learning_starts
         if self._session.world.is_root:
             print(
-                f"The replay buffer begins empty: learning goes on after {self.cfg.learning_starts}"
+                f"The replay buffer starts empty: learning resumes after {self.cfg.learning_starts}"
                 " steps (agent.memory.save_replay_buffer=true saves the buffer in checkpoints).",
                 flush=True,
             )
 
 
-def check_bounds(agent: Any, noises: Any) -> None:
-    """Refuse noise on actions without bounds, which skrl keeps it within.
+class ActionNoise(OffPolicy):
+    """Mixin for an agent of skrl that adds noise to the actions of a deterministic policy."""
 
-    Raises:
-        UsageError: there is noise, and the task's actions have no bounds.
-    """
-    if noises and not agent.action_space.is_bounded():
-        name = type(agent).__name__.removeprefix("Session")
-        raise UsageError(
-            f"agent.agent.class={name}: it keeps actions with noise within the bounds of the "
-            "action space, but the task's has none. Use --algorithm sac or ppo."
-        )
+    def __init__(self, **components: Any) -> None:
+        """Build skrl's agent; see `SessionAgent`.
+
+        Raises:
+            UsageError: there is noise, and the task's actions have no bounds to clip them to.
+        """
+        super().__init__(**components)
+        if self.noises and not self.action_space.is_bounded():  # type: ignore[attr-defined]
+            name = type(self).__name__.removeprefix("Session")
+            raise UsageError(
+                f"agent.agent.class={name}: it keeps actions with noise within the bounds of the "
+                "action space, but the task's has none. Use --algorithm sac or ppo."
+            )

@@ -1,4 +1,4 @@
-"""What this plugin provides. It must not import skrl: doing so can start a process group."""
+"""What this plugin provides. It must not import skrl, which can start a process group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["default_agent", "in_jax", "rltrain_provides"]
 _DEFAULTS = Path(__file__).parent / "defaults"
 
 _MANY_ENVS = 64
-"""From so many environments a rank on, short rollouts fill a batch."""
+"""With this many environments per rank, short rollouts fill a batch."""
 
 _AGENT_OPTIONS = (
     "alpha",
@@ -83,15 +83,15 @@ _IN_JAX = {
         "ACTIONS.shape, minval=-1.0, maxval=1.0)"
     ),
 }
-"""Outputs of models in the default options, which skrl evaluates as Python: in torch's words, and
-in jax's."""
+"""Outputs of models in the default options, which skrl evaluates as Python: the torch expression
+and the jax one."""
 
 _BYTES = " / 255"
-"""How the inputs of models in the default options make numbers from 0 to 1 of bytes."""
+"""Scales bytes to numbers from 0 to 1 in the inputs of models in the default options."""
 
 _CHANNELS_FIRST = re.compile(r"permute\((?P<images>\S+), \(0, 3, 1, 2\)\)")
-"""How the inputs of models in options for torch put the channels of images first; flax's
-convolutions want them last, as they come."""
+"""Moves the channels of images first in the inputs of models for torch. flax's convolutions want
+them last, which is how tasks give them."""
 
 OPTION_KEYS = frozenset(
     [
@@ -100,15 +100,15 @@ OPTION_KEYS = frozenset(
         *(f"memory.{key}" for key in _MEMORY_OPTIONS),
     ]
 )
-"""Options of skrl that have an effect here. The names of its folders, its writer's interval, its
-progress bar and the like do not: the session owns what they stand for."""
+"""Options of skrl that have an effect here. Its folders, its writer's interval, its progress bar
+and the like have none: the session owns these."""
 
 
 def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
-    """Return options in the format of skrl's Runner, for tasks of this kind.
+    """Return the default options in the format of skrl's Runner.
 
     Args:
-        task: what is known of the task.
+        task: what is known about the task.
         algorithm: one of `ALGORITHMS`.
     """
     scale = "" if task.num_envs >= _MANY_ENVS else "_few_envs"
@@ -119,7 +119,9 @@ def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
     if algorithm in ON_POLICY and task.has_images:
         options = overlaid(options, _load(_DEFAULTS / "images.yaml"))
         for model in ("policy", "value"):
-            options["models"][model]["network"] = _seeing(options["models"][model]["network"], task)
+            options["models"][model]["network"] = _with_encoders(
+                options["models"][model]["network"], task
+            )
     return options
 
 
@@ -127,36 +129,36 @@ def _load(file: Path) -> dict[str, Any]:
     return load_yaml(str(file), "the default options")
 
 
-def _seeing(network: list[dict[str, Any]], task: TaskInfo) -> list[dict[str, Any]]:
-    """Return a network of one image of bytes for what a task observes: an encoder for each image.
+def _with_encoders(network: list[dict[str, Any]], task: TaskInfo) -> list[dict[str, Any]]:
+    """Return a network with one encoder for each image that the task observes.
 
     Args:
-        network: convolutions, and after them one layer that joins all.
-        task: its group `policy`, where it is no image, is a vector.
+        network: the one for a single image of bytes: convolutions, then one dense layer.
+        task: its group `policy` is an image or a vector.
     """
     (encoder,) = network
     images = task.images
-    reads = [encoder["input"].removesuffix("" if _is_of_bytes(task, x) else _BYTES) for x in images]
+    inputs = [encoder["input"].removesuffix("" if _has_bytes(task, x) else _BYTES) for x in images]
     if images == ("policy",):
-        return [{**encoder, "input": reads[0]}]
-    *convolutions, joining = encoder["layers"]
+        return [{**encoder, "input": inputs[0]}]
+    *convolutions, dense = encoder["layers"]
     parts, joined = [], []
     for index, group in enumerate(images):
-        read = reads[index].replace("OBSERVATIONS", f'OBSERVATIONS["{group}"]')
+        source = inputs[index].replace("OBSERVATIONS", f'OBSERVATIONS["{group}"]')
         joined.append(f"image_{index}")
-        parts.append({**encoder, "name": joined[-1], "input": read, "layers": convolutions})
+        parts.append({**encoder, "name": joined[-1], "input": source, "layers": convolutions})
     if "policy" not in images:
         joined.append('OBSERVATIONS["policy"]')
-    join = {"input": f"concatenate([{', '.join(joined)}])", "layers": [joining]}
+    join = {"input": f"concatenate([{', '.join(joined)}])", "layers": [dense]}
     return [*parts, {**encoder, **join}]
 
 
-def _is_of_bytes(task: TaskInfo, group: str) -> bool:
+def _has_bytes(task: TaskInfo, group: str) -> bool:
     return (task.observations or {})[group].dtype == "uint8"
 
 
 def in_jax(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return options with the expressions of skrl's format in the words of jax."""
+    """Return options with their torch expressions translated to jax."""
     agent = copy.deepcopy(dict(options))
     for model in agent["models"].values():
         if isinstance(model, dict):

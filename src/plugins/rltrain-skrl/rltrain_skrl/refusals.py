@@ -20,7 +20,7 @@ ACTS_IN = {
     "dqn": "discrete",
     "ddqn": "discrete",
 }
-"""The agents that are for one kind of action only."""
+"""The agents that support one kind of action only."""
 
 ALGORITHMS = (*ON_POLICY, "sac", "td3", "ddpg", "dqn", "ddqn")
 """The agents that are adapted."""
@@ -32,12 +32,12 @@ _POLICIES = {
     "discrete": ("categoricalmixin",),
     "multi_discrete": ("multicategoricalmixin",),
 }
-"""The policies that can act in a kind of action space."""
+"""The policies for each kind of action space."""
 
 _CORRELATED = "multivariategaussianmixin"
 
 _RECURRENT = ("a2c_rnn", "ddpg_rnn", "ppo_rnn", "rpo_rnn", "sac_rnn", "td3_rnn", "trpo_rnn")
-"""skrl's agents with memory of their own, by the names of their modules."""
+"""skrl's recurrent agents, by the names of their modules."""
 
 _SCALERS, _NOISES = ("RunningStandardScaler",), ("GaussianNoise", "OrnsteinUhlenbeckNoise")
 _NAMES = {
@@ -73,20 +73,20 @@ def _other_memory(config: RunConfig, task: TaskInfo) -> bool:
     return _class(config) in ON_POLICY and size >= 0 and size != (rollouts or size)
 
 
-def _sizeless(config: RunConfig, task: TaskInfo) -> bool:
+def _has_no_size(config: RunConfig, task: TaskInfo) -> bool:
     size = memory_size(config.agent)
     return _class(config) in ALGORITHMS and _class(config) not in ON_POLICY and size < 1
 
 
-def _reads_no_images(config: RunConfig, task: TaskInfo) -> bool:
+def _ignores_images(config: RunConfig, task: TaskInfo) -> bool:
     replays = _class(config) in ALGORITHMS and _class(config) not in ON_POLICY
     return replays and task.has_images and "conv2d" not in str(config.agent.get("models"))
 
 
 def _unknown_class(config: RunConfig, task: TaskInfo) -> bool:
-    """Whether an option names a class that is not among the names that skrl's Runner imports."""
+    """Whether an option names a class that skrl's Runner does not import."""
     named = {key: _agent(config, key) for key in _NAMES}
-    # With a call in it, it is an expression that the Runner evaluates.
+    # A value with a call is an expression, which the Runner evaluates.
     names = {key: x for key, x in named.items() if isinstance(x, str) and "(" not in x}
     return any(x not in (*_NAMES[key], "None") for key, x in names.items())
 
@@ -103,21 +103,21 @@ def _agent_refusal(name: str, reason: str) -> Refusal:
 _AGENTS = (
     _agent_refusal(
         "TRPO",
-        "skrl finds its step by products, a step size and a line search over one rank's data, all "
-        "in one function, and asks for the average of gradients that the policy does not have: "
-        "every rank would take another step.",
+        "skrl computes its step from one rank's data (conjugate gradients and a line search in one "
+        "function) and averages only gradients that the policy does not have: every rank would "
+        "take a different step.",
     ),
     _agent_refusal(
         "AMP",
         "it learns from reference motions, which skrl asks the task for "
-        "(collect_reference_motions), and no suite gives them.",
+        "(collect_reference_motions), and no suite provides them.",
     ),
     _agent_refusal("IPPO", "it needs a task with several agents, and no suite has one."),
     _agent_refusal("MAPPO", "it needs a task with several agents, and no suite has one."),
     _agent_refusal(
         "CEM",
-        "it chooses among the episodes of one rank's rollout, where one rank would choose among "
-        "those of all.",
+        "it chooses among the episodes of one rank's rollout; one rank with all environments would "
+        "choose among all episodes.",
     ),
 )
 
@@ -126,10 +126,10 @@ REFUSES = (
     Refusal(
         name="a recurrent agent",
         applies=lambda config, task: _class(config) in _RECURRENT,
-        reason="skrl's Runner, whose options this plugin takes, can neither describe recurrent "
-        "models nor make the agents that train them.",
-        instead="Use --library rsl_rl or rl_games for recurrent policies, or give skrl's PPO "
-        "observations of several steps.",
+        reason="skrl's Runner, whose options this plugin uses, supports neither recurrent models "
+        "nor the agents that train them.",
+        instead="Use --library rsl_rl or rl_games for recurrent policies, or stack observations "
+        "of several steps for skrl's PPO.",
     ),
     Refusal(
         name="an agent.class that is not adapted",
@@ -137,8 +137,8 @@ REFUSES = (
             _class(config) not in (*ALGORITHMS, *_RECURRENT)
             and f"agent.class={_class(config).upper()}" not in {agent.name for agent in _AGENTS}
         ),
-        reason=f"Of skrl's agents this plugin adapts {', '.join(ALGORITHMS).upper()}: others "
-        "average gradients, save or log elsewhere.",
+        reason=f"Of skrl's agents this plugin adapts {', '.join(ALGORITHMS).upper()}: the "
+        "others average gradients, save or log in other places.",
         instead="Set agent.agent.class to one of these, with options for it.",
     ),
     Refusal(
@@ -158,10 +158,10 @@ REFUSES = (
     ),
     Refusal(
         name="images without convolutions",
-        applies=_reads_no_images,
+        applies=_ignores_images,
         reason="The networks in the default options of agents with a replay buffer would read an "
         "image as a vector.",
-        instead="Use --algorithm ppo, whose default options see images, or give options whose "
+        instead="Use --algorithm ppo, whose default options support images, or give options whose "
         "networks have conv2d layers.",
     ),
     Refusal(
@@ -172,7 +172,7 @@ REFUSES = (
     ),
     Refusal(
         name="a replay buffer without a size",
-        applies=_sizeless,
+        applies=_has_no_size,
         reason="memory_size=-1 stands for a rollout, which this agent does not have.",
         instead="Set agent.memory.memory_size: steps of every environment that are kept.",
     ),
@@ -208,4 +208,4 @@ REFUSES = (
         "MultiCategoricalMixin for several discrete ones.",
     ),
 )
-"""In the order in which they are looked at: the first that applies is told."""
+"""In the order in which they are checked: the first that applies is reported."""

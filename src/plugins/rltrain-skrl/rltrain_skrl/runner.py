@@ -1,4 +1,4 @@
-"""skrl's Runner on the session: the models are wrapped, the seeds and the length are the run's."""
+"""skrl's Runner on the session: it wraps the models; seeds and length are the run's."""
 
 from __future__ import annotations
 
@@ -6,39 +6,43 @@ import contextlib
 import copy
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
+from types import ModuleType
 from typing import Any, ClassVar
 
 from gymnasium import spaces
 
 from rltrain.errors import StopTraining, UsageError, suggest
 from rltrain.session import Session
-from rltrain_skrl import bootstrap
+from rltrain_skrl.agent import ENVIRONMENT_INFO
 from rltrain_skrl.iterations import steps_per_iteration, total_iterations
-from rltrain_skrl.older import in_words_of_skrl_2
+from rltrain_skrl.moment_pool import MomentPool
+from rltrain_skrl.skrl1 import rename_states
+from rltrain_skrl.workarounds import restored_hash_seed
 
-__all__ = ["OnSession", "runner_options"]
+__all__ = ["BaseSessionRunner", "by_algorithm", "runner_options"]
 
 _PREPROCESSORS = ("observation_preprocessor", "state_preprocessor", "value_preprocessor")
 
-_ENVIRONMENT_INFO = "episode"
-"""skrl's own default of `trainer.environment_info`."""
 
+class BaseSessionRunner:
+    """Mixin for skrl's Runner of a framework: builds what the options name, and trains.
 
-class OnSession:
-    """Goes before skrl's Runner of a framework: builds what the options name, and trains.
-
-    skrl's place in the world must be configured (`rltrain_skrl.bootstrap.configured`).
+    skrl must know this rank's place already (`rltrain_skrl.bootstrap.configured`).
     """
 
     agents: ClassVar[Mapping[str, Any]]
-    """By lower-case name, what is made in place of skrl's own."""
+    """By lower-case name, the classes that replace skrl's own."""
     scaler: ClassVar[type[Any]]
     """skrl's preprocessor whose statistics are pooled."""
+    scalers: ClassVar[tuple[type[Any], type[Any]]]
+    """Those that replace it: for observations and states, and for values."""
+    pool_moments: ClassVar[Callable[..., list[Any]]]
+    """The framework's; see `MomentPool`."""
     experiment_options: ClassVar[type[Any]]
     trainer_options: ClassVar[type[Any]]
     dropped_options: ClassVar[frozenset[str]] = frozenset()
-    """Of the agent, such as skrl's Runner itself leaves out."""
+    """Of the agent: known, and left out by skrl's Runner itself."""
 
     # skrl's, read by this class.
     _env: Any
@@ -47,18 +51,18 @@ class OnSession:
     trainer: Any
 
     def __init__(self, session: Session) -> None:
-        """Build models, agent and trainer; load the checkpoint; begin the stream `learner`.
+        """Build models, agent and trainer; load the checkpoint; start the stream `learner`.
 
         Raises:
             UsageError: the options or the checkpoint do not fit skrl or the task.
         """
         self._session = session
-        self._pool = self.make_pool()
+        self._pool = MomentPool(session.group, self.pool_moments)
         options = runner_options(session)
-        log_key = options["trainer"].get("environment_info", _ENVIRONMENT_INFO)
+        log_key = options["trainer"].get("environment_info", ENVIRONMENT_INFO)
         env = self.make_env(log_key)
-        in_words_of_skrl_2(options, env.state_space is not None)
-        with bootstrap.kept_hash_seed():
+        rename_states(options, env.state_space is not None)
+        with restored_hash_seed():
             super().__init__(env, options)  # type: ignore[call-arg]
         if session.checkpoint is not None:
             self.agent.resume(session.checkpoint)
@@ -68,16 +72,12 @@ class OnSession:
 
     # What depends on the framework
 
-    def make_pool(self) -> Any:
-        """Return what pools the moments of all ranks' data."""
-        raise NotImplementedError
-
     def make_env(self, log_key: str) -> Any:
         """Return the session's environments in skrl's wrapper."""
         raise NotImplementedError
 
-    def make_scaler(self, role: str, size: Any, options: Mapping[str, Any]) -> Any:
-        """Return a preprocessor, with rank 0's statistics, that pools."""
+    def wrap_scaler(self, scaler: Any, role: str) -> Any:
+        """Return a preprocessor with rank 0's statistics."""
         raise NotImplementedError
 
     def wrap(self, model: Any, role: str) -> Any:
@@ -85,15 +85,15 @@ class OnSession:
         raise NotImplementedError
 
     def begin_learning(self) -> None:
-        """Give skrl its key; the stream `learner` has begun."""
+        """Give skrl its key; the stream `learner` has started."""
         raise NotImplementedError
 
     def train(self) -> None:
-        """Train until the iterations are done or the session says stop."""
+        """Train until the last iteration or until the session says stop."""
         with contextlib.suppress(StopTraining):
             self.run("train")  # type: ignore[attr-defined]
 
-    # skrl's, of which every part is made ours
+    # skrl's: what builds the parts
 
     def _component(self, name: str) -> Any:
         agent = self.agents.get(name.lower())
@@ -121,10 +121,12 @@ class OnSession:
 
     def _pooled_scaler(self, role: str) -> Any:
         """Return what skrl calls in place of its scaler's class."""
+        for_data, for_values = self.scalers
+        kind = for_values if role == "value_preprocessor" else for_data
 
         # A function, because skrl copies the options deeply: it would copy a partial's arguments.
         def make(size: Any, **options: Any) -> Any:
-            return self.make_scaler(role, size, options)
+            return self.wrap_scaler(kind(size, pool=self._pool, **options), role)
 
         return make
 
@@ -155,8 +157,17 @@ class OnSession:
         return super()._generate_agent(env, cfg, models)  # type: ignore[misc]
 
 
+def by_algorithm(*modules: ModuleType) -> dict[str, type[Any]]:
+    """Return the agents that modules export, such as `SessionPPO`, by lower-case algorithm.
+
+    Each replaces skrl's own in the Runner. It takes `session` too.
+    """
+    names = [(module, name) for module in modules for name in module.__all__]
+    return {name.removeprefix("Session").lower(): getattr(x, name) for x, name in names}
+
+
 def runner_options(session: Session) -> dict[str, Any]:
-    """Return the Runner's options with what the run decides put in: seed, length, files, window."""
+    """Return the Runner's options, with seed, length, files and window as the run decides."""
     options: dict[str, Any] = copy.deepcopy(dict(session.config.agent))
     options["seed"] = session.seeds.model
     if session.config.framework == "torch":
@@ -193,14 +204,14 @@ def _check_clipped(models: Mapping[str, Any], space: spaces.Space[Any]) -> None:
 
 
 def _inputs(models: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the role of each model with what each of its networks takes."""
+    """Yield the role of each model with the input of each of its networks."""
     for role, model in models.items():
         networks = model.get("network") or [] if isinstance(model, Mapping) else []
         yield from ((role, str(network.get("input")).strip()) for network in networks)
 
 
 def _check_inputs(models: Mapping[str, Any], space: spaces.Space[Any]) -> None:
-    """Check that no layer takes observations whole that are no array of floats."""
+    """Check that no layer takes observations as one array if they are not."""
     if isinstance(space, spaces.Box):
         return
     for role, taken in _inputs(models):
@@ -212,7 +223,7 @@ def _check_inputs(models: Mapping[str, Any], space: spaces.Space[Any]) -> None:
         elif isinstance(space, spaces.Tuple):
             instead = " and ".join(f"OBSERVATIONS[{index}]" for index in range(len(space.spaces)))
         raise UsageError(
-            f"agent.models.{role}: its network takes OBSERVATIONS whole, but this task's are "
+            f"agent.models.{role}: its network takes OBSERVATIONS as one array, but this task has "
             f"{space}. Give an --agent-config whose networks take {instead}."
         )
 

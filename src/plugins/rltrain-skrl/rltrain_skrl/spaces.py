@@ -1,4 +1,4 @@
-"""Observation spaces as skrl knows them, for every framework."""
+"""Observation spaces for skrl, for every framework."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ __all__ = ["Groups", "as_floats", "holds_bytes", "observation_groups"]
 
 
 class Groups(NamedTuple):
-    """What skrl is given of a task's observations."""
+    """The observations of a task, as skrl gets them."""
 
     spaces: dict[str, spaces.Space[Any]]
-    """By name; `policy` are skrl's observations, `critic` its states."""
+    """By name; `policy` is skrl's observations, `critic` its states."""
     grouped: bool
     """Whether the task itself has groups."""
     joined: bool
-    """Whether skrl's observations are several groups of the task's."""
+    """Whether skrl's observations are several groups of the task."""
 
 
 def observation_groups(space: spaces.Space[Any]) -> Groups:
     """Return the observation groups of a task.
 
-    The group `policy` of a `Dict` space are skrl's observations, the group `critic` its states.
-    Where there are groups of images beside them, skrl's observations are a `Dict` of `policy` and
-    these.
+    The group `policy` of a `Dict` space is skrl's observations, the group `critic` its states. If
+    there are groups of images too, skrl's observations are a `Dict` of `policy` and these.
 
     Raises:
         UsageError: the observations are groups, and none is `policy`.
@@ -53,17 +52,17 @@ def observation_groups(space: spaces.Space[Any]) -> Groups:
 
 
 def _is_image(space: spaces.Space[Any]) -> bool:
-    """Whether a group is an image as suites give it: height, width and channels."""
+    """Whether a group is an image: height, width and channels."""
     return isinstance(space, spaces.Box) and ArrayInfo(space.shape, str(space.dtype)).is_image
 
 
 def holds_bytes(space: spaces.Space[Any] | None) -> bool:
-    """Whether observations are bytes, as those of most images are."""
+    """Whether observations are bytes, as most images are."""
     return isinstance(space, spaces.Box) and space.dtype == np.uint8
 
 
 def as_floats(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Return the space of what skrl is given: models are made for a sample of it."""
+    """Return the space after conversion to floats; skrl builds models from a sample of it."""
     if isinstance(space, spaces.Dict):
         return spaces.Dict({name: as_floats(part) for name, part in space.spaces.items()})
     if isinstance(space, spaces.Tuple):

@@ -36,6 +36,18 @@ print(sorted({"torch", "skrl", "jax", "gymnasium"} & set(sys.modules)))
     assert in_child(code) == "[]"
 
 
+def test_what_both_frameworks_share_imports_neither_of_them():
+    code = """
+import importlib, pkgutil, sys
+import rltrain_skrl
+names = [each.name for each in pkgutil.iter_modules(rltrain_skrl.__path__) if not each.ispkg]
+for name in names:
+    importlib.import_module(f"rltrain_skrl.{name}")
+print("memory" in names, sorted({"torch", "skrl", "jax"} & set(sys.modules)))
+"""
+    assert in_child(code) == "True []"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("module", ["adapter", "bootstrap", "torch.runner"])
 def test_importing_under_rank_variables_makes_no_process_group(module):

@@ -9,7 +9,8 @@ from skrl_fakes import Corridor, FakeSession, small_agent
 
 from rltrain.errors import UsageError
 from rltrain_skrl import bootstrap
-from rltrain_skrl.torch.env import FINAL, SkrlEnv
+from rltrain_skrl.env import FINAL
+from rltrain_skrl.torch.env import SkrlEnv
 from rltrain_skrl.torch.runner import SessionRunner
 
 
@@ -116,7 +117,10 @@ def test_networks_that_take_whole_what_has_parts_are_refused(space, instead):
     corridor = Corridor(1)
     corridor.single_observation_space = spaces.Dict({"policy": space})
     session = FakeSession(corridor, small_agent(observation_preprocessor=None))
-    with bootstrap.configured(session.world), pytest.raises(UsageError, match="whole") as caught:
+    with (
+        bootstrap.configured(session.world),
+        pytest.raises(UsageError, match="as one array") as caught,
+    ):
         SessionRunner(session)
     assert instead in str(caught.value)
 

@@ -152,7 +152,7 @@ def test_ranks_decide_by_the_mean_of_an_array():
 def test_schedules_get_the_mean_in_one_collective():
     def rates(group):
         divergence = SharedDivergence(group)
-        first, second = (divergence.shared(lambda t, *, lr, kl: lr * kl) for _ in range(2))
+        first, second = (divergence.share(lambda t, *, lr, kl: lr * kl) for _ in range(2))
         found = []
         for epoch in range(2):
             kl = np.mean([float(group.rank), epoch])

@@ -23,9 +23,10 @@ bootstrap.import_skrl()
 from skrl.utils.runner.jax import Runner  # noqa: E402
 
 from rltrain_gymnasium.batched import make_batched  # noqa: E402
+from rltrain_jax.moments import pool_moments  # noqa: E402
 from rltrain_skrl.jax.env import SkrlEnv  # noqa: E402
 from rltrain_skrl.jax.memory import PooledMemory  # noqa: E402
-from rltrain_skrl.jax.moment_pool import MomentPool  # noqa: E402
+from rltrain_skrl.moment_pool import MomentPool  # noqa: E402
 
 pytestmark = pytest.mark.long  # Stock skrl compiles its updates anew for each agent.
 
@@ -74,7 +75,9 @@ def test_it_copies_a_tensor_to_store_a_step(trained):
     from rltrain.run.group import SingleProcess
 
     with bootstrap.configured(World(), "jax"):
-        ours = PooledMemory(pool=MomentPool(SingleProcess("cpu")), memory_size=3, num_envs=8)
+        ours = PooledMemory(
+            pool=MomentPool(SingleProcess("cpu"), pool_moments), memory_size=3, num_envs=8
+        )
         ours.create_tensor(name="observations", size=4, dtype=jnp.float32)
         kept = ours.tensors["observations"]
         for _ in range(4):

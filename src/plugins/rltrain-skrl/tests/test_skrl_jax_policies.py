@@ -24,19 +24,21 @@ from skrl.utils.model_instantiators.jax import (  # noqa: E402
 )
 
 from rltrain_skrl.jax.keys import get_keys, load_keys, set_keys  # noqa: E402
-from rltrain_skrl.jax.policies import mended  # noqa: E402
+from rltrain_skrl.jax.models import extend_model  # noqa: E402
 
 NETWORK = [{"name": "net", "input": "OBSERVATIONS", "layers": [8], "activations": "tanh"}]
 SPACE = spaces.Box(-1.0, 1.0, (3,))
 DATA = jnp.linspace(-1.0, 1.0, 12).reshape(4, 3)
 
 
-def made(make, action, mend=True, **options):
+def made(make, action, extended=True, **options):
     model = make(
         observation_space=SPACE, action_space=action, network=NETWORK, output="ACTIONS", **options
     )
     model.init_state_dict(role="policy")
-    return mended(model) if mend else model
+    if extended:
+        extend_model(model)
+    return model
 
 
 def entropy(model, params):
@@ -56,7 +58,7 @@ def entropy(model, params):
 )
 @pytest.mark.long
 def test_an_entropy_bonus_has_an_effect(make, action, most):
-    stock, ours = made(make, action, mend=False), made(make, action)
+    stock, ours = made(make, action, extended=False), made(make, action)
     params = ours.state_dict.params
     assert np.isnan(entropy(stock, params))
     value, gradient = jax.value_and_grad(lambda params: entropy(ours, params))(params)
@@ -67,9 +69,9 @@ def test_an_entropy_bonus_has_an_effect(make, action, most):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mend", [False, True], ids=["stock", "ours"])
-def test_a_compiled_update_draws_anew(mend):
-    model = made(gaussian_model, spaces.Box(-9.0, 9.0, (2,)), mend)
+@pytest.mark.parametrize("extended", [False, True], ids=["stock", "ours"])
+def test_a_compiled_update_samples_new_noise(extended):
+    model = made(gaussian_model, spaces.Box(-9.0, 9.0, (2,)), extended)
 
     @jax.jit
     def noise(params, observations):
@@ -79,7 +81,7 @@ def test_a_compiled_update_draws_anew(mend):
     params = model.state_dict.params
     first, again, other = (noise(params, data) for data in (DATA, DATA, DATA + 0.5))
     assert np.allclose(first, again)
-    assert np.allclose(first, other, atol=1e-6) is not mend
+    assert np.allclose(first, other, atol=1e-6) is not extended
 
 
 def test_each_rank_draws_from_a_key_of_its_own_and_goes_on_with_it():

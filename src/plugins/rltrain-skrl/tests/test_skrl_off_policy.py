@@ -20,8 +20,8 @@ from rltrain_skrl.refusals import REFUSES
 from rltrain_skrl.runner import runner_options
 from rltrain_skrl.torch.agents import AGENTS
 from rltrain_skrl.torch.env import SkrlEnv
-from rltrain_skrl.torch.off_policy_parts import random_actions
 from rltrain_skrl.torch.runner import SessionRunner
+from rltrain_skrl.torch.workarounds import random_actions
 
 bootstrap.import_skrl()
 

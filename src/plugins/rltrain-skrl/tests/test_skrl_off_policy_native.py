@@ -119,7 +119,7 @@ def test_the_entropy_coefficient_is_stepped_right_after_its_gradient():
         "self.scaler.step(self.entropy_optimizer)",
     ]
     assert "self._entropy_coefficient = torch.exp(self.log_entropy_coefficient.detach())" in lines
-    assert "if self.write_interval > 0:" in lines, "it tracks its figures then only"
+    assert "if self.write_interval > 0:" in lines, "it tracks its metrics then only"
     init = inspect.getsource(SAC.__init__)
     assert init.count("[self.log_entropy_coefficient]") == 1, "its optimiser's only parameter"
 
@@ -132,7 +132,8 @@ def test_gradient_steps_are_counted_in_update_counter(native):
 
 @pytest.mark.parametrize("native", AGENTS)
 def test_what_an_agent_calls(native):
-    assert f"self.{AGENTS[native].actor}.random_act(" in inspect.getsource(native.act)
+    actor = "q_network" if native in (DQN, DDQN) else "policy"
+    assert f"self.{actor}.random_act(" in inspect.getsource(native.act)
     assert "self.update(" in inspect.getsource(native.post_interaction)
     assert "timestep >= self.cfg.learning_starts" in inspect.getsource(native.post_interaction)
     assert "self.memory.sample(names=" in inspect.getsource(native.update)

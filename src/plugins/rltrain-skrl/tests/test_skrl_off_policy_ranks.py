@@ -132,7 +132,7 @@ def test_a_buffer_that_was_not_saved_is_filled_again_first(train, local_gradient
     _, rest = train(
         "sac", agent=agent, max_iterations=3, checkpoint=checkpoint, observers=[local_gradients]
     )
-    said = "The replay buffer begins empty: learning goes on after 3 steps"
+    said = "The replay buffer starts empty: learning resumes after 3 steps"
     assert capsys.readouterr().out.count(said) == 1
     assert not differing(rest)
     assert len(rest[0].observers[0].given) == 3 * 2 * (STEPS - 3)
@@ -169,7 +169,7 @@ def test_another_number_of_ranks_goes_on_with_an_empty_buffer(train, agent, caps
         max_iterations=3,
         checkpoint=first[0].result.checkpoint,
     )
-    assert "The replay buffer begins empty" in capsys.readouterr().out
+    assert "The replay buffer starts empty" in capsys.readouterr().out
     assert not differing(rest)
     saved = torch.load(rest[0].result.checkpoint, weights_only=False)
     updates = 2 * (2 * STEPS - 2) + 2 * (STEPS - 2)

@@ -14,8 +14,9 @@ from skrl_fakes import PLACE
 from rltrain.testing import FakeWorld, differing
 from rltrain_skrl import bootstrap
 from rltrain_skrl.iterations import ON_POLICY
+from rltrain_skrl.moment_pool import MomentPool
 from rltrain_skrl.torch.memory import RolloutMemory
-from rltrain_skrl.torch.moment_pool import MomentPool
+from rltrain_skrl.torch.moments import pool_moments
 from rltrain_skrl.torch.scaler import PooledScaler, ValueScaler
 from rltrain_skrl.torch.threshold import SharedThreshold
 
@@ -96,7 +97,7 @@ def test_pooled_statistics_are_those_of_all_data():
     x = torch.full((2, 3), 1001.0)
 
     def on_rank(group):
-        scaler = PooledScaler(3, device="cpu", pool=MomentPool(group))
+        scaler = PooledScaler(3, device="cpu", pool=MomentPool(group, pool_moments))
         for data in steps:
             scaler(data.chunk(2)[group.rank], train=True)
         return scaler, scaler(x)
@@ -151,7 +152,7 @@ def test_a_rollout_is_standardised_as_on_one_rank_in_one_collective():
     data = rollout()
 
     def on_rank(group):
-        pool = MomentPool(group)
+        pool = MomentPool(group, pool_moments)
         memory = RolloutMemory(pool=pool, memory_size=6, num_envs=4, device="cpu")
         scalers = [kind(size, pool=pool, device="cpu") for kind, size in KINDS]
         memory.scalers["observations"] = scalers[1]
@@ -176,7 +177,7 @@ def test_a_rollout_is_standardised_as_on_one_rank_in_one_collective():
 
 def test_without_training_nothing_is_reduced():
     def on_rank(group):
-        scaler = PooledScaler(3, device="cpu", pool=MomentPool(group))
+        scaler = PooledScaler(3, device="cpu", pool=MomentPool(group, pool_moments))
         scaler(torch.ones(4, 3))
         scaler(torch.ones(4, 3), inverse=True)
         assert scaler(None, train=True) is None

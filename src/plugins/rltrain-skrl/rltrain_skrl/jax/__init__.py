@@ -1,4 +1,4 @@
-"""The jax side. Importing any module of it imports skrl, without its starting a process group."""
+"""The jax side. Importing any of its modules imports skrl, without starting a process group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent of skrl on jax has besides: optimisers that average, keys, checkpoints of flax."""
+"""Connects an agent of skrl for jax to the session: optimizers, keys, checkpoints of flax."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ from skrl.models.jax import Model
 from skrl.resources.noises.jax import Noise
 
 from rltrain_jax.trees import watch_tree
-from rltrain_skrl.agent import SessionAgent
 from rltrain_skrl.jax.env import with_final_observations
 from rltrain_skrl.jax.keys import get_keys, load_keys, set_keys
 from rltrain_skrl.jax.memory import PooledMemory
 from rltrain_skrl.jax.optimizers import AveragedOptimizer, step_together
 from rltrain_skrl.jax.progress import Progress
 from rltrain_skrl.jax.scaler import PooledScaler
+from rltrain_skrl.jax.workarounds import EnvironmentInfo
 
 __all__ = ["JaxAgent"]
 
 _RATE = "learning_rate"
 
 
-class JaxAgent(SessionAgent):
-    """Goes before an agent of skrl for jax."""
+class JaxAgent(EnvironmentInfo):
+    """Mixin for an agent of skrl for jax."""
 
     memory_class: type[PooledMemory]
     scaler_class = PooledScaler
     suffix = "pickle"
+    with_final_observations = staticmethod(with_final_observations)
 
     # skrl's, read by this class.
     models: dict[str, Model]
     device: jax.Device
 
     def average_together(self, **models: Any) -> None:
-        """Average the gradients of several optimisers in one go.
+        """Average the gradients of several optimizers in one collective.
 
         Args:
-            models: by the names of their optimisers' attributes, in the order in which skrl steps
-                them, with no use of a model in between that an earlier one steps.
+            models: by the attributes of their optimizers, in the order in which skrl steps them.
+                skrl may not use a model of an earlier one in between.
         """
         optimizers = {}
         for name, model in models.items():
@@ -61,26 +62,15 @@ class JaxAgent(SessionAgent):
         self._session.watch("learning rates", self.learning_rates)
 
     def learning_rates(self) -> Mapping[str, float]:
-        """Return the learning rates by the names of what they are for."""
+        """Return the learning rates by what they are for."""
         return {
             name.removesuffix(_RATE).replace("_", " ").strip(): float(value)
             for name, value in vars(self).items()
             if name.endswith(_RATE)
         }
 
-    def with_final_observations(self, transition: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a transition as skrl means it, where episodes were cut off."""
-        return with_final_observations(transition)
-
-    def record_transition(self, *, timestep: int, timesteps: int, **transition: Any) -> None:
-        """Store one step of every environment, and track what it logs, which skrl does not."""
-        key = self._session.config.agent["trainer"].get("environment_info", "episode")
-        for name, value in transition["infos"].get(key, {}).items():
-            self.tracking_data[f"Info / {name}"].append(value)
-        super().record_transition(timestep=timestep, timesteps=timesteps, **transition)
-
     def numbers(self, values: Mapping[str, list[Any]]) -> Any:
-        """Return what was tracked as numbers on the host, fetched all at once."""
+        """Return tracked metrics as numbers on the host, fetched all at once."""
         return {
             name: [np.asarray(x).reshape(()) for x in fetched]
             for name, fetched in jax.device_get(dict(values)).items()
@@ -88,24 +78,24 @@ class JaxAgent(SessionAgent):
 
     # Keys
 
-    def drawing(self) -> dict[str, Any]:
-        """Return what draws, by name: of skrl's, models and noises."""
+    def keyed_parts(self) -> dict[str, Any]:
+        """Return what samples with a key, by name: models and noises."""
         return {**self.models, **{n: x for n, x in vars(self).items() if isinstance(x, Noise)}}
 
-    def _drawing(self) -> list[Any]:
-        parts = self.drawing()
+    def _sorted_parts(self) -> list[Any]:
+        parts = self.keyed_parts()
         return [parts[name] for name in sorted(parts)]
 
     def begin_learning(self) -> None:
-        """Draw from this rank's key from now on, or go on where the checkpoint left off."""
-        set_keys(self._drawing(), config.jax.key)
+        """Sample with this rank's key from now on, or restore the keys of the checkpoint."""
+        set_keys(self._sorted_parts(), config.jax.key)
         state = self._session.rank_state
         if self._session.resuming_exactly and state is not None:
-            load_keys(self._drawing(), state["keys"], self.device)
+            load_keys(self._sorted_parts(), state["keys"], self.device)
 
     def rank_state(self) -> Any:
-        """Return the keys of what draws, on the host."""
-        return {"keys": get_keys(self._drawing())}
+        """Return the keys, on the host."""
+        return {"keys": get_keys(self._sorted_parts())}
 
     # Checkpoints
 
@@ -128,7 +118,7 @@ class JaxAgent(SessionAgent):
         self.save(str(path))  # type: ignore[attr-defined]
 
     def load(self, path: str) -> None:
-        """Load as skrl does, and put what was loaded on this rank's device."""
+        """Load as skrl does, and move the parts to this rank's device."""
         super().load(path)  # type: ignore[misc]
         for part in self.checkpoint_modules.values():
             if isinstance(part, Model):

@@ -1,27 +1,10 @@
-"""The agents of skrl that are adapted, by the name that `agent.class` has for them."""
+"""The adapted agents of skrl for jax."""
 
 from __future__ import annotations
 
-from rltrain_skrl.jax.agent import JaxAgent
-from rltrain_skrl.jax.off_policy import (
-    SessionDDPG,
-    SessionDDQN,
-    SessionDQN,
-    SessionSAC,
-    SessionTD3,
-)
-from rltrain_skrl.jax.on_policy import SessionA2C, SessionPPO, SessionRPO
+from rltrain_skrl.jax import off_policy, on_policy
+from rltrain_skrl.runner import by_algorithm
 
 __all__ = ["AGENTS"]
 
-AGENTS: dict[str, type[JaxAgent]] = {
-    "ppo": SessionPPO,
-    "rpo": SessionRPO,
-    "a2c": SessionA2C,
-    "sac": SessionSAC,
-    "td3": SessionTD3,
-    "ddpg": SessionDDPG,
-    "dqn": SessionDQN,
-    "ddqn": SessionDDQN,
-}
-"""By lower-case name, the class that is made in place of skrl's own. It takes `session` too."""
+AGENTS = by_algorithm(on_policy, off_policy)

@@ -1,4 +1,4 @@
-"""The session's environments as skrl's wrapper wants them."""
+"""The session's environments behind skrl's wrapper for jax."""
 
 from __future__ import annotations
 
@@ -13,81 +13,31 @@ from gymnasium.vector import VectorEnv
 from skrl.envs.wrappers.jax import Wrapper
 from skrl.utils.spaces.jax import flatten_tensorized_space, tensorize_space
 
-from rltrain_skrl.spaces import as_floats, observation_groups
+from rltrain_skrl.env import FINAL, SessionEnv, replace_next_observations
 
-__all__ = ["FINAL", "SkrlEnv", "with_final_observations"]
-
-FINAL = "final"
-"""Key of `info` with (observations, states, mask): what ended episodes ended in, where known."""
+__all__ = ["SkrlEnv", "with_final_observations"]
 
 
-class SkrlEnv(Wrapper):
-    """Gives skrl flat arrays: observations (N, D), and columns (N, 1) for the rest.
+class SkrlEnv(SessionEnv, Wrapper):
+    """Gives skrl float32 arrays.
 
-    The group `policy` of a `Dict` observation space are skrl's observations, the group `critic` its
-    states. What is done to a step is one compiled call, and what is done to actions another.
+    One compiled call converts all that a step returns, and another one the actions.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], device: jax.Device, log_key: str) -> None:
-        """Wrap the environments.
-
-        Args:
-            env: with jax arrays on `device`, and SAME_STEP autoreset.
-            device: this rank's device.
-            log_key: the key of `info` for figures to record.
-
-        Raises:
-            UsageError: the observations are groups, and none is `policy`.
-        """
-        super().__init__(env)
-        self._device = device
-        self._log_key = log_key
-        groups, self._grouped, self._joined = observation_groups(env.single_observation_space)
-        self._spaces = {name: as_floats(group) for name, group in groups.items()}
+        """Wrap the environments; see `SessionEnv`."""
+        super().__init__(env, device, log_key)
         self._columns = jax.jit(self._as_columns)
         self._native = jax.jit(self._as_native)
-        self._observations: jax.Array | None = None
-        self._states: jax.Array | None = None
-
-    @property
-    def num_envs(self) -> int:
-        """Environments of this rank: N."""
-        return int(self._env.num_envs)
-
-    @property
-    def observation_space(self) -> spaces.Space[Any]:
-        """Space of one environment's observation."""
-        return self._spaces["policy"]
-
-    @property
-    def state_space(self) -> spaces.Space[Any] | None:
-        """Space of one environment's state, or None."""
-        return self._spaces.get("critic")
-
-    @property
-    def action_space(self) -> spaces.Space[Any]:
-        """Space of one environment's action."""
-        space: spaces.Space[Any] = self._env.single_action_space
-        return space
-
-    def reset(self) -> tuple[jax.Array, dict[str, Any]]:
-        """Return the current observations; only the first call resets.
-
-        skrl's trainer resets a single environment when its episode ends, but that has already been
-        done within the step: a second reset would throw an episode away.
-        """
-        if self._observations is None:
-            observations, _ = self._env.reset()
-            self._observations, self._states = jax.jit(self._flat)(observations)
-        return self._observations, {}
+        self._flatten = jax.jit(self._flat)
 
     def step(
         self, actions: jax.Array
     ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
         """Step with actions of shape (N, A)."""
         *stepped, info = self._env.step(self._native(actions))
-        known = (info["final_obs"], info["_final_obs"]) if "final_obs" in info else None
-        flat, columns, final = self._columns(*stepped, known)
+        final = (info["final_obs"], info["_final_obs"]) if "final_obs" in info else None
+        flat, columns, final = self._columns(*stepped, final)
         self._observations, self._states = flat
         result: dict[str, Any] = {} if final is None else {FINAL: final}
         if "log" in info:
@@ -96,45 +46,25 @@ class SkrlEnv(Wrapper):
             }
         return (self._observations, *columns, result)
 
-    def state(self) -> jax.Array | None:
-        """Return the states that belong to the last observations, (N, S), or None."""
-        return self._states
-
-    def render(self, *args: Any, **kwargs: Any) -> Any:
-        """Draw, where a window is open; skrl calls it in every step of a run with a window."""
-        return self._env.render() if self._env.render_mode == "human" else None
-
-    def close(self) -> None:
-        """Do nothing: the session closes the environments."""
-
     def _as_columns(
-        self, observations: Any, rewards: Any, terminated: Any, truncated: Any, known: Any
+        self, observations: Any, rewards: Any, terminated: Any, truncated: Any, final: Any
     ) -> tuple[Any, Any, Any]:
         columns = (
             rewards.reshape(-1, 1).astype(jnp.float32),
             terminated.reshape(-1, 1).astype(jnp.int8),
             truncated.reshape(-1, 1).astype(jnp.int8),
         )
-        final = None if known is None else (*self._flat(known[0]), known[1].reshape(-1, 1))
+        final = None if final is None else (*self._flat(final[0]), final[1].reshape(-1, 1))
         return self._flat(observations), columns, final
-
-    def _flat(self, observations: Any) -> tuple[jax.Array, jax.Array | None]:
-        if not self._grouped:
-            return self._flat_group("policy", observations), None
-        seen = observations if self._joined else observations["policy"]
-        policy = self._flat_group("policy", seen)
-        if "critic" not in self._spaces:
-            return policy, None
-        return policy, self._flat_group("critic", observations["critic"])
 
     def _flat_group(self, name: str, group: Any) -> jax.Array:
         flat: jax.Array = flatten_tensorized_space(tensorize_space(self._spaces[name], group))
         return flat.astype(jnp.float32)
 
     def _as_native(self, actions: jax.Array) -> jax.Array:
-        """Give the actions the shape and type of the task's space, and keep them inside it.
+        """Give the actions the shape and dtype of the task's space, and clip them to it.
 
-        skrl's policies are Gaussians without bounds; what they learn from is what they drew.
+        skrl's policies are Gaussians without bounds; they learn from the actions as sampled.
         """
         space = self.action_space
         if isinstance(space, spaces.Discrete):
@@ -147,39 +77,22 @@ class SkrlEnv(Wrapper):
         )
 
 
-def with_final_observations(transition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a transition as skrl means it, where episodes were cut off at their time limit.
+_READ = ("observations", "states", "next_observations", "next_states", "terminated", "truncated")
 
-    skrl then takes the value of the next observations, but with SAME_STEP autoreset those belong to
-    the next episode. The final ones take their place; where the task does not give them, those of
-    the step before, which are next to them.
+
+def with_final_observations(transition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a transition with the final observations of episodes that a time limit ended.
 
     Args:
         transition: the arguments of `record_transition` of skrl's agents, for N environments.
     """
-    names = (
-        "observations",
-        "states",
-        "next_observations",
-        "next_states",
-        "terminated",
-        "truncated",
-    )
-    own = {name: transition[name] for name in names}
-    return {**transition, **_ended_properly(own, transition["infos"].get(FINAL))}
+    read = {name: transition[name] for name in _READ}
+    return {**transition, **_with_final(read, transition["infos"].get(FINAL))}
 
 
 @jax.jit
-def _ended_properly(transition: dict[str, Any], known: Any) -> dict[str, Any]:
-    # An episode that ends by itself at its time limit has no value after it.
+def _with_final(transition: dict[str, Any], final: Any) -> dict[str, Any]:
+    # An episode that terminates in its last step has no value after it.
     truncated = transition["truncated"] * (1 - transition["terminated"])
-    changed = {"truncated": truncated}
-    for index, name in enumerate(("observations", "states")):
-        last = transition[name]
-        if last is None:
-            continue
-        if known is not None:
-            last = jnp.where(known[2], known[index], last)
-        following = f"next_{name}"
-        changed[following] = jnp.where(truncated > 0, last, transition[following])
-    return changed
+    following = replace_next_observations(transition, final, truncated > 0, jnp.where)
+    return {"truncated": truncated, **following}

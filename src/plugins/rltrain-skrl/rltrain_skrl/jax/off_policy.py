@@ -1,8 +1,7 @@
-"""The agents that learn in every step, from a replay buffer."""
+"""The agents for jax that learn in every step, from a replay buffer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,45 +13,46 @@ from skrl.agents.jax.dqn import DQN
 from skrl.agents.jax.sac import SAC
 from skrl.agents.jax.td3 import TD3
 from skrl.models.jax import Model
+from skrl.resources.noises.jax import Noise
 
 from rltrain_jax.trees import watch_tree
 from rltrain_skrl.jax.agent import JaxAgent
-from rltrain_skrl.jax.off_policy_memory import ReplayMemory
-from rltrain_skrl.jax.off_policy_parts import RandomActions, get_noise, noises, set_noise
-from rltrain_skrl.off_policy import OffPolicy, check_bounds
+from rltrain_skrl.jax.memory import ReplayMemory
+from rltrain_skrl.jax.workarounds import EpsilonGreedy, RandomActions
+from rltrain_skrl.off_policy import ActionNoise, OffPolicy
+from rltrain_skrl.workarounds import SacMetrics
 
 __all__ = ["SessionDDPG", "SessionDDQN", "SessionDQN", "SessionSAC", "SessionTD3"]
 
 
 class _OffPolicy(OffPolicy, JaxAgent):
-    """Goes before an agent of skrl for jax that has a replay buffer."""
+    """Mixin for an agent of skrl for jax that has a replay buffer."""
 
     memory_class = ReplayMemory
+    noise_class = Noise
+    array_class = jax.Array
     actor = "policy"
     """Role of the model that acts."""
-
-    memory: ReplayMemory
 
     def __init__(self, **components: Any) -> None:
         """Build skrl's agent; see `SessionAgent`."""
         super().__init__(**components)
         self._random_actions = RandomActions(self.action_space)
-        self.models[self.actor].random_act = self._random_actions
+        self.models[self.actor].random_actions = self._random_actions
 
-    def drawing(self) -> dict[str, Any]:
-        """Return what draws, by name."""
-        return {**super().drawing(), "random actions": self._random_actions}
+    def keyed_parts(self) -> dict[str, Any]:
+        """Return what samples with a key, by name."""
+        return {**super().keyed_parts(), "random actions": self._random_actions}
 
-    def get_noise(self) -> dict[str, Any]:
-        """Return what the noises remember, on the host."""
-        return get_noise(self)
+    def _to_host(self, array: jax.Array) -> np.ndarray:
+        return np.asarray(array)
 
-    def set_noise(self, states: dict[str, Any]) -> None:
-        """Let the noises go on from what `get_noise` returned."""
-        set_noise(self, states)
+    def _to_device(self, array: np.ndarray, device: jax.Device) -> jax.Array:
+        on_device: jax.Array = jax.device_put(array, device)
+        return on_device
 
 
-class SessionSAC(_OffPolicy, SAC):
+class SessionSAC(SacMetrics, _OffPolicy, SAC):
     """SAC of the session, its entropy coefficient learned from the data of all ranks."""
 
     # skrl's, used by this class.
@@ -87,7 +87,7 @@ class SessionSAC(_OffPolicy, SAC):
         """Return the names of numbers that skrl leaves out of its checkpoints."""
         return [*super().unsaved(), *(["log_entropy"] if self.cfg.learn_entropy else [])]
 
-    def synchronise_gradients(self) -> None:
+    def synchronize_gradients(self) -> None:
         """Average the gradients of the critics, and those of policy and entropy coefficient."""
         self.average_together(critic_1_optimizer=self.critic_1, critic_2_optimizer=self.critic_2)
         if self.cfg.learn_entropy:
@@ -97,101 +97,48 @@ class SessionSAC(_OffPolicy, SAC):
         else:
             self.average_together(policy_optimizer=self.policy)
 
-    def update(self, *, timestep: int, timesteps: int) -> None:
-        """Learn; see skrl."""
-        # Only with an interval above zero does SAC track its figures.
-        self.write_interval = 1
-        super().update(timestep=timestep, timesteps=timesteps)
-        self.write_interval = 0
-
 
 class _Counting(_OffPolicy):
-    """An agent of skrl that makes some of its updates once in several gradient steps."""
+    """An agent of skrl that makes some of its updates in every n-th gradient step only."""
 
     def unsaved(self) -> list[str]:
         """Return the names of numbers that skrl leaves out of its checkpoints."""
         return [*super().unsaved(), "_update_counter"]
 
 
-class _Noisy(_OffPolicy):
-    """An agent of skrl whose policy is a function, to which noise is added."""
-
-    # skrl's, used by this class and those below.
-    policy: Model
-
-    def __init__(self, **components: Any) -> None:
-        """Build skrl's agent; see `SessionAgent`.
-
-        Raises:
-            UsageError: the task's actions have no bounds for skrl to keep the noise within.
-        """
-        super().__init__(**components)
-        check_bounds(self, noises(self))
-
-
-class SessionTD3(_Noisy, _Counting, TD3):
+class SessionTD3(ActionNoise, _Counting, TD3):
     """TD3 of the session."""
 
     critic_1: Model
     critic_2: Model
+    policy: Model
 
-    def synchronise_gradients(self) -> None:
+    def synchronize_gradients(self) -> None:
         """Average the gradients of the critics, and those of the policy."""
         self.average_together(critic_1_optimizer=self.critic_1, critic_2_optimizer=self.critic_2)
         self.average_together(policy_optimizer=self.policy)
 
 
-class SessionDDPG(_Noisy, DDPG):
+class SessionDDPG(ActionNoise, _OffPolicy, DDPG):
     """DDPG of the session."""
 
     critic: Model
+    policy: Model
 
-    def synchronise_gradients(self) -> None:
+    def synchronize_gradients(self) -> None:
         """Average the gradients of the critic, and those of the policy."""
         self.average_together(critic_optimizer=self.critic)
         self.average_together(policy_optimizer=self.policy)
 
 
-class _QNetwork(_Counting):
+class _QNetwork(EpsilonGreedy, _Counting):
     """DQN or DDQN of the session."""
 
     actor = "q_network"
-    # skrl's, used by this class.
-    q_network: Model
-    _observation_preprocessor: Callable[..., Any]
-    _state_preprocessor: Callable[..., Any]
 
-    def synchronise_gradients(self) -> None:
+    def synchronize_gradients(self) -> None:
         """Average the gradients of the Q-network."""
         self.average_together(optimizer=self.q_network)
-
-    def act(self, observations: Any, states: Any, *, timestep: int, timesteps: int) -> Any:
-        """Choose actions, by chance with the probability that the exploration schedule says.
-
-        As skrl does, but all environments go through the network: skrl takes those alone that do
-        not explore, a new number in every step, for which the network is compiled anew.
-        """
-        counted = self._counted(timestep, timesteps)
-        inputs = {
-            "observations": self._observation_preprocessor(observations),
-            "states": self._state_preprocessor(states),
-        }
-        explored, outputs = self.q_network.random_act(inputs, role=self.actor)
-        explores = self.cfg.exploration_scheduler
-        if explores is not None and counted["timestep"] < self.cfg.random_timesteps:
-            return explored, outputs
-        values, outputs = self.q_network.act(inputs, role=self.actor)
-        epsilon = 0.0 if explores is None else explores(counted["timestep"], counted["timesteps"])
-        if explores is not None:
-            self.tracking_data["Exploration / Exploration epsilon"].append(epsilon)
-        by_value = np.random.random(len(values)) >= epsilon
-        return _chosen(values, explored, by_value), outputs
-
-
-@jax.jit
-def _chosen(values: jax.Array, explored: jax.Array, by_value: jax.Array) -> jax.Array:
-    best = jnp.argmax(values, axis=1, keepdims=True).astype(explored.dtype)
-    return jnp.where(by_value[:, None], best, explored)
 
 
 class SessionDQN(_QNetwork, DQN):

@@ -1,4 +1,4 @@
-"""The agents that learn from rollouts."""
+"""The agents for jax that learn from rollouts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from rltrain.session import Session
 from rltrain_skrl.jax.agent import JaxAgent
 from rltrain_skrl.jax.memory import RolloutMemory
 from rltrain_skrl.jax.threshold import SharedDivergence, SharedThreshold
+from rltrain_skrl.on_policy import EarlyStopping
 
 __all__ = ["SessionA2C", "SessionPPO", "SessionRPO"]
 
 
 class _OnPolicy(JaxAgent):
-    """Goes before an agent of skrl whose policy and value are stepped one after the other."""
+    """Mixin for an agent of skrl that steps its policy first and its value second."""
 
     memory_class = RolloutMemory
 
@@ -38,23 +39,17 @@ class _OnPolicy(JaxAgent):
             return
         divergence = SharedDivergence(session.group)
         if self.policy_scheduler and self.policy_scheduler_type is not None:
-            self.policy_scheduler = divergence.shared(self.policy_scheduler)
+            self.policy_scheduler = divergence.share(self.policy_scheduler)
         if self.value_scheduler and self.value_scheduler_type is not None:
-            self.value_scheduler = divergence.shared(self.value_scheduler)
+            self.value_scheduler = divergence.share(self.value_scheduler)
 
-    def synchronise_gradients(self) -> None:
+    def synchronize_gradients(self) -> None:
         """Average the gradients of policy and value together."""
         self.average_together(policy_optimizer=self.policy, value_optimizer=self.value)
 
 
-class _StoppingEarly(_OnPolicy):
-    """An agent that leaves an epoch when the KL divergence is above `kl_threshold`."""
-
-    def __init__(self, *, session: Session, **components: Any) -> None:
-        """Build skrl's agent; see `SessionAgent`."""
-        super().__init__(session=session, **components)
-        if session.group.world_size > 1:
-            self.cfg.kl_threshold = SharedThreshold(self.cfg.kl_threshold, session.group)
+class _StoppingEarly(EarlyStopping, _OnPolicy):
+    threshold_class = SharedThreshold
 
 
 class SessionPPO(_StoppingEarly, PPO):

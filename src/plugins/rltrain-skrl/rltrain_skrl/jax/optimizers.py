@@ -1,4 +1,4 @@
-"""skrl's optimisers, stepped together by gradients that are averaged over ranks."""
+"""skrl's optimizers with gradients averaged over ranks, several in one collective."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ __all__ = ["AveragedOptimizer", "step_together"]
 
 
 class AveragedOptimizer:
-    """An optimiser of skrl that is one object from its first step to its last.
+    """An optimizer of skrl that stays one object, and that checkpoints save and load.
 
-    Stock optimisers are replaced by a new one in each step; skrl's checkpoints have the first of
-    them, before any step, and leave it out when they are loaded. This one is saved as it is now, in
-    the stock format, and loaded.
+    skrl's `step` returns a new optimizer, but its checkpoints keep the first one, from before any
+    step, and loading skips it (a bug of skrl 2.1.0 to 2.1.1). This one saves its current state in
+    skrl's format.
     """
 
     def __init__(self, optimizer: Any, model: Any) -> None:
-        """Take over an optimiser of skrl and the model that it steps."""
+        """Take an optimizer of skrl and the model that it steps."""
         self.optimizer = optimizer
         self.model = model
-        self._team: _Team | None = None
+        self._group: _StepGroup | None = None
 
     @property
     def state_dict(self) -> Any:
-        """The optimiser as skrl's checkpoints take what has parameters."""
+        """The optimizer under the names with which skrl's checkpoints read and set parameters."""
         return SimpleNamespace(params=self.optimizer, replace=lambda params: params)
 
     @state_dict.setter
     def state_dict(self, optimizer: Any) -> None:
         self.optimizer = optimizer
 
-    def join(self, team: _Team) -> None:
-        """Step with others from now on."""
-        self._team = team
+    def join(self, group: _StepGroup) -> None:
+        """Step together with the optimizers of this group from now on."""
+        self._group = group
 
     def step(self, *, grad: Any, model: Any, lr: float | None = None) -> AveragedOptimizer:
-        """Step by the mean of the gradients over ranks, once all others are here; see skrl."""
-        assert self._team is not None, "A step before `step_together`."
-        self._team.step(self, grad, lr)
+        """Step by the mean gradients over ranks, once all of the group have theirs; see skrl."""
+        assert self._group is not None, "A step before `step_together`."
+        self._group.step(self, grad, lr)
         return self
 
     def apply(self, grad: Any, lr: float | None) -> None:
-        """Step by gradients that are averaged; skrl clips them then."""
+        """Step by averaged gradients, which skrl clips first."""
         self.optimizer = self.optimizer.step(grad=grad, model=self.model, lr=lr)
 
 
 def step_together(session: Session, optimizers: Mapping[str, AveragedOptimizer]) -> None:
-    """Average the gradients of several optimisers in one go.
+    """Average the gradients of several optimizers in one collective.
 
     Args:
         session: this rank's side of the run.
-        optimizers: by name, all that skrl steps one after the other, the last
-            last, with no use of a model in between that an earlier one steps.
+        optimizers: by name, in the order in which skrl steps them. skrl may not use a model of an
+            earlier one in between: it is stepped only with the last one.
     """
-    team = _Team(session, optimizers)
+    group = _StepGroup(session, optimizers)
     for optimizer in optimizers.values():
-        optimizer.join(team)
+        optimizer.join(group)
 
 
-class _Team:
+class _StepGroup:
     def __init__(self, session: Session, optimizers: Mapping[str, AveragedOptimizer]) -> None:
         self._optimizers = optimizers
         parameters = {name: x.model.state_dict.params for name, x in optimizers.items()}

@@ -1,4 +1,4 @@
-"""What goes into skrl's checkpoints besides its own."""
+"""What skrl's jax agents leave out of their checkpoints, and this plugin adds."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """What skrl's checkpoints do not hold: how far training has come, rates and counters."""
+    """What skrl's checkpoints leave out: the iteration, learning rates and counters."""
 
     def __init__(self, agent: Any, names: Callable[[], list[str]]) -> None:
-        """Keep what is to be saved.
+        """Keep what to save.
 
         Args:
             agent: of skrl.
-            names: returns the names of its attributes, numbers, that are saved too.
+            names: returns the names of its numeric attributes to save.
         """
         self.iteration = 0
         self._agent = agent
@@ -25,7 +25,7 @@ class Progress:
 
     @property
     def state_dict(self) -> Any:
-        """The numbers as skrl's checkpoints take what has parameters."""
+        """The numbers under the names with which skrl's checkpoints read and set parameters."""
         own = {name: _number(getattr(self._agent, name)) for name in self._names()}
         return SimpleNamespace(
             params={"iteration": self.iteration, "agent": own}, replace=lambda params: params

@@ -1,25 +1,23 @@
-"""Running statistics pooled over ranks."""
+"""Running statistics pooled over ranks, for jax."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+import functools
 from typing import Any
 
 import jax
 import numpy as np
 from skrl.resources.preprocessors.jax import RunningStandardScaler
 
-from rltrain_jax.moments import Moments
-from rltrain_skrl.jax.moment_pool import MomentPool
+from rltrain_jax.moments import Moments, merge_moments
+from rltrain_skrl import scaler
 
-__all__ = ["PooledScaler", "Unscaled", "ValueScaler"]
+__all__ = ["PooledScaler", "ValueScaler"]
 
 
-class PooledScaler(RunningStandardScaler):
-    """skrl's scaler, updated with the moments of all ranks' data before its values are used.
-
-    Its state is equal on all ranks, and what one rank with all the data would have.
-    """
+class PooledScaler(scaler.PooledScaler, RunningStandardScaler):
+    """skrl's scaler for jax; see `rltrain_skrl.scaler`."""
 
     # skrl's, used by this class.
     running_mean: jax.Array
@@ -27,64 +25,27 @@ class PooledScaler(RunningStandardScaler):
     current_count: jax.Array
     device: jax.Device
 
-    def __init__(self, size: Any, *, pool: MomentPool, **kwargs: Any) -> None:
-        """Make a scaler.
-
-        Args:
-            size: as in skrl.
-            pool: pools what it is trained on.
-            kwargs: skrl's own options.
-        """
-        super().__init__(size, **kwargs)
-        self._pool = pool
-
     def __call__(self, x: Any, *, train: bool = False, inverse: bool = False) -> Any:
-        """Standardise data of shape (..., D); with `train`, update first, which is collective."""
-        if train and x is not None and self._pool.group.world_size > 1:
-            rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
-            self.merge(self._pool.moments(rows, self.running_mean))
-            train = False
-        return super().__call__(x, train=train, inverse=inverse)
+        """Standardize data of shape (..., D); see skrl."""
+        standardize = functools.partial(RunningStandardScaler.__call__, self, inverse=inverse)
+        return self._standardize(x, train, standardize)
 
     def merge(self, moments: Moments) -> None:
-        """Merge moments of all ranks' data into the running ones, as skrl merges a batch's own."""
-        # skrl takes Bessel's estimate of a batch's variance for its mean square.
-        variance = moments.variance * moments.count / (moments.count - 1)
-        mean, mean_square, count = (
+        """Merge the moments of a batch into the running ones, as skrl does."""
+        mean, variance, count = (
             np.asarray(x, dtype=np.float64)
             for x in (self.running_mean, self.running_variance, self.current_count)
         )
-        delta, total = moments.mean - mean, count + moments.count
-        squares = mean_square * count + variance * moments.count
-        squares += np.square(delta) * count * moments.count / total
-        merged = mean + delta * moments.count / total, squares / total, total
+        # skrl merges the unbiased estimate of a batch's variance as if it were its mean square.
+        batch = dataclasses.replace(moments, variance=moments.unbiased_variance)
+        merged = merge_moments(Moments(count.item(), mean, variance), batch)
+        running = merged.mean, merged.variance, np.full(count.shape, merged.count)
         self.running_mean, self.running_variance, self.current_count = jax.device_put(
-            tuple(x.astype(np.float32) for x in merged), self.device
+            tuple(x.astype(np.float32) for x in running), self.device
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Unscaled:
-    """Data that is still to be standardised, with what will."""
-
-    data: jax.Array
-    """Shape (T, N, 1)."""
-    scaler: PooledScaler
-
-    @property
-    def rows(self) -> jax.Array:
-        """The data, shape (T * N, 1)."""
-        return self.data.reshape(-1, self.data.shape[-1])
-
-
 class ValueScaler(PooledScaler):
-    """The scaler of values and returns, which skrl trains on one after the other.
+    """The scaler of values and returns: `RolloutMemory` updates it for both in one collective."""
 
-    It leaves that to the memory, to which both go (`rltrain_skrl.jax.memory.RolloutMemory`).
-    """
-
-    def __call__(self, x: Any, *, train: bool = False, inverse: bool = False) -> Any:
-        """Standardise data; with `train`, on several ranks, return it `Unscaled`."""
-        if train and self._pool.group.world_size > 1:
-            return Unscaled(x, self)
-        return super().__call__(x, train=train, inverse=inverse)
+    defers = True

@@ -1,4 +1,4 @@
-"""The torch side. Importing any module of it imports skrl, without its starting a process group."""
+"""The torch side. Importing any of its modules imports skrl, without starting a process group."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What an agent of skrl on torch has besides: optimisers, schedules, checkpoints of torch."""
+"""Connects an agent of skrl for torch to the session: optimizers, schedules, checkpoints."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from skrl.models.torch import Model
 from torch.optim.lr_scheduler import LRScheduler
 
 from rltrain.session import Session
@@ -15,6 +15,7 @@ from rltrain_skrl.agent import SessionAgent
 from rltrain_skrl.spaces import holds_bytes, observation_groups
 from rltrain_skrl.torch.env import with_final_observations
 from rltrain_skrl.torch.memory import PooledMemory
+from rltrain_skrl.torch.models import SessionModel
 from rltrain_skrl.torch.progress import Progress
 from rltrain_skrl.torch.scaler import AsFloats, PooledScaler
 from rltrain_torch.gradients import synchronise
@@ -24,11 +25,12 @@ __all__ = ["TorchAgent"]
 
 
 class TorchAgent(SessionAgent):
-    """Goes before an agent of skrl for torch."""
+    """Mixin for an agent of skrl for torch."""
 
     memory_class: type[PooledMemory]
     scaler_class = PooledScaler
     suffix = "pt"
+    with_final_observations = staticmethod(with_final_observations)
 
     # skrl's, read by this class.
     scaler: torch.amp.GradScaler
@@ -42,10 +44,10 @@ class TorchAgent(SessionAgent):
                 self._read_bytes(group)
 
     def _read_bytes(self, group: str) -> None:
-        """Keep observations as bytes in the memory, and make them float32 for whoever reads them.
+        """Store observations as bytes in the memory, and convert them to float32 on reading.
 
-        A scaler has its own statistics of floats, and those of a whole update are pooled from the
-        memory: what is scaled is kept as floats.
+        With a scaler they are stored as floats: the moments of a whole update are pooled from the
+        memory.
         """
         read = getattr(self, f"_{group}_preprocessor")
         setattr(self, f"_{group}_preprocessor", AsFloats(read))
@@ -54,26 +56,22 @@ class TorchAgent(SessionAgent):
 
     @property
     def optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        """The optimisers by their names in a checkpoint."""
+        """The optimizers by their names in a checkpoint."""
         modules = self.checkpoint_modules.items()
         return {name: x for name, x in modules if isinstance(x, torch.optim.Optimizer)}
 
-    def average_together(self, optimizer: torch.optim.Optimizer, *models: Model) -> None:
-        """Average all gradients of an optimiser in one go.
-
-        skrl reduces the gradients of one model after the other, a collective each. The last of
-        these calls does the work of all.
+    def average_together(self, optimizer: torch.optim.Optimizer, *models: SessionModel) -> None:
+        """Average all gradients of an optimizer in one collective.
 
         Args:
             optimizer: steps the parameters of `models`, and no others.
-            models: in the order in which skrl reduces them, before it clips and steps.
+            models: in the order in which skrl reduces them, before it clips and steps. The last
+                one does the work for all.
         """
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         parameters = list(dict.fromkeys(parameters))
         sync = self._session.gradient_sync(parameters)
-        for model in models:
-            model.reduce_parameters = lambda: None
-        models[-1].reduce_parameters = lambda: synchronise(sync, parameters)
+        models[-1].average_gradients = functools.partial(synchronise, sync, parameters)
 
     def watch_optimizers(self) -> None:
         """Register learning rates and moments with the divergence check."""
@@ -81,7 +79,7 @@ class TorchAgent(SessionAgent):
             watch_optimizer(self._session, optimizer, name)
 
     def learning_rates(self) -> Mapping[str, float]:
-        """Return the learning rates by the names of the optimisers."""
+        """Return the learning rates by the names of the optimizers."""
         return {
             name.removesuffix("optimizer").replace("_", " ").strip(): float(
                 optimizer.param_groups[0]["lr"]
@@ -89,16 +87,12 @@ class TorchAgent(SessionAgent):
             for name, optimizer in self.optimizers.items()
         }
 
-    def with_final_observations(self, transition: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a transition as skrl means it, where episodes were cut off."""
-        return with_final_observations(transition)
-
     def make_progress(self) -> Progress:
         """Return what skrl leaves out of its checkpoints."""
         return Progress(self._unsaved())
 
     def _unsaved(self) -> dict[str, Any]:
-        """Return what skrl leaves out of its checkpoints: schedules, and the scale of gradients."""
+        """Return the schedules, and the scaler of mixed precision."""
         parts = {name: x for name, x in vars(self).items() if isinstance(x, LRScheduler)}
         return parts | ({"scaler": self.scaler} if self.scaler.is_enabled() else {})
 

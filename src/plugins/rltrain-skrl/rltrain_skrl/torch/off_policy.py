@@ -1,4 +1,4 @@
-"""The agents that learn in every step, from a replay buffer."""
+"""The agents for torch that learn in every step, from a replay buffer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from skrl.agents.torch.ddpg import DDPG
 from skrl.agents.torch.ddqn import DDQN
@@ -13,55 +14,33 @@ from skrl.agents.torch.dqn import DQN
 from skrl.agents.torch.sac import SAC
 from skrl.agents.torch.td3 import TD3
 from skrl.models.torch import Model
+from skrl.resources.noises.torch import Noise
 
-from rltrain_skrl.off_policy import OffPolicy, check_bounds
+from rltrain_skrl.off_policy import ActionNoise, OffPolicy
 from rltrain_skrl.torch.agent import TorchAgent
-from rltrain_skrl.torch.off_policy_memory import ReplayMemory
-from rltrain_skrl.torch.off_policy_parts import (
-    EntropyCoefficient,
-    UpdateCounter,
-    get_noise,
-    noises,
-    random_actions,
-    set_noise,
-)
+from rltrain_skrl.torch.memory import ReplayMemory
+from rltrain_skrl.torch.progress import EntropyCoefficient, UpdateCounter
+from rltrain_skrl.workarounds import SacMetrics
 from rltrain_torch.gradients import synchronise
 
 __all__ = ["SessionDDPG", "SessionDDQN", "SessionDQN", "SessionSAC", "SessionTD3"]
 
 
 class _OffPolicy(OffPolicy, TorchAgent):
-    """Goes before an agent of skrl for torch that has a replay buffer."""
+    """Mixin for an agent of skrl for torch that has a replay buffer."""
 
     memory_class = ReplayMemory
-    actor = "policy"
-    """Role of the model that acts."""
+    noise_class = Noise
+    array_class = torch.Tensor
 
-    memory: ReplayMemory
-    models: dict[str, Model]
+    def _to_host(self, array: torch.Tensor) -> np.ndarray:
+        return array.cpu().numpy()
 
-    def __init__(self, **components: Any) -> None:
-        """Build skrl's agent; see `SessionAgent`."""
-        super().__init__(**components)
-        # skrl draws them from a copy of the action space: without a seed, and in every step alike.
-        self.models[self.actor].random_act = self._random_act
-
-    def _random_act(
-        self, inputs: dict[str, Any], *, role: str = ""
-    ) -> tuple[torch.Tensor, dict[str, Any]]:
-        observations = inputs["observations"]
-        return random_actions(self.action_space, len(observations), observations.device), {}
-
-    def get_noise(self) -> dict[str, Any]:
-        """Return what the noises remember, on the host."""
-        return get_noise(self)
-
-    def set_noise(self, states: dict[str, Any]) -> None:
-        """Let the noises go on from what `get_noise` returned."""
-        set_noise(self, states)
+    def _to_device(self, array: np.ndarray, device: torch.device) -> torch.Tensor:
+        return torch.as_tensor(array, device=device)
 
 
-class SessionSAC(_OffPolicy, SAC):
+class SessionSAC(SacMetrics, _OffPolicy, SAC):
     """SAC of the session, its entropy coefficient learned from the data of all ranks."""
 
     log_entropy_coefficient: torch.Tensor
@@ -74,7 +53,7 @@ class SessionSAC(_OffPolicy, SAC):
         return parts
 
     def _own_coefficient(self) -> EntropyCoefficient:
-        """Put a wrapped module's parameter in the place of skrl's tensor; return the module."""
+        """Replace skrl's tensor with the parameter of a wrapped module; return the module."""
         own: EntropyCoefficient = self._session.wrap_model(
             EntropyCoefficient(self.log_entropy_coefficient), "entropy_coefficient"
         )
@@ -82,23 +61,16 @@ class SessionSAC(_OffPolicy, SAC):
         self.entropy_optimizer.param_groups[0]["params"] = [own.log]
         return own
 
-    def synchronise_gradients(self) -> None:
+    def synchronize_gradients(self) -> None:
         """Average the gradients of the critics, of the policy and of the entropy coefficient."""
         self.average_together(self.critic_optimizer, self.critic_1, self.critic_2)
         self.average_together(self.policy_optimizer, self.policy)
         if self.cfg.learn_entropy:
             log = self.log_entropy_coefficient
             sync = self._session.gradient_sync([log])
-            # skrl calls nothing between this gradient and the step.
+            # Between this gradient and the step, skrl calls no method to override.
             average = functools.partial(synchronise, sync, [log])
             log.register_post_accumulate_grad_hook(lambda _: average())  # type: ignore[no-untyped-call]
-
-    def update(self, *, timestep: int, timesteps: int) -> None:
-        """Learn; see skrl."""
-        # Only with an interval above zero does SAC track its figures.
-        self.write_interval = 1
-        super().update(timestep=timestep, timesteps=timesteps)
-        self.write_interval = 0
 
     def resume(self, path: Path) -> None:
         """Load a checkpoint of skrl. Every rank does; see `_OffPolicy.resume`."""
@@ -108,38 +80,25 @@ class SessionSAC(_OffPolicy, SAC):
 
 
 class _Counting(_OffPolicy):
-    """An agent of skrl that makes some of its updates once in several gradient steps."""
+    """An agent of skrl that makes some of its updates in every n-th gradient step only."""
 
     def _unsaved(self) -> dict[str, Any]:
         return {**super()._unsaved(), "updates": UpdateCounter(self)}
 
 
-class _Noisy(_OffPolicy):
-    """An agent of skrl whose policy is a function, to which noise is added."""
-
-    def __init__(self, **components: Any) -> None:
-        """Build skrl's agent; see `SessionAgent`.
-
-        Raises:
-            UsageError: the task's actions have no bounds for skrl to keep the noise within.
-        """
-        super().__init__(**components)
-        check_bounds(self, noises(self))
-
-
-class SessionTD3(_Noisy, _Counting, TD3):
+class SessionTD3(ActionNoise, _Counting, TD3):
     """TD3 of the session."""
 
-    def synchronise_gradients(self) -> None:
+    def synchronize_gradients(self) -> None:
         """Average the gradients of the critics, and those of the policy."""
         self.average_together(self.critic_optimizer, self.critic_1, self.critic_2)
         self.average_together(self.policy_optimizer, self.policy)
 
 
-class SessionDDPG(_Noisy, DDPG):
+class SessionDDPG(ActionNoise, _OffPolicy, DDPG):
     """DDPG of the session."""
 
-    def synchronise_gradients(self) -> None:
+    def synchronize_gradients(self) -> None:
         """Average the gradients of the critic, and those of the policy."""
         self.average_together(self.critic_optimizer, self.critic)
         self.average_together(self.policy_optimizer, self.policy)
@@ -148,11 +107,10 @@ class SessionDDPG(_Noisy, DDPG):
 class _QNetwork(_Counting):
     """DQN or DDQN of the session."""
 
-    actor = "q_network"
     q_network: Model
     optimizer: torch.optim.Optimizer
 
-    def synchronise_gradients(self) -> None:
+    def synchronize_gradients(self) -> None:
         """Average the gradients of the Q-network."""
         self.average_together(self.optimizer, self.q_network)
 

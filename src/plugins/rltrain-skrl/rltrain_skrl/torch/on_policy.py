@@ -1,8 +1,6 @@
-"""The agents that learn from rollouts, with one optimiser for policy and value."""
+"""The agents for torch that learn from rollouts, with one optimizer for policy and value."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from skrl.agents.torch.a2c import A2C
@@ -10,7 +8,7 @@ from skrl.agents.torch.ppo import PPO
 from skrl.agents.torch.rpo import RPO
 from skrl.models.torch import Model
 
-from rltrain.session import Session
+from rltrain_skrl.on_policy import EarlyStopping
 from rltrain_skrl.torch.agent import TorchAgent
 from rltrain_skrl.torch.memory import RolloutMemory
 from rltrain_skrl.torch.threshold import SharedThreshold
@@ -19,7 +17,7 @@ __all__ = ["SessionA2C", "SessionPPO", "SessionRPO"]
 
 
 class _OnPolicy(TorchAgent):
-    """Goes before an agent of skrl that has one optimiser for its policy and its value."""
+    """Mixin for an agent of skrl that has one optimizer for its policy and its value."""
 
     memory_class = RolloutMemory
 
@@ -27,19 +25,13 @@ class _OnPolicy(TorchAgent):
     value: Model
     optimizer: torch.optim.Optimizer
 
-    def synchronise_gradients(self) -> None:
+    def synchronize_gradients(self) -> None:
         """Average the gradients of policy and value together."""
         self.average_together(self.optimizer, self.policy, self.value)
 
 
-class _StoppingEarly(_OnPolicy):
-    """An agent that leaves an epoch when the KL divergence is above `kl_threshold`."""
-
-    def __init__(self, *, session: Session, **components: Any) -> None:
-        """Build skrl's agent; see `SessionAgent`."""
-        super().__init__(session=session, **components)
-        if session.group.world_size > 1:
-            self.cfg.kl_threshold = SharedThreshold(self.cfg.kl_threshold, session.group)
+class _StoppingEarly(EarlyStopping, _OnPolicy):
+    threshold_class = SharedThreshold
 
 
 class SessionPPO(_StoppingEarly, PPO):

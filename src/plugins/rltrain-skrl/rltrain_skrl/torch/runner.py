@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from skrl import config
 from skrl.agents.torch.base import ExperimentCfg
 from skrl.models.torch import Model
@@ -12,46 +9,42 @@ from skrl.resources.preprocessors.torch import RunningStandardScaler
 from skrl.trainers.torch import SequentialTrainerCfg
 from skrl.utils.runner.torch import Runner
 
-from rltrain_skrl.runner import OnSession
+from rltrain_skrl.models import extend
+from rltrain_skrl.runner import BaseSessionRunner
 from rltrain_skrl.torch.agents import AGENTS
 from rltrain_skrl.torch.env import SkrlEnv
-from rltrain_skrl.torch.moment_pool import MomentPool
+from rltrain_skrl.torch.models import SessionModel
+from rltrain_skrl.torch.moments import pool_moments
 from rltrain_skrl.torch.scaler import PooledScaler, ValueScaler
 
 __all__ = ["SessionRunner"]
 
 
-class SessionRunner(OnSession, Runner):
-    """Builds the components that the options name, and trains; see `OnSession`."""
+class SessionRunner(BaseSessionRunner, Runner):
+    """Builds the components that the options name, and trains; see `BaseSessionRunner`."""
 
     agents = AGENTS
     scaler = RunningStandardScaler
+    scalers = PooledScaler, ValueScaler
+    pool_moments = staticmethod(pool_moments)
     experiment_options = ExperimentCfg
     trainer_options = SequentialTrainerCfg
-
-    def make_pool(self) -> MomentPool:
-        """Return what pools the moments of all ranks' data."""
-        return MomentPool(self._session.group)
 
     def make_env(self, log_key: str) -> SkrlEnv:
         """Return the session's environments in skrl's wrapper."""
         return SkrlEnv(self._session.env, self._session.world.device, log_key)
 
-    def make_scaler(self, role: str, size: Any, options: Mapping[str, Any]) -> PooledScaler:
-        """Return a preprocessor, with rank 0's statistics, that pools."""
-        kind = ValueScaler if role == "value_preprocessor" else PooledScaler
-        scaler: PooledScaler = self._session.wrap_model(
-            kind(size, pool=self._pool, **options), role
-        )
-        return scaler
+    def wrap_scaler(self, scaler: PooledScaler, role: str) -> PooledScaler:
+        """Return a preprocessor with rank 0's statistics."""
+        wrapped: PooledScaler = self._session.wrap_model(scaler, role)
+        return wrapped
 
     def wrap(self, model: Model, role: str) -> Model:
         """Return a model with rank 0's parameters."""
+        extend(model, SessionModel)
         wrapped: Model = self._session.wrap_model(model, role)
-        # The agent's constructor would broadcast a second time.
-        wrapped.broadcast_parameters = lambda rank=0: None
         return wrapped
 
     def begin_learning(self) -> None:
-        """Give skrl its key; torch's generator is the session's."""
+        """Give skrl its key; the session has seeded torch's generator."""
         config.torch.key = self._session.seeds.learner

@@ -1,4 +1,4 @@
-"""A threshold by which all ranks decide alike."""
+"""A threshold on a mean over ranks, so that all ranks decide the same."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ __all__ = ["SharedThreshold"]
 
 
 class SharedThreshold(float):
-    """A number; a tensor that is compared with it counts with its mean over all ranks.
+    """A number that compares with the mean of a tensor over ranks; each comparison is collective.
 
-    skrl leaves an epoch where a mini-batch's KL divergence is above `kl_threshold`: a rank that did
-    so by its own would leave the others waiting for its gradients. Torch asks the operands of a
-    comparison for `__torch_function__`, so that this one can take part in it. Collective, in every
-    comparison.
+    skrl ends an epoch when a mini-batch's KL divergence is above `kl_threshold`. A rank that ended
+    it alone would leave the others waiting for its gradients. torch calls `__torch_function__` of
+    either operand of a comparison, which lets this one average first.
     """
 
     group: ProcessGroup
 
     def __new__(cls, value: float, group: ProcessGroup) -> SharedThreshold:
-        """Make a threshold for the mean over the ranks of `group`."""
+        """Compare with the mean over the ranks of `group`."""
         threshold = super().__new__(cls, value)
         threshold.group = group
         return threshold

@@ -1,7 +1,7 @@
-"""Networks that were written for skrl 1, in the words of skrl 2.
+"""Networks written for skrl 1, in the terms of skrl 2.
 
-skrl's Runner itself translates what skrl 1 says of an agent. Of networks it does not: what they
-take, the observations, is called STATES in skrl 1, which are another thing in skrl 2.
+skrl's Runner translates the agent's options of skrl 1 itself, but not the networks: their input,
+the observations, is called STATES in skrl 1, which is something else in skrl 2.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["in_words_of_skrl_2"]
+__all__ = ["rename_states"]
 
 _STATES = re.compile(r"\bSTATES\b")
 _OBSERVATIONS = re.compile(r"\bOBSERVATIONS\b")
 
-_OLD_WORDS = ("lambda", "clip_predicted_values")
-"""Of an agent; skrl 2 has other words, or none."""
+_SKRL_1_OPTIONS = ("lambda", "clip_predicted_values")
+"""Of an agent; skrl 2 has other names for them, or dropped them."""
 
 
-def in_words_of_skrl_2(options: dict[str, Any], has_states: bool) -> None:
-    """Let networks take OBSERVATIONS where a file of skrl 1 has STATES.
+def rename_states(options: dict[str, Any], has_states: bool) -> None:
+    """Replace STATES by OBSERVATIONS in the networks of a file for skrl 1.
 
-    Such a file is one in which no network takes OBSERVATIONS, and that either speaks of the agent
-    in the words of skrl 1, or is for a task without states.
+    Such a file has no network with the input OBSERVATIONS, and it either has agent options of
+    skrl 1 or is for a task without states.
 
     Args:
         options: of skrl's Runner, changed in place.
@@ -31,7 +31,7 @@ def in_words_of_skrl_2(options: dict[str, Any], has_states: bool) -> None:
     """
     networks = list(_networks(options.get("models") or {}))
     inputs = [str(network.get("input")) for network in networks]
-    old = any(word in options["agent"] for word in _OLD_WORDS) or not has_states
+    old = any(name in options["agent"] for name in _SKRL_1_OPTIONS) or not has_states
     if not old or any(_OBSERVATIONS.search(text) for text in inputs):
         return
     for network, text in zip(networks, inputs, strict=True):

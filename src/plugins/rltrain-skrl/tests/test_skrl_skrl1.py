@@ -1,18 +1,18 @@
-"""Networks of skrl 1 in the words of skrl 2, and those that are left as they are."""
+"""Networks of skrl 1 in the terms of skrl 2, and networks that stay as they are."""
 
 from __future__ import annotations
 
 import pytest
 from skrl_fakes import small_agent
 
-from rltrain_skrl.older import in_words_of_skrl_2
+from rltrain_skrl.skrl1 import rename_states
 
 
 def inputs(policy, value, has_states, **agent):
     options = small_agent(**agent)
     for name, text in (("policy", policy), ("value", value)):
         options["models"][name]["network"][0]["input"] = text
-    in_words_of_skrl_2(options, has_states)
+    rename_states(options, has_states)
     return [options["models"][name]["network"][0]["input"] for name in ("policy", "value")]
 
 
