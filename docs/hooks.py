@@ -65,7 +65,7 @@ def commands() -> str:
     for name in COMMANDS:
         shown = subprocess.run(
             [sys.executable, "-m", "rltrain", name, "--help"],
-            env={**os.environ, "COLUMNS": "88", "NO_COLOR": "1"},
+            env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
             capture_output=True,
             text=True,
             check=True,
