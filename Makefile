@@ -70,7 +70,7 @@ ON_ISAACLAB := -m pytest src/plugins/rltrain-isaaclab/tests/test_isaaclab_ranks.
 CUDA_PYTHON ?= python3
 FAST := -m "not slow and not long"
 
-.PHONY: help train test test-all test-fast test-cuda lint format clean resolve \
+.PHONY: help train test test-all test-fast test-cuda docs lint format clean resolve \
 	$(SETS:%=test-%)
 
 help:
@@ -80,6 +80,7 @@ help:
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
 	@echo "make test-cuda  the tests that need a GPU; skipped without one"
+	@echo "make docs       the documentation site, in build/site"
 	@echo "make lint       ruff, mypy --strict, and the architecture's imports"
 	@echo "make format     format the code"
 	@echo "make resolve    find the oldest and the newest versions anew, for constraints/"
@@ -94,7 +95,7 @@ test: test-fast
 test-fast: $(READY) lint
 	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,tested.fast)
 
-test-all: test
+test-all: test docs
 	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow and not sample" $(SIDE_BY_SIDE)
 	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(BY_FILE) 3
 	+$(foreach set,$(SETS),$(MAKE) test-$(set) &&) true
@@ -129,6 +130,10 @@ test-mjlab: .venv-mjlab/.ready
 test-cuda:
 	$(TIMEOUT) 1800 $(CUDA_PYTHON) -m pytest tests/cuda -m cuda
 
+# Not in .venv: only whoever reads the site needs it.
+docs: .venv-docs/.ready
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -146,6 +151,11 @@ $(READY): constraints/tested.txt $(PROJECTS)
 	$(PIP) -e ".[all,jax,dev]" $(PLUGINS:%=-e %)
 	@touch $@
 
+.venv-docs/.ready: constraints/docs.txt pyproject.toml
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip --disable-pip-version-check install --quiet -c $< -e ".[docs]"
+	@touch $@
+
 # Whoever cannot install a set sees it fail here: a test that was left out in silence is none.
 $(SETS:%=.venv-%/.ready): .venv-%/.ready: constraints/%.txt $(PROJECTS) $(READY)
 	$(UV) venv --clear --python $(python-$*) .venv-$*
@@ -161,4 +171,4 @@ $(RESOLVED:%=resolve-%): resolve-%: $(READY)
 		build/$*.in | sed '/^-e/d' > constraints/$*.txt
 
 clean:
-	rm -rf $(VENV) $(SETS:%=.venv-%) build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(SETS:%=.venv-%) .venv-docs build .mypy_cache .ruff_cache .pytest_cache

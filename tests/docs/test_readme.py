@@ -1,4 +1,4 @@
-"""What the README says is so: its flags exist, and its plugin works."""
+"""What the README and the docs say is so: flags and pages exist, and examples work."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -15,22 +16,26 @@ import pytest
 from rltrain.cli import doctor, foreign, new, plugins, train
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 README = PAGES[0].read_text()
+BY_HAND = (ROOT / "docs" / "plugin-by-hand.md").read_text()
+TRAINING = (ROOT / "docs" / "training.md").read_text()
 OF_OTHERS = {
     "--ntasks-per-node",
     "--resolution",
+    "--strict",
     "--version",
     "--seeds",
     "--rounds",
     "--iterations",
 }
-"""Flags of srun, uv and benchmarks, and what is no field of a run."""
+"""Flags of srun, uv, mypy and benchmarks, and what is no field of a run."""
 
 
-def blocks(language):
-    found = re.findall(rf"^ *```{language}\n(.*?)^ *```", README, re.DOTALL | re.MULTILINE)
-    return [re.sub(r"^   (?=\S|    )", "", block, flags=re.MULTILINE) for block in found]
+def blocks(language, page):
+    found = re.findall(rf"^ *```{language}\n.*?^ *```", page, re.DOTALL | re.MULTILINE)
+    lines = [textwrap.dedent(block).splitlines(keepends=True) for block in found]
+    return ["".join(block[1:-1]) for block in lines]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -53,9 +58,20 @@ def test_every_page_that_is_linked_exists():
             assert (page.parent / target).exists(), (page, target)
 
 
+def test_the_readme_is_one_page():
+    assert len(README.splitlines()) <= 120
+
+
+def test_the_plugin_of_the_readme_is_the_one_that_is_made_by_hand():
+    (declared,) = [block for block in blocks("python", README) if "hookimpl" in block]
+    assert f"# my_writer/plugin.py\n{declared}" in blocks("python", BY_HAND)
+
+
 def test_make_targets_are_those_of_the_readme():
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert {"train", "test"} <= set(targets)
+    named = set(re.findall(r"\bmake ([a-z][a-z-]*)", README))
+    assert {"train", "test"} <= named
+    assert named <= set(targets)
 
 
 @pytest.mark.slow
@@ -63,11 +79,11 @@ def test_the_five_steps_give_a_plugin_that_works(tmp_path):
     package = tmp_path / "my_writer"
     package.mkdir()
     (package / "__init__.py").touch()
-    for block in blocks("python"):
+    for block in blocks("python", BY_HAND):
         name = re.match(r"# my_writer/(\w+\.py)", block)
         if name:
             (package / name[1]).write_text(block)
-    (published,) = [tomllib.loads(block) for block in blocks("toml")]
+    (published,) = [tomllib.loads(block) for block in blocks("toml", BY_HAND)]
     entry_points = published["project"]["entry-points"]["rltrain"]
     info = tmp_path / "rltrain_my_writer-0.1.dist-info"
     info.mkdir()
@@ -95,8 +111,9 @@ def test_the_five_steps_give_a_plugin_that_works(tmp_path):
 
 @pytest.mark.slow
 def test_python_examples_run(tmp_path):
-    examples = [block for block in blocks("python") if not block.startswith("# my_writer")]
-    assert len(examples) == 4
+    shown = [block for page in (README, TRAINING, BY_HAND) for block in blocks("python", page)]
+    examples = dict.fromkeys(block for block in shown if not block.startswith("# my_writer"))
+    assert len(examples) == 5
     for number, example in enumerate(examples):
         script = tmp_path / f"example_{number}.py"
         script.write_text(example)

@@ -15,31 +15,33 @@ from refused import REFUSED
 __all__ = ["page"]
 
 PAGE = """\
-# What learns on N ranks as on one
+# Support matrix
 
-Each line of the first table is a test: two and four ranks, with 8 environments each, end every
-iteration with the parameters, normalisers, moments and learning rate of one rank with all their
-environments and the same noise, and record the same figures, to 1e-5. The ranks are equal to the
-last bit. Mini-batches of the one rank are the unions of the ranks'. In lines of `skrl (jax)` the
-ranks learn from their slices of the one rank's rollouts, in two updates one after the other.
+Each line of the first table is a test. Two and four ranks, with 8 environments each, train beside
+one rank with all their environments and the same noise. After every iteration their parameters,
+normalizers, moments and learning rate match those of the one rank to 1e-5, and so do the metrics
+that they record. The ranks are equal to the last bit. The mini-batches of the one rank are the
+unions of the ranks' mini-batches. In lines of `skrl (jax)` the ranks learn from their slices of the
+one rank's rollouts, in two updates one after the other.
 
 {synchronised}
 
-What would not learn so is refused before any rank starts, with the reason:
+What would not learn this way is refused before any rank starts, with the reason:
 
 {refused}
 
-## Options together
+## Combinations of options
 
-Options that are fine alone may fail together. The values of an algorithm's options are combined
-such that each value of one option meets each of every other, and every combination is a test: two
-ranks train for two iterations and learn as one rank does, to 1e-4. Some have
-no one rank to be compared with, for mini-batches that end within an environment's rollout, are not
-of one size, or of another number for the critic, or because rounding decides (random
-numbers that are drawn by rejection, half precision): there the ranks must end equal to the last
-bit.
-What cannot work is refused before any rank starts, or where only the environments can tell, once
-they are made; each such pair of values is a test too.
+Options that work alone may fail together. So the values of an algorithm's options are combined such
+that each value of one option meets each value of every other, and every combination is a test: two
+ranks train for two iterations and learn as one rank does, to 1e-4.
+
+Some combinations have no one rank to compare with. Their mini-batches end within an environment's
+rollout, differ in size, or differ in number for the critic; or rounding decides (random numbers
+that are drawn by rejection, half precision). There the ranks must end equal to the last bit.
+
+What cannot work is refused before any rank starts, or, if only the environments can tell, once they
+are made. Each such pair of values is a test too.
 
 {combined}
 

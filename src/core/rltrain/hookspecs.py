@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["DeclarationHooks", "RunHooks", "hookimpl", "hookspec"]
 
 hookspec = pluggy.HookspecMarker("rltrain")
+"""Marks the declaration of a hook. Only this file needs it."""
 hookimpl = pluggy.HookimplMarker("rltrain")
+"""Marks a plugin's implementation of a hook. `from rltrain import hookimpl` is the same object."""
 
 
 class DeclarationHooks:
