@@ -49,6 +49,8 @@ def test_every_file_is_written_with_the_names_filled_in(new, kind):
     expected = {"pyproject.toml", "README.md", "tests/test_conformance.py"}
     expected |= {f"{package}/__init__.py", f"{package}/plugin.py"}
     module = "adapter" if kind == "library" else kind
+    if kind == "writer":
+        expected.add(f"{package}/options.py")
     assert set(files) == expected | {f"{package}/{module}.py"}
     for name, text in files.items():
         assert "$" not in text, name

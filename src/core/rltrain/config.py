@@ -59,6 +59,8 @@ class Placement:
     """Folder in which run folders are made."""
     no_plugins: tuple[str, ...] = ()
     """Plugins that must not be used."""
+    plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Options of plugins that the user set, by plugin's name; the plan has checked them."""
 
     @property
     def coordinator(self) -> str:

@@ -55,7 +55,12 @@ class Spec:
     name: str
     """What the user types."""
     factory: str
-    """Import string of the class, "package.module:Class"; it is called without arguments."""
+    """Import string of the class, "package.module:Class". It is called without arguments, or with
+    the plugin's options if the spec names some."""
+    options: str | None = None
+    """Import string of a frozen dataclass with the plugin's options. Each field has a default, and
+    a docstring under it for `rltrain plugins NAME`. Users set `NAME.field=value`. The module is
+    imported when a run is planned: like the plugin's own, it must be light."""
     summary: str = ""
     """One line for `rltrain plugins`."""
     conflicts: tuple[Conflict, ...] = ()

@@ -10,7 +10,7 @@ from typing import Any
 from rltrain.options.checks import flag
 from rltrain.options.run import Option, RunOptions, option_of
 
-__all__ = ["add_flags"]
+__all__ = ["add_flags", "value_flags"]
 
 
 def add_flags(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
@@ -36,6 +36,16 @@ def add_flags(parser: argparse.ArgumentParser, names: Iterable[str] | None = Non
             help=_help(option, field.default),
             **_settings(option),
         )
+
+
+def value_flags() -> set[str]:
+    """Return the flags that take exactly one value."""
+    found = set()
+    for field in dataclasses.fields(RunOptions):
+        option = option_of(field)
+        if option.kind in ("value", "append"):
+            found |= {flag(field.name), *option.flags}
+    return found
 
 
 def _help(option: Option, default: Any) -> str:

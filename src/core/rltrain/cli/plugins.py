@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
+import textwrap
 
+from rltrain.errors import UsageError, suggest
 from rltrain.plugins.registry import PluginRecord, Registry, discover
 
 __all__ = ["EPILOG", "add_arguments", "run", "split"]
@@ -21,6 +24,7 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="list the options of this plugin")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out"
@@ -28,8 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Print one row for each thing provided, and one for each plugin that provides nothing."""
-    rows = _rows(discover(arguments.no_plugin))
+    """Print one row for each thing provided, and one for each plugin that provides nothing.
+
+    Raises:
+        UsageError: there is no plugin of the name whose options are asked for.
+    """
+    registry = discover(arguments.no_plugin)
+    if arguments.name is not None:
+        return _print_options(registry, arguments.name, arguments.json)
+    rows = _rows(registry)
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return 0
@@ -39,6 +50,37 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
         print("  ".join(row[name].ljust(widths[name]) for name in columns).rstrip())
         if row.get("reason"):
             print(f"    {row['reason']}")
+    return 0
+
+
+def _print_options(registry: Registry, name: str, as_json: bool) -> int:
+    """Print what all ready plugins of a name are, and their options with defaults."""
+    from rltrain.plugins.options import describe_options
+
+    ready = [(record, spec) for record in registry.records for spec in record.specs]
+    found = [(record, spec) for record, spec in ready if spec.name == name]
+    if not found:
+        known = sorted({spec.name for _, spec in ready})
+        raise UsageError(
+            f"No plugin that is ready has the name {name!r}.{suggest(name, known)} "
+            "`rltrain plugins` lists them, and why others are not ready."
+        )
+    options = {spec.kind: describe_options(spec) for _, spec in found}
+    if as_json:
+        rows = [
+            {**_row(record, spec.kind, name, spec.supports()), "options": each}
+            for record, spec in found
+            for each in [[dataclasses.asdict(option) for option in options[spec.kind]]]
+        ]
+        print(json.dumps(rows, indent=2, default=str))
+        return 0
+    for record, spec in found:
+        print(f"{spec.kind} {name}, of {record.origin}: {spec.supports()}")
+        for option in options[spec.kind]:
+            print(f"  {option.key}={option.default}  ({option.type})")
+            print(textwrap.indent(textwrap.fill(option.help, 92), "      "))
+        if not options[spec.kind]:
+            print("  no options")
     return 0
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-from rltrain.cli.flags import add_flags
+from rltrain.cli.flags import add_flags, value_flags
 from rltrain.cli.foreign import note, translate
 from rltrain.options.files import load_yaml
 
 __all__ = ["EPILOG", "add_arguments", "run", "split"]
 
 EPILOG = """\
-options of the library and of the task:
+options of the library, of the task and of plugins:
   agent.KEY=VALUE      override an option of the library, such as agent.params.config.gamma=0.98
   env.KEY=VALUE        set an option of the task, such as env.pole_length=0.8
   +agent.KEY=VALUE     add an option that the library's file does not have
+  NAME.KEY=VALUE       set an option of a plugin, such as tensorboard.flush=10; `rltrain plugins
+                       NAME` lists them
 
 examples:
   rltrain --library rl_games --distributed
@@ -39,10 +42,21 @@ _SAME_AS = {
 """Flags that say what others do in other words: a file's must not contradict them."""
 
 
+_OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
+
+_TAKE_A_VALUE = {"--config", *value_flags()}
+"""Flags after which a word is their value, even if it looks like an override."""
+
+
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Set override tokens apart, which argparse's lists (`--gpu-ids 0 1`) would swallow."""
+    """Separate override tokens, which argparse's lists (`--gpu-ids 0 1`) would swallow."""
     words = translate(words)
-    overrides = [word for word in words if word.startswith(("agent.", "env.", "+")) and "=" in word]
+    before = ["", *words]
+    overrides = [
+        word
+        for word, previous in zip(words, before, strict=False)
+        if _OVERRIDE.match(word) and previous.replace("_", "-") not in _TAKE_A_VALUE
+    ]
     return [word for word in words if word not in overrides], overrides
 
 
@@ -97,7 +111,11 @@ def _options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
     flags = dict(given)
     path = flags.pop("config", None)
     options = load_yaml(path, "--config") if path else {}
-    options = {name.replace("-", "_"): value for name, value in options.items()}
+    # Sections keep their names: those of plugins may have dashes.
+    options = {
+        name if isinstance(value, Mapping) else name.replace("-", "_"): value
+        for name, value in options.items()
+    }
     for name in {other for flag in flags for other in _SAME_AS.get(flag, ())}:
         options.pop(name, None)
     merged: dict[str, dict[str, Any]] = {}
@@ -106,10 +124,18 @@ def _options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
         if not isinstance(section, Mapping):
             raise UsageError(f"--config {path}: {where}: must be a mapping, not {section!r}.")
         merged[where] = dict(flatten(section))
+    of_plugins: dict[str, Any] = {}
     for word in words:
         override = parse_override(word)
-        if override is None:
-            raise UsageError(f"{word}: an override is written agent.key=value or env.key=value.")
+        added = word.startswith("+")
+        if override is None or (added and override[0] not in merged):
+            raise UsageError(
+                f"{word}: an override is written agent.key=value or env.key=value"
+                f"{' with or without +' if added else ', or NAME.key=value for a plugin'}."
+            )
         where, key, value = override
-        merged[where][key] = value
-    return {**options, **flags, **merged}
+        if where in merged:
+            merged[where][key] = value
+        else:
+            of_plugins[f"{where}.{key}"] = value
+    return {**options, **flags, **merged, **of_plugins}

@@ -19,9 +19,10 @@ from typing import Any
 from rltrain.config import Placement
 from rltrain.doctor.probe import RESULT, meet, stages, work
 from rltrain.errors import RltrainError
+from rltrain.plugins.options import make_plugin
 from rltrain.plugins.registry import discover
 from rltrain.run.worker import run_here
-from rltrain.specs import LauncherSpec, load_object
+from rltrain.specs import LauncherSpec
 from rltrain.types import World
 
 __all__ = ["Outcome", "main", "try_ranks"]
@@ -112,7 +113,7 @@ def main() -> None:
             return
         assert placement.launcher is not None, "ranks that are to be started have a launcher"
         spec = discover(placement.no_plugins).get(LauncherSpec, placement.launcher)
-        load_object(spec.factory)().launch(placement, work)
+        make_plugin(spec, placement.plugins).launch(placement, work)
     except RltrainError as error:
         print(error)
         raise SystemExit(error.exit_code) from None

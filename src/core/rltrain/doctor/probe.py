@@ -41,7 +41,7 @@ def meet(placement: Placement, world: World, log: RankLog) -> None:
     spec = discover(placement.no_plugins).get(BackendSpec, placement.backend)
     _say(folder, world, "loads the backend")
     plugins = RunPlugins()
-    plugins.choose(spec)
+    plugins.choose(spec, placement.plugins)
     filled: Filled = load_object(spec.filled) if spec.filled else _of_numpy
     try:
         _say(folder, world, "makes the process group")

@@ -22,15 +22,17 @@ __all__ = [
     "resolve_env",
 ]
 
-_OVERRIDE = re.compile(r"(?P<add>\+?)(?P<where>agent|env)\.(?P<key>[^=]*)=(?P<value>.*)", re.DOTALL)
+_OVERRIDE = re.compile(
+    r"(?P<add>\+?)(?P<where>[A-Za-z_][\w-]*)\.(?P<key>[^=]*)=(?P<value>.*)", re.DOTALL
+)
 
 
 def parse_override(token: str) -> tuple[str, str, Any] | None:
-    """Read an override such as `agent.params.config.gamma=0.98` or `+env.mass=2`.
+    """Read an override such as `agent.params.config.gamma=0.98`, `+env.mass=2` or `csv.flush=10`.
 
     Returns:
-        ("agent" or "env", the key with its "+", the value as YAML reads it), or None if the token
-        is no override.
+        "agent", "env" or a plugin's name; the key with its "+"; the value as YAML reads it. Or
+        None, if the token is no override.
 
     Raises:
         UsageError: the key is empty or the value does not parse.

@@ -14,6 +14,7 @@ from typing import Any
 from rltrain.errors import UsageError, suggest
 from rltrain.options import checks
 from rltrain.options.checks import Check, flag
+from rltrain.options.dotted import flatten
 
 __all__ = ["DEFAULT_TASK", "Option", "RunOptions", "option_of"]
 
@@ -96,6 +97,9 @@ class RunOptions:
 
     num_envs: int | None = _number(
         None, SIZE, "environments per rank", 1, default_text="as the task says"
+    )
+    plugins: Mapping[str, Mapping[str, Any]] = _option(
+        {}, WHAT, "options of plugins, by plugin's name", checks.mapping, kind="none"
     )
     total_envs: int | None = _number(None, SIZE, "environments of all ranks together", 1)
     max_iterations: int | None = _number(
@@ -218,13 +222,28 @@ class RunOptions:
             UsageError: an option is unknown or its value is wrong.
         """
         fields = {item.name: item for item in dataclasses.fields(cls)}
-        checked = {}
+        checked: dict[str, Any] = {}
+        sections: dict[str, Any] = {}
         for name, value in options.items():
             if name not in fields:
-                raise UsageError(f"Unknown option {name!r}.{suggest(name, fields)}")
-            if value is not None:
+                # A section is of a plugin: {"csv": {"flush": 10}}, or in one, "csv.flush".
+                if not isinstance(value, Mapping) and "." not in name:
+                    raise UsageError(f"Unknown option {name!r}.{suggest(name, fields)}")
+                sections[name] = value
+            elif value is not None:
                 checked[name] = option_of(fields[name]).check(name, value)
+        if sections:
+            checked["plugins"] = by_plugin({**checked.get("plugins", {}), **sections})
         return cls(**_with_coordinator(checked))
+
+
+def by_plugin(sections: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return options of plugins, nested or dotted, as {plugin's name: {option: value}}."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in flatten(sections):
+        name, _, option = key.partition(".")
+        found.setdefault(name, {})[option] = value
+    return found
 
 
 def option_of(field: dataclasses.Field[Any]) -> Option:

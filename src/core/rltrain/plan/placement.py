@@ -27,7 +27,7 @@ DEFAULT_BACKENDS = {"torch": ("nccl", "gloo"), "jax": ("jax-cuda", "jax")}
 _AS_ASKED = (
     *("framework", "device", "distributed", "nnodes", "node_rank", "master_addr", "master_port"),
     *("coordinator_address", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "max_restarts"),
-    *("log_root", "no_plugins"),
+    *("log_root", "no_plugins", "plugins"),
 )
 """Options that the placement takes over."""
 

@@ -24,12 +24,16 @@ from rltrain.plan.sizes import (
     scale_mini_batches,
     written_for,
 )
+from rltrain.plugins.manager import chosen_specs
+from rltrain.plugins.options import check_options
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import (
     BackendSpec,
     GradientSyncSpec,
+    LauncherSpec,
     LibrarySpec,
     ObserverSpec,
+    Spec,
     SuiteSpec,
     WriterSpec,
 )
@@ -105,6 +109,7 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
         writers=_writers(asked, registry),
         **{name: getattr(asked, name) for name in _AS_ASKED},
     )
+    check_options(_specs(config, registry), config.plugins)
     _check_refusals(config, library, task)
     if config.video:
         able = [spec.name for spec in registry.all(SuiteSpec) if spec.renders]
@@ -234,6 +239,12 @@ def _writers(asked: RunOptions, registry: Registry) -> tuple[str, ...]:
     for name in asked.writers:
         registry.get(WriterSpec, name)
     return asked.writers
+
+
+def _specs(config: RunConfig, registry: Registry) -> list[Spec]:
+    """Return the specs of all plugins of the run, its launcher's included."""
+    launcher = [] if config.launcher is None else [registry.get(LauncherSpec, config.launcher)]
+    return [*chosen_specs(config, registry), *launcher]
 
 
 def _check_refusals(config: RunConfig, library: LibrarySpec, task: TaskInfo) -> None:

@@ -7,11 +7,34 @@ from typing import Any
 
 import pluggy
 
-from rltrain.errors import PluginError
+from rltrain.config import RunConfig
+from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import RunHooks
-from rltrain.specs import Spec, load_object
+from rltrain.plugins.options import make_plugin
+from rltrain.plugins.registry import Registry
+from rltrain.specs import (
+    BackendSpec,
+    GradientSyncSpec,
+    LibrarySpec,
+    ObserverSpec,
+    Spec,
+    SuiteSpec,
+    WriterSpec,
+)
 
-__all__ = ["RunPlugins"]
+__all__ = ["RunPlugins", "chosen_specs"]
+
+
+def chosen_specs(config: RunConfig, registry: Registry) -> list[Spec]:
+    """Return the specs of the plugins that a run's ranks load."""
+    return [
+        registry.get(BackendSpec, config.backend),
+        registry.get(GradientSyncSpec, config.grad_sync),
+        registry.get(LibrarySpec, config.library),
+        registry.get(SuiteSpec, config.suite),
+        *(registry.get(WriterSpec, name) for name in config.writers),
+        *(registry.get(ObserverSpec, name) for name in config.observers),
+    ]
 
 
 class RunPlugins:
@@ -26,15 +49,22 @@ class RunPlugins:
         """The callers of the run hooks."""
         return self._manager.hook
 
-    def choose(self, spec: Spec) -> Any:
+    def choose(self, spec: Spec, options: Mapping[str, Mapping[str, Any]] | None = None) -> Any:
         """Load a spec's class, make one object of it, and register its hooks.
 
+        Args:
+            spec: of the plugin.
+            options: what the user set, by plugin's name.
+
         Raises:
+            UsageError: an option is wrong.
             PluginError: the class cannot be loaded or lacks a hook that its kind must implement.
         """
         label = f"{spec.kind} {spec.name!r} ({spec.factory})"
         try:
-            plugin = load_object(spec.factory)()
+            plugin = make_plugin(spec, options or {})
+        except UsageError:
+            raise
         except Exception as error:
             raise PluginError(
                 f"The {label} could not be loaded: {type(error).__name__}: {error}"

@@ -10,8 +10,9 @@ from rltrain.config import Placement
 from rltrain.errors import PluginError
 from rltrain.options.user_config import path, saved_variables, unset
 from rltrain.plan.resolve import Plan, make_plan
+from rltrain.plugins.options import make_plugin
 from rltrain.run.worker import run_here, run_rank, work
-from rltrain.specs import LauncherSpec, load_object
+from rltrain.specs import LauncherSpec
 from rltrain.types import Launcher, TrainResult, World
 
 __all__ = ["apply_saved_variables", "run", "start"]
@@ -35,7 +36,7 @@ def start(plan: Plan) -> TrainResult:
         return run_here(config, plan.world, run_rank)
     assert config.launcher is not None, "a run whose ranks are to be started has a launcher"
     spec = plan.registry.get(LauncherSpec, config.launcher)
-    launcher: Launcher = load_object(spec.factory)()
+    launcher: Launcher = make_plugin(spec, config.plugins)
     if not callable(getattr(launcher, "launch", None)):
         raise PluginError(f"The launcher {spec.name!r} ({spec.factory}) has no method `launch`.")
     return launcher.launch(config, work)

@@ -19,18 +19,10 @@ from rltrain.config import Placement, RunConfig
 from rltrain.launch.rank_log import RankLog
 from rltrain.launch.ranks import export_rank_env, joined_world, rank_device
 from rltrain.launch.reports import forget_report, log_path, make_report, write_report
-from rltrain.plugins.manager import RunPlugins
+from rltrain.plugins.manager import RunPlugins, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
-from rltrain.specs import (
-    BackendSpec,
-    GradientSyncSpec,
-    LibrarySpec,
-    ObserverSpec,
-    Spec,
-    SuiteSpec,
-    WriterSpec,
-)
+from rltrain.specs import LibrarySpec, WriterSpec
 from rltrain.types import TrainResult, World
 
 __all__ = ["CULPRIT_GRACE", "be_started", "make_session", "run_here", "run_rank", "work"]
@@ -57,8 +49,9 @@ def make_session(
         more: names and objects with run hooks, which are registered last and so asked first.
     """
     plugins = RunPlugins()
-    for spec in _chosen(config, registry, world):
-        plugins.choose(spec)
+    for spec in chosen_specs(config, registry):
+        if world.is_root or not isinstance(spec, WriterSpec):
+            plugins.choose(spec, config.plugins)
     for name, plugin in more:
         plugins.register(plugin, name)
     library = registry.get(LibrarySpec, config.library)
@@ -147,19 +140,6 @@ def _with_device(placement: Placement, world: World) -> World:
     visible = len(placement.gpu_ids or ()) or world.local_world_size
     device = rank_device(placement.device_kind, world.local_rank, visible, shared=True)
     return dataclasses.replace(world, device=device)
-
-
-def _chosen(config: RunConfig, registry: Registry, world: World) -> list[Spec]:
-    """Return the specs of the run's plugins; writers on rank 0 only."""
-    specs: list[Spec] = [
-        registry.get(BackendSpec, config.backend),
-        registry.get(GradientSyncSpec, config.grad_sync),
-        registry.get(LibrarySpec, config.library),
-        registry.get(SuiteSpec, config.suite),
-    ]
-    if world.is_root:
-        specs += [registry.get(WriterSpec, name) for name in config.writers]
-    return specs + [registry.get(ObserverSpec, name) for name in config.observers]
 
 
 def _select_gpus(gpu_ids: tuple[int, ...] | None) -> None:

@@ -89,7 +89,7 @@ def write_config(folder: RunFolder, config: RunConfig) -> None:
     from omegaconf import OmegaConf
 
     # With --total-envs, each rank's share follows from it, on any number of ranks.
-    derived = {"agent", "agent_config"} | ({"num_envs"} if config.total_envs else set())
+    derived = {"agent", "agent_config", "plugins"} | ({"num_envs"} if config.total_envs else set())
     resolved = dataclasses.asdict(config)
     names = [field.name for field in dataclasses.fields(RunOptions) if field.name in resolved]
     options = {
@@ -100,6 +100,7 @@ def write_config(folder: RunFolder, config: RunConfig) -> None:
     agent = OmegaConf.create(dict(config.agent))
     folder.write_atomically("agent.yaml", lambda path: OmegaConf.save(agent, path))
     options["agent_config"] = str(folder.path / "agent.yaml")
+    options.update({name: dict(given) for name, given in config.plugins.items()})
     run = OmegaConf.create(options)
     folder.write_atomically("config.yaml", lambda path: OmegaConf.save(run, path))
 

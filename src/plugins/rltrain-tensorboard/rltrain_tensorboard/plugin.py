@@ -13,6 +13,7 @@ def rltrain_provides() -> list[WriterSpec]:
         WriterSpec(
             name="tensorboard",
             factory="rltrain_tensorboard.writer:TensorBoardWriter",
+            options="rltrain_tensorboard.options:TensorBoardOptions",
             summary="TensorBoard event files, every scalar against global frames",
         )
     ]

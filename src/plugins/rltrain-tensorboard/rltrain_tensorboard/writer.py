@@ -17,6 +17,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from rltrain.hookspecs import hookimpl
 from rltrain.records import Record, RunStarted, Scalars
+from rltrain_tensorboard.options import TensorBoardOptions
 
 __all__ = ["FOLDER", "TensorBoardWriter", "scalars"]
 
@@ -31,7 +32,9 @@ class TensorBoardWriter:
     import TensorFlow wherever that is installed, and keep a thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, options: TensorBoardOptions) -> None:
+        self._flush = options.flush
+        self._unflushed = 0
         self._events: RecordWriter | None = None
 
     @hookimpl
@@ -67,8 +70,11 @@ class TensorBoardWriter:
     def _add(self, event: Event) -> None:
         if self._events is not None:
             self._events.write(event.SerializeToString())
-            # Once an iteration: cheap, and a rank that is killed leaves all that it has told.
-            self._events.flush()
+            self._unflushed += 1
+            # By default once an iteration: cheap, and a rank that is killed leaves a whole file.
+            if self._unflushed >= self._flush:
+                self._events.flush()
+                self._unflushed = 0
 
 
 def scalars(record: Scalars) -> dict[str, float]:

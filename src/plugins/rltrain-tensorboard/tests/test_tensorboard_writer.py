@@ -14,6 +14,7 @@ pytest.importorskip("tensorboard")
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from rltrain_tensorboard.options import TensorBoardOptions
 from rltrain_tensorboard.plugin import rltrain_provides
 from rltrain_tensorboard.writer import FOLDER, TensorBoardWriter, scalars
 
@@ -30,7 +31,7 @@ def events(run_dir: Path) -> EventAccumulator:
 
 
 def written(run_dir: Path, *records: Scalars) -> EventAccumulator:
-    writer = TensorBoardWriter()
+    writer = TensorBoardWriter(TensorBoardOptions())
     for record in (started(run_dir), *records):
         writer.rltrain_write(record)
     writer.rltrain_shutdown()
@@ -92,7 +93,7 @@ def test_the_run_is_described_as_text(tmp_path: Path) -> None:
 
 
 def test_what_is_told_is_on_disk_before_shutdown(tmp_path: Path) -> None:
-    writer = TensorBoardWriter()
+    writer = TensorBoardWriter(TensorBoardOptions())
     writer.rltrain_write(started(tmp_path))
     writer.rltrain_write(Scalars(1, {"loss": 1.0}, frames=512))
     assert events(tmp_path).Scalars("loss")[0].step == 512
@@ -100,7 +101,7 @@ def test_what_is_told_is_on_disk_before_shutdown(tmp_path: Path) -> None:
 
 
 def test_other_records_and_a_run_that_never_started_do_no_harm(tmp_path: Path) -> None:
-    writer = TensorBoardWriter()
+    writer = TensorBoardWriter(TensorBoardOptions())
     writer.rltrain_write(RunEnded(0, 0, 0.0, None, error="ValueError: no"))
     writer.rltrain_shutdown()
     writer.rltrain_write(started(tmp_path))

@@ -1,0 +1,158 @@
+"""A plugin's own options: the dataclass that its spec names, and what the user set of it."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rltrain.errors import PluginError, UsageError, suggest
+from rltrain.specs import Spec, load_object
+
+__all__ = ["PluginOption", "check_options", "describe_options", "make_options", "make_plugin"]
+
+
+@dataclass(frozen=True)
+class PluginOption:
+    """One option of a plugin, as `rltrain plugins NAME` lists it."""
+
+    key: str
+    """As the user types it: "csv.flush"."""
+    type: str
+    default: Any
+    help: str
+    """The docstring under the field."""
+
+
+def make_plugin(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> Any:
+    """Load a spec's class and make the object.
+
+    Args:
+        spec: of the plugin.
+        given: what the user set, by plugin's name.
+
+    Raises:
+        UsageError: an option is wrong.
+        PluginError: the options' dataclass is not one.
+    """
+    factory = load_object(spec.factory)
+    return factory(make_options(spec, given)) if spec.options is not None else factory()
+
+
+def make_options(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> Any:
+    """Return an instance of a spec's options, with those values that the user set.
+
+    OmegaConf reads the values by the dataclass' types, as it does for Hydra's structured configs.
+
+    Raises:
+        UsageError: an option does not exist, or its value is not of its type.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    cls = _dataclass_of(spec)
+    config = OmegaConf.structured(cls)
+    OmegaConf.set_readonly(config, False)  # A frozen dataclass makes a read-only config.
+    known = {field.name for field in dataclasses.fields(cls)}
+    for name, value in given.get(spec.name, {}).items():
+        if name not in known:
+            raise UsageError(
+                f"{spec.name}.{name}: the {spec.kind} {spec.name} has no such option."
+                f"{suggest(name, known)} Its options: {', '.join(sorted(known)) or 'none'}."
+            )
+        try:
+            OmegaConf.update(config, name, value)
+        except OmegaConfBaseException as error:
+            (kind,) = [_type_of(field) for field in dataclasses.fields(cls) if field.name == name]
+            raise UsageError(f"{spec.name}.{name}={value}: must be {kind}.") from error
+    try:
+        return OmegaConf.to_object(config)
+    except ValueError as error:  # From __post_init__.
+        raise UsageError(f"{spec.name}: {error}") from error
+
+
+def check_options(specs: Iterable[Spec], given: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check all options of the run's plugins, before any rank starts.
+
+    Raises:
+        UsageError: an option is wrong, or its plugin has none or is not part of the run.
+    """
+    specs = list(specs)
+    for name in given:
+        named = [spec for spec in specs if spec.name == name]
+        if not named:
+            running = sorted({spec.name for spec in specs if spec.options is not None})
+            raise UsageError(
+                f"{name}: no plugin of this run has this name.{suggest(name, running)} "
+                f"Plugins with options: {', '.join(running) or 'none'}. Options of the library are "
+                "written agent.key=value, of the task env.key=value."
+            )
+        if all(spec.options is None for spec in named):
+            raise UsageError(f"{name}: the {named[0].kind} {name} has no options.")
+    for spec in specs:
+        if spec.options is not None:
+            make_options(spec, given)
+
+
+def describe_options(spec: Spec) -> list[PluginOption]:
+    """Return a plugin's options with their defaults; none if the spec names no dataclass."""
+    if spec.options is None:
+        return []
+    cls = _dataclass_of(spec)
+    helps = _docstrings(cls)
+    return [
+        PluginOption(
+            f"{spec.name}.{field.name}",
+            _type_of(field),
+            _default_of(field),
+            helps.get(field.name, ""),
+        )
+        for field in dataclasses.fields(cls)
+    ]
+
+
+def _dataclass_of(spec: Spec) -> type[Any]:
+    assert spec.options is not None
+    label = f"The options of the {spec.kind} {spec.name!r} ({spec.options})"
+    try:
+        cls = load_object(spec.options)
+    except Exception as error:
+        raise PluginError(
+            f"{label} could not be loaded: {type(error).__name__}: {error}"
+        ) from error
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        raise PluginError(f"{label} must be a dataclass.")
+    lacking = [f.name for f in dataclasses.fields(cls) if _default_of(f) is dataclasses.MISSING]
+    if lacking:
+        raise PluginError(f"{label} must have a default for each field: {', '.join(lacking)}.")
+    return cls
+
+
+def _type_of(field: dataclasses.Field[Any]) -> str:
+    return field.type if isinstance(field.type, str) else field.type.__name__
+
+
+def _default_of(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _docstrings(cls: type[Any]) -> dict[str, str]:
+    """Return the docstrings that stand under the fields, which Python itself does not keep."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, SyntaxError):  # The source is not at hand.
+        return {}
+    (body,) = [node.body for node in tree.body if isinstance(node, ast.ClassDef)]
+    found = {}
+    for field, after in itertools.pairwise(body):
+        is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        if isinstance(field, ast.AnnAssign) and is_text:
+            found[ast.unparse(field.target)] = inspect.cleandoc(str(after.value.value))  # type: ignore[attr-defined]
+    return found

@@ -1,0 +1,171 @@
+"""Options of plugins: NAME.key=value is checked in the plan and reaches the plugin."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+
+import pytest
+
+from rltrain.cli import main
+from rltrain.cli.train import split
+from rltrain.errors import PluginError, UsageError
+from rltrain.options import RunOptions
+from rltrain.plugins.manager import RunPlugins
+from rltrain.plugins.options import check_options, describe_options, make_options
+from rltrain.specs import ObserverSpec, WriterSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class CsvOptions:
+    """Options of a writer."""
+
+    flush: int = 1
+    """Rows between two flushes."""
+    name: str = "metrics.csv"
+    """Name of the file."""
+    columns: list[str] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self):
+        if self.flush < 1:
+            raise ValueError(f"flush={self.flush} must be at least 1.")
+
+
+class CsvWriter:
+    def __init__(self, options):
+        self.options = options
+
+    def rltrain_write(self, record): ...
+
+
+@pytest.fixture(autouse=True)
+def module(monkeypatch):
+    from rltrain import hookimpl
+
+    module = types.ModuleType("csv_of_a_test")
+    module.Options, module.Writer = CsvOptions, CsvWriter
+    CsvWriter.rltrain_write = hookimpl(CsvWriter.rltrain_write)
+    module.Needs = dataclasses.make_dataclass("Needs", [("path", str)])
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
+CSV = WriterSpec(name="csv", factory="csv_of_a_test:Writer", options="csv_of_a_test:Options")
+PLAIN = ObserverSpec(name="plain", factory="csv_of_a_test:Writer")
+
+
+def refused(given) -> str:
+    with pytest.raises(UsageError) as caught:
+        check_options([CSV, PLAIN], given)
+    return str(caught.value)
+
+
+def test_what_is_not_given_keeps_its_default():
+    assert make_options(CSV, {}) == CsvOptions()
+    given = {"csv": {"flush": "10", "columns": ["a"]}, "other": {"flush": 3}}
+    assert make_options(CSV, given) == CsvOptions(flush=10, columns=["a"])
+
+
+def test_the_plugin_is_made_with_its_options():
+    writer = RunPlugins().choose(CSV, {"csv": {"flush": 5}})
+    assert writer.options == CsvOptions(flush=5)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"csv": {"flash": 1}},
+            "csv.flash: the writer csv has no such option. Did you mean 'flush'? "
+            "Its options: columns, flush, name.",
+        ),
+        ({"csv": {"flush": "often"}}, "csv.flush=often: must be int."),
+        ({"csv": {"flush": 0}}, "csv: flush=0 must be at least 1."),
+        ({"plain": {"x": 1}}, "plain: the observer plain has no options."),
+        (
+            {"cvs": {"flush": 1}},
+            "cvs: no plugin of this run has this name. Did you mean 'csv'? Plugins with options: "
+            "csv. Options of the library are written agent.key=value, of the task env.key=value.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(given, said):
+    assert refused(given) == said
+
+
+def test_a_dataclass_needs_a_default_for_each_field():
+    spec = dataclasses.replace(CSV, options="csv_of_a_test:Needs")
+    with pytest.raises(PluginError, match="must have a default for each field: path"):
+        make_options(spec, {})
+    with pytest.raises(PluginError, match="must be a dataclass"):
+        make_options(dataclasses.replace(CSV, options="csv_of_a_test:Writer"), {})
+    with pytest.raises(PluginError, match="could not be loaded: AttributeError"):
+        make_options(dataclasses.replace(CSV, options="csv_of_a_test:Gone"), {})
+
+
+def test_they_are_listed_with_default_and_help():
+    flush, name, columns = describe_options(CSV)
+    assert (flush.key, flush.type, flush.default) == ("csv.flush", "int", 1)
+    assert flush.help == "Rows between two flushes."
+    assert (name.default, columns.default, columns.help) == ("metrics.csv", [], "")
+    assert describe_options(PLAIN) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"csv": {"flush": 10}},
+        {"csv.flush": 10},
+        {"plugins": {"csv": {"flush": 10}}},
+        {"plugins": {"csv": {"flush": 3}}, "csv.flush": 10},
+    ],
+)
+def test_a_section_of_a_file_or_of_python_is_a_plugins(options):
+    assert RunOptions.from_mapping(options).plugins == {"csv": {"flush": 10}}
+
+
+def test_a_flags_value_that_looks_like_an_override_stays_its_value():
+    words = ["--run-name", "lr.a=3", "--gpu-ids", "0", "1", "csv.flush=10", "--config=a.b=c"]
+    assert split(words) == ([*words[:5], words[6]], ["csv.flush=10"])
+
+
+def test_the_command_line_wins_over_the_file(tmp_path, monkeypatch):
+    import rltrain.plan.resolve
+    import rltrain.run.start
+
+    config = tmp_path / "run.yaml"
+    config.write_text("tensorboard:\n  flush: 2\nseed: 3\n")
+    seen = []
+
+    def plan(options):
+        seen.append(RunOptions.from_mapping(options).plugins)
+        raise UsageError("seen")
+
+    monkeypatch.setattr(rltrain.plan.resolve, "make_plan", plan)
+    assert main(["--config", str(config)]) == 2
+    assert main(["--config", str(config), "tensorboard.flush=7"]) == 2
+    assert main(["+tensorboard.flush=7"]) == 2  # Refused before.
+    assert seen == [{"tensorboard": {"flush": 2}}, {"tensorboard": {"flush": 7}}]
+
+
+def test_a_run_writes_them_into_its_own_config(tmp_path):
+    import rltrain
+    from rltrain.options import load_yaml
+
+    pytest.importorskip("tensorboard")
+    pytest.importorskip("rl_games")
+    options = {"max_iterations": 1, "num_envs": 8, "device": "cpu", "log_root": str(tmp_path)}
+    result = rltrain.train(writers=["tensorboard"], tensorboard={"flush": 4}, **options)
+    config = load_yaml(f"{result.run_dir}/config.yaml", "--config")
+    assert config["tensorboard"] == {"flush": 4}
+    assert RunOptions.from_mapping(config).plugins == {"tensorboard": {"flush": 4}}
+
+
+def test_plugins_name_lists_a_plugins_options(capsys):
+    pytest.importorskip("rltrain_tensorboard")
+    assert main(["plugins", "tensorboard"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("writer tensorboard, of rltrain-tensorboard ")
+    assert "\n  tensorboard.flush=1  (int)\n      Iterations between two flushes" in shown
+    assert main(["plugins", "tensorbord"]) == 2
+    assert "Did you mean 'tensorboard'?" in capsys.readouterr().err
