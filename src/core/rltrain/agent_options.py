@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rltrain.config import RunConfig, load_yaml
@@ -14,15 +14,20 @@ from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.types import TaskInfo
 
 __all__ = [
+    "MANY_ENVS",
     "default_options",
     "flatten",
     "get_dotted",
+    "get_positive_int",
+    "leaves",
     "load_agent",
     "overlaid",
     "override_agent",
     "parse_override",
     "resolve_env",
+    "set_child",
     "set_dotted",
+    "unknown_env_option",
 ]
 
 _OVERRIDE = re.compile(r"(?P<add>\+?)(?P<where>agent|env)\.(?P<key>[^=]*)=(?P<value>.*)", re.DOTALL)
@@ -240,4 +245,61 @@ def _check_format(
     raise UsageError(
         f"--agent-config {path}: this is not a file of {library.name}, whose options include "
         f"{', '.join(missing)}.{hint}"
+    )
+
+
+MANY_ENVS = 64
+"""From this number of environments per rank on, a library's defaults take short rollouts: they
+learn faster than the long ones that few environments need."""
+
+
+def get_positive_int(agent: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    """Return the agent option at a dotted key.
+
+    Raises:
+        UsageError: it is not an integer, or smaller than 1.
+    """
+    value = get_dotted(agent, key, default)
+    if not isinstance(value, int) or value < 1:
+        raise UsageError(f"agent.{key}={value}: must be a whole number, at least 1.")
+    return value
+
+
+def leaves(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (dotted key, value) for every value that is not a mapping; lists are values."""
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def set_child(node: Any, name: str, value: Any) -> None:
+    """Set a child of a node in a suite's tree of `env.` options.
+
+    Args:
+        node: a dict, whose keys need not be strings, a list, or an object with attributes.
+        name: an existing key, the index of an item, or an attribute, as the user writes it.
+        value: the new value.
+    """
+    if isinstance(node, dict):
+        node[next(key for key in node if str(key) == name)] = value
+    elif isinstance(node, list):
+        node[int(name)] = value
+    else:
+        setattr(node, name, value)
+
+
+def unknown_env_option(task: str, key: str, known: Iterable[str]) -> UsageError:
+    """Return the error for an `env.` option that a task does not have.
+
+    Args:
+        task: the task's name.
+        key: the dotted key.
+        known: dotted keys that the task has, at least those beside this one.
+    """
+    names = list(known)
+    return UsageError(
+        f"env.{key}: the task {task} has no such option.{suggest(key, names)} "
+        f"Its options: {', '.join(names) or 'none'}."
     )

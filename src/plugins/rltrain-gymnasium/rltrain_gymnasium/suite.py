@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import VectorEnv
 
+from rltrain.agent_options import unknown_env_option
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain_gymnasium.arrays import make_arrays
@@ -43,10 +44,7 @@ def _embedded(name: str, options: Mapping[str, Any]) -> BatchedTask:
     known = EMBEDDED[name].options()
     for option in options:
         if option not in known:
-            raise UsageError(
-                f"env.{option}: the task {name} has no such option. "
-                f"Its options: {', '.join(sorted(known))}."
-            )
+            raise unknown_env_option(name, option, sorted(known))
     try:
         return make_task(name, options)
     except (TypeError, ValueError) as error:
