@@ -1,9 +1,9 @@
-"""rl_games' running moments, pooled over ranks: one collective an update."""
+"""rl_games' normalizers with the statistics of all ranks, for one collective per update."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,26 +11,26 @@ import torch
 from rl_games.algos_torch.running_mean_std import RunningMeanStd
 
 from rltrain.types import ProcessGroup
+from rltrain_rl_games.upstream import GroupsMeanStd
 from rltrain_torch.moments import Moments, pool_moments
 
 __all__ = [
-    "Expected",
-    "GroupsMeanStd",
+    "PendingBatches",
     "PooledMeanStd",
-    "expect",
-    "expected_observations",
-    "pool_normalisers",
+    "observation_batches",
+    "pool_pending",
+    "replace_normalizers",
 ]
 
 
 class PooledMeanStd(RunningMeanStd):
-    """rl_games' normaliser, updated with the moments of all ranks' data before it is used.
+    """rl_games' normalizer, which updates with the moments of all ranks' data.
 
-    Its state is equal on all ranks, and what one rank with all the data would have. It is kept
-    under the same names, so that checkpoints stay rl_games' own.
+    Its state is equal on all ranks, and equal to that of one rank with all the data. It has the
+    names that rl_games uses, so that rl_games can load the checkpoints.
 
-    What it will be given in training has to be announced (`expect`), so that the moments of a whole
-    update cross the ranks together.
+    The moments of a whole update are pooled in one collective, before rl_games normalizes the first
+    batch: `pool_pending` hands over the batches that rl_games will pass, with their moments.
     """
 
     running_mean: torch.Tensor
@@ -38,48 +38,48 @@ class PooledMeanStd(RunningMeanStd):
     count: torch.Tensor
     training: bool
 
-    def __init__(self, normaliser: Any) -> None:
-        """Take the place of a normaliser that rl_games has made, with its state."""
-        super().__init__(normaliser.insize, normaliser.epsilon, norm_only=normaliser.norm_only)
-        self.load_state_dict(normaliser.state_dict())
-        self.to(normaliser.running_mean.device)
-        self._expected: deque[tuple[torch.Tensor, Moments]] = deque()
+    def __init__(self, normalizer: Any) -> None:
+        """Copy settings and state of the normalizer that rl_games created."""
+        super().__init__(normalizer.insize, normalizer.epsilon, norm_only=normalizer.norm_only)
+        self.load_state_dict(normalizer.state_dict())
+        self.to(normalizer.running_mean.device)
+        self._pending: deque[tuple[torch.Tensor, Moments]] = deque()
 
-    def announce(self, batches: Sequence[tuple[torch.Tensor, Moments]]) -> None:
-        """Say what comes in training, in order, with its moments over all ranks.
+    def set_pending(self, batches: Sequence[tuple[torch.Tensor, Moments]]) -> None:
+        """Set the batches of the next update, in order, each with its moments over all ranks.
 
-        What was announced before and has not come is forgotten.
+        Batches from an earlier call that were not used are dropped.
         """
-        self._expected = deque(batches)
+        self._pending = deque(batches)
 
     def forward(
         self, input: torch.Tensor, denorm: bool = False, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Normalise data of shape (B, ...); in training, update first.
+        """Normalize data of shape (B, ...). In training mode, update the statistics first.
 
         Raises:
-            RuntimeError: in training, the data is not what was announced.
+            RuntimeError: in training mode, the data is not the next pending batch.
         """
-        updates = self.training
-        if updates:
+        is_training = self.training
+        if is_training:
             self._update(input)
         self.training = False  # The base class would update with this rank's data alone.
         try:
-            normalised: torch.Tensor = super().forward(input, denorm, mask)
+            normalized: torch.Tensor = super().forward(input, denorm, mask)
         finally:
-            self.training = updates
-        return normalised
+            self.training = is_training
+        return normalized
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     @torch.no_grad()
     def _update(self, data: torch.Tensor) -> None:
-        """Merge the announced moments into the running ones."""
-        if not self._expected or not _is_same(data, self._expected[0][0]):
+        """Merge the moments of the next pending batch into the running statistics."""
+        if not self._pending or not _is_same(data, self._pending[0][0]):
             raise RuntimeError(
-                f"rl_games normalises a batch of shape {tuple(data.shape)} that was not announced: "
-                "its moments over all ranks are not known."
+                f"rl_games normalizes a batch of shape {tuple(data.shape)} whose moments were not "
+                "pooled over ranks: it is not the next batch that the adapter expected."
             )
-        _, moments = self._expected.popleft()
+        _, moments = self._pending.popleft()
         self.running_mean, self.running_var, self.count = self._update_mean_var_count_from_moments(
             self.running_mean,
             self.running_var,
@@ -90,105 +90,79 @@ class PooledMeanStd(RunningMeanStd):
         )
 
 
-class GroupsMeanStd(torch.nn.Module):
-    """Normalises the vectors among several groups of observations; images pass.
-
-    rl_games' own would take moments of every pixel, but cannot be made: torch does not compile it.
-
-    Args:
-        shapes: of one environment's groups, by name.
-    """
-
-    def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        super().__init__()
-        self.running_mean_std = torch.nn.ModuleDict(
-            {name: RunningMeanStd(shape) for name, shape in shapes.items() if len(shape) == 1}
-        )
-
-    def forward(self, input: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return the groups, of shape (B, ...); in training, update first."""
-        vectors = self.running_mean_std
-        return {name: vectors[name](x) if name in vectors else x for name, x in input.items()}
-
-
 @dataclass(frozen=True)
-class Expected:
-    """What one normaliser will be given in an update."""
+class PendingBatches:
+    """The batches that one normalizer will get in the next update."""
 
-    normaliser: PooledMeanStd
+    normalizer: PooledMeanStd
     batches: Sequence[torch.Tensor]
-    """In order, each of shape (B, ...). Images of dtype uint8 are given as rl_games will convert
-    them: to float32, 0 to 1."""
-    rounds: int = 1
-    """How often they come one after another."""
+    """In order, each of shape (B, ...). uint8 images are passed before rl_games converts them to
+    float32 between 0 and 1."""
+    repeats: int = 1
+    """How many times the whole sequence is passed."""
 
 
-def expect(
-    group: ProcessGroup, expected: Sequence[Expected], others: Sequence[torch.Tensor] = ()
+def pool_pending(
+    group: ProcessGroup, pending: Sequence[PendingBatches], others: Sequence[torch.Tensor] = ()
 ) -> list[Moments]:
-    """Pool the moments of everything that an update normalises, in one collective.
+    """Pool the moments of everything that an update normalizes, in one collective.
 
     Args:
         group: the process group.
-        expected: what the normalisers will be given.
-        others: more batches of shape (B, ...), for whoever normalises them.
+        pending: the batches of the normalizers, which receive the moments.
+        others: more batches of shape (B, ...), which the caller normalizes.
 
     Returns:
-        The moments of the other batches over all ranks.
+        The moments of `others` over all ranks.
     """
-    batches = [(batch, batch.new_zeros(batch.shape[1:]).double()) for batch in others]
-    for one in expected:
-        mean = one.normaliser.running_mean
-        batches += [(batch, mean / _unit(batch)) for batch in one.batches]
+    batches: list[tuple[torch.Tensor, torch.Tensor | None]] = [(batch, None) for batch in others]
+    for item in pending:
+        mean = item.normalizer.running_mean
+        batches += [(batch, mean / _scale(batch)) for batch in item.batches]
     pooled = iter(pool_moments(group, batches))
-    own = [next(pooled) for _ in others]
-    for one in expected:
-        moments = [_converted(batch, next(pooled)) for batch in one.batches]
-        one.normaliser.announce(list(zip(one.batches, moments, strict=True)) * one.rounds)
-    return own
+    moments_of_others = [next(pooled) for _ in others]
+    for item in pending:
+        moments = [next(pooled).scale(_scale(batch)) for batch in item.batches]
+        item.normalizer.set_pending(list(zip(item.batches, moments, strict=True)) * item.repeats)
+    return moments_of_others
 
 
-def pool_normalisers(model: Any) -> None:
-    """Replace the normalisers of one of rl_games' models by pooled ones."""
+def replace_normalizers(model: Any) -> None:
+    """Replace the normalizers of an rl_games model by pooled ones."""
     for name in ("running_mean_std", "value_mean_std"):
-        normaliser = getattr(model, name, None)
-        if isinstance(normaliser, GroupsMeanStd):
-            vectors = normaliser.running_mean_std
+        normalizer = getattr(model, name, None)
+        if isinstance(normalizer, GroupsMeanStd):
+            vectors = normalizer.running_mean_std
             for group, part in vectors.items():
                 vectors[group] = PooledMeanStd(part)
-        elif normaliser is not None:
-            setattr(model, name, PooledMeanStd(normaliser))
+        elif normalizer is not None:
+            setattr(model, name, PooledMeanStd(normalizer))
 
 
-def expected_observations(
-    normaliser: Any, observations: Any, rows: int, rounds: int
-) -> list[Expected]:
-    """Return what a pooled normaliser of observations will be given, in mini-batches.
+def observation_batches(
+    normalizer: Any, observations: Any, rows: int, repeats: int
+) -> list[PendingBatches]:
+    """Return the mini-batches that a pooled normalizer of observations will get.
 
     Args:
-        normaliser: of one array, or of groups.
-        observations: of shape (B, ...), or such by group.
-        rows: of a mini-batch.
-        rounds: how often all of them come.
+        normalizer: of a single array, or of observation groups.
+        observations: shape (B, ...), or a mapping of such arrays by group.
+        rows: rows in a mini-batch.
+        repeats: number of passes over the data.
     """
-    if not isinstance(normaliser, GroupsMeanStd):
-        return [Expected(normaliser, observations.split(rows), rounds)]
-    parts: Iterable[tuple[str, Any]] = normaliser.running_mean_std.items()
-    return [Expected(part, observations[group].split(rows), rounds) for group, part in parts]
+    if not isinstance(normalizer, GroupsMeanStd):
+        return [PendingBatches(normalizer, observations.split(rows), repeats)]
+    parts: Iterable[tuple[str, Any]] = normalizer.running_mean_std.items()
+    return [PendingBatches(part, observations[group].split(rows), repeats) for group, part in parts]
 
 
-def _unit(batch: torch.Tensor) -> float:
-    """Return what rl_games makes of a 1 in this batch."""
+def _scale(batch: torch.Tensor) -> float:
+    """Return the factor by which rl_games multiplies this batch before it normalizes it."""
     return 1 / 255 if batch.dtype == torch.uint8 else 1.0
 
 
-def _converted(batch: torch.Tensor, moments: Moments) -> Moments:
-    unit = _unit(batch)
-    return Moments(moments.count, moments.mean * unit, moments.variance * unit**2)
-
-
-def _is_same(data: torch.Tensor, announced: torch.Tensor) -> bool:
-    """Whether data is what was announced, or its copy in another dtype."""
-    if data.shape != announced.shape:
+def _is_same(data: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Return whether `data` is the expected tensor, or a copy of it in another dtype."""
+    if data.shape != expected.shape:
         return False
-    return data.dtype != announced.dtype or data.data_ptr() == announced.data_ptr()
+    return data.dtype != expected.dtype or data.data_ptr() == expected.data_ptr()
