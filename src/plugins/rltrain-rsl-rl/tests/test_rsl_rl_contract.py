@@ -19,7 +19,7 @@ from rsl_rl.storage import RolloutStorage
 from rsl_rl.utils.logger import Logger
 from rsl_rl_stubs import POOLS, VERSION, PointEnv, pools, small_agent
 
-from rltrain_rsl_rl import iteration, newer, options
+from rltrain_rsl_rl import iteration, migrations, options
 from rltrain_rsl_rl.env import RslRlEnv
 
 
@@ -37,7 +37,7 @@ def calls(function) -> list[str]:
 
 def known(names) -> set[str]:
     """Those of names that the installed version has, as the adapter says."""
-    return {name for name in names if Version(newer.FIRST.get(name, "5.0")) <= VERSION}
+    return {name for name in names if Version(migrations.ADDED_IN.get(name, "5.0")) <= VERSION}
 
 
 # Options

@@ -14,7 +14,7 @@ from rltrain.config import RunConfig
 from rltrain.errors import UsageError
 from rltrain.plugins import load_object
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
-from rltrain_rsl_rl.options import DEFAULTS, OPTION_KEYS, without_other_classes
+from rltrain_rsl_rl.options import DEFAULTS, OPTION_KEYS, without_options_of_other_classes
 from rltrain_rsl_rl.plugin import rltrain_provides
 
 (SPEC,) = rltrain_provides()
@@ -181,12 +181,12 @@ def test_options_of_a_class_that_was_replaced_are_left_out():
     agent = small_agent()
     agent["actor"] |= {"class_name": "MLPModel", "rnn_type": "gru", "cnn_cfg": {}}
     agent["actor"]["distribution_cfg"] = {"class_name": "BetaDistribution", "init_std": 1.0}
-    fitting = without_other_classes(agent)
+    fitting = without_options_of_other_classes(agent)
     assert not {"rnn_type", "cnn_cfg"} & fitting["actor"].keys()
     assert fitting["actor"]["distribution_cfg"] == {"class_name": "BetaDistribution"}
     assert fitting["critic"] == agent["critic"]
     own = {"class_name": "my_code.MyModel", "rnn_type": "gru"}
-    assert without_other_classes({"actor": own})["actor"] == own
+    assert without_options_of_other_classes({"actor": own})["actor"] == own
 
 
 def test_files_of_older_versions_are_refused():
@@ -220,7 +220,7 @@ def test_recurrent_mini_batches_divide_the_environments():
     agent = small_agent()
     agent["actor"]["class_name"] = "rsl_rl.models:RNNModel"
     SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=4))
-    with pytest.raises(UsageError, match=r"num_mini_batches=2: .* 5 environments, whole"):
+    with pytest.raises(UsageError, match=r"num_mini_batches=2: .* 5 environments, whose whole"):
         SPEC.iteration(RunConfig(library="rsl_rl", agent=agent, num_envs=5))
 
 

@@ -9,7 +9,7 @@ import torch
 
 from rltrain import hookimpl
 from rltrain.testing import FakeWorld, differing
-from rltrain_rsl_rl.storage import standardised
+from rltrain_rsl_rl.storage import standardize_over_ranks
 
 
 class StrayVariables:
@@ -48,5 +48,5 @@ def test_a_mini_batch_costs_one_gradient_collective(train_ranks, local_gradients
 
 def test_advantages_are_standardised_over_all_ranks():
     x = torch.arange(6.0)
-    parts = FakeWorld(2).run(lambda group: standardised(group, x.chunk(2)[group.rank]))
+    parts = FakeWorld(2).run(lambda group: standardize_over_ranks(group, x.chunk(2)[group.rank]))
     assert torch.allclose(torch.cat(parts), (x - x.mean()) / (x.std() + 1e-8))

@@ -38,7 +38,7 @@ def stepped(normalizer, steps: torch.Tensor) -> torch.Tensor:
 def settled(normalizer, steps: torch.Tensor, group) -> torch.Tensor:
     for rewards in steps:
         assert not normalizer(rewards).any()
-    return normalizer.settle(group)
+    return normalizer.normalize_rollout(group)
 
 
 @pytest.mark.parametrize("until", [None, 60])
@@ -141,7 +141,7 @@ def test_padded_rows_count_by_their_number():
             rnd_parameters=[parameter],
             padded_losses=[],
         )
-        SessionPPO._weigh_padding(rank)
+        SessionPPO._weight_padding(rank)
         both = [*parameter.grad, *rank.padded_losses]
         return group.all_reduce(torch.stack(both), "mean").tolist()
 
@@ -153,5 +153,5 @@ def test_recurrent_ranks_weigh_it(train_ranks):
     world = FakeWorld(2)
     runs = train_ranks(world, agent=options)
     assert not differing(runs)
-    weighed = [item for item in world.trace if item.callers[0].endswith(" in _weigh_padding")]
+    weighed = [item for item in world.trace if item.callers[0].endswith(" in _weight_padding")]
     assert len(weighed) == 2 * 2 * 2
