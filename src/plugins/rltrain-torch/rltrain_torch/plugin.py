@@ -1,4 +1,4 @@
-"""What this plugin provides. Light: it imports no torch."""
+"""What this plugin provides. Importing it does not import torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _NCCL_FALLBACKS = (
     {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1", "NCCL_ALGO": "Ring"},
     {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
 )
-"""What Isaac Lab's page on troubleshooting names, then what it combines, then sockets alone."""
+"""Settings to try if NCCL fails: first those of Isaac Lab's troubleshooting page, then their
+combinations, then sockets only."""
 
 
 @hookimpl

@@ -161,7 +161,7 @@ def test_nan_and_inf_reach_every_rank():
 
 def test_a_wrong_number_of_gradients_is_an_error():
     sync = FlatSync(SingleProcess("cpu"), parameters())
-    with pytest.raises(ValueError, match=r"2 gradients were given; .* over 5 parameters"):
+    with pytest.raises(ValueError, match=r"2 gradients were given; .* for 5 parameters"):
         sync([None, None])
 
 
