@@ -119,7 +119,7 @@ def test_what_cannot_work_is_refused_by_name(agent, expected):
         ({"normalization": "batch_norm"}, False),  # Plain layers have none.
     ],
 )
-def test_what_normalises_by_a_mini_batch_is_refused_on_several_ranks(network, refused):
+def test_what_normalizes_by_a_mini_batch_is_refused_on_several_ranks(network, refused):
     config = resolved({"params.network": network})
     name = "params.network.normalization on several ranks"
     (refusal,) = [refusal for refusal in SPEC.refuses if refusal.name == name]

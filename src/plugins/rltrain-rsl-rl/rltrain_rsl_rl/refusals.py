@@ -216,9 +216,9 @@ REFUSALS = (
         "give algorithm.symmetry_cfg=null, or class_name=MLPModel.",
     ),
     Refusal(
-        "batch normalisation on several ranks",
+        "batch normalization on several ranks",
         _batch_normalization,
-        "cnn_cfg.norm=batch normalises by one rank's mini-batch, and keeps statistics that differ "
+        "cnn_cfg.norm=batch normalizes by one rank's mini-batch, and keeps statistics that differ "
         "from rank to rank.",
         "give cnn_cfg.norm=layer, or train on one rank.",
     ),

@@ -50,7 +50,7 @@ def test_one_policy_becomes_two_models():
     assert given == before
 
 
-def test_normalisation_of_the_whole_run_is_that_of_both_models():
+def test_normalization_of_the_whole_run_is_that_of_both_models():
     bare = {name: value for name, value in POLICY.items() if "normal" not in name}
     made = upgrade_options({"policy": bare, "empirical_normalization": True})
     assert made["actor"]["obs_normalization"] is made["critic"]["obs_normalization"] is True

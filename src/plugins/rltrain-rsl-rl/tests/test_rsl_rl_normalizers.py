@@ -1,4 +1,4 @@
-"""Normalisers of observations on the ranks of a fake world."""
+"""Normalizers of observations on the ranks of a fake world."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rltrain_rsl_rl.normalizers import NormalizerPool, PooledNormalization
 
 
 class Model(nn.Module):
-    """A model with a normaliser where rsl_rl's have theirs."""
+    """A model with a normalizer where rsl_rl's have theirs."""
 
     def __init__(self, size: int = 3, until: int | None = None):
         super().__init__()
@@ -37,7 +37,7 @@ def batches(sizes=(64, 64, 32), size: int = 3) -> list[torch.Tensor]:
 
 
 def learned(data: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What rsl_rl's own normaliser learns from all of the data in one process."""
+    """What rsl_rl's own normalizer learns from all of the data in one process."""
     stock = EmpiricalNormalization(data[0].shape[1])
     for batch in data:
         stock.update(batch)
@@ -77,7 +77,7 @@ def test_native_ranks_learn_it_too():
     assert len(world.trace) == 3 * len(batches())
 
 
-def test_all_normalisers_of_an_update_share_one_collective():
+def test_all_normalizers_of_an_update_share_one_collective():
     def on_rank(group):
         models = Model(3), Model(2)
         pool = pooled(group, *models)

@@ -128,12 +128,12 @@ def test_an_algorithm_of_ones_own_is_refused():
 
 
 @pytest.mark.parametrize("cnn", [{"norm": "batch"}, {"camera": {"norm": ["layer", "batch"]}}])
-def test_batch_normalisation_is_refused_on_several_ranks(cnn):
+def test_batch_normalization_is_refused_on_several_ranks(cnn):
     agent = small_agent()
     agent["critic"]["cnn_cfg"] = cnn
     assert refused(agent) == []
     assert refused(agent, distributed=True, nproc_per_node=1) == []
-    assert refused(agent, distributed=True) == ["batch normalisation on several ranks"]
+    assert refused(agent, distributed=True) == ["batch normalization on several ranks"]
 
 
 SIGHT = {"policy": ArrayInfo((8, 8, 3), "uint8"), "critic": ArrayInfo((4,))}
