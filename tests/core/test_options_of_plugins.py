@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from rltrain.cli import main
+from rltrain.cli.main import main
 from rltrain.cli.train import split
 from rltrain.errors import PluginError, UsageError
 from rltrain.options import RunOptions

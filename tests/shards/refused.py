@@ -41,9 +41,9 @@ REFUSED = (
     Refused(
         library="rsl_rl",
         algorithm="ppo",
-        features="batch normalisation of images",
+        features="batch normalization of images",
         agent={"+actor.cnn_cfg": {"norm": "batch"}},
-        reason="cnn_cfg.norm=batch normalises by one rank's mini-batch",
+        reason="cnn_cfg.norm=batch normalizes by one rank's mini-batch",
     ),
     Refused(
         library="rsl_rl",

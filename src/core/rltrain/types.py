@@ -20,6 +20,7 @@ __all__ = [
     "TaskInfo",
     "TrainResult",
     "World",
+    "is_image",
 ]
 
 Stream = Literal["model", "environment", "learner"]
@@ -246,3 +247,10 @@ class TrainResult:
     """Whether the run ended because it reached its target return."""
     seconds: float = 0.0
     """Wall time of training, in seconds."""
+
+
+def is_image(space: Any) -> bool:
+    """Return whether a Gymnasium space is an image as suites give them; see `ArrayInfo`."""
+    from gymnasium.spaces import Box
+
+    return isinstance(space, Box) and ArrayInfo(space.shape, str(space.dtype)).is_image

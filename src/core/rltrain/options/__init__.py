@@ -3,18 +3,32 @@
 What plugins use of them is named here; the modules below are the core's own.
 """
 
-from rltrain.options.dotted import flatten, get_dotted, overlaid, set_dotted
+from rltrain.options.agent import unknown_env_option
+from rltrain.options.dotted import (
+    flatten,
+    get_dotted,
+    get_positive_int,
+    leaves,
+    overlaid,
+    set_child,
+    set_dotted,
+)
 from rltrain.options.files import load_yaml
 from rltrain.options.run import DEFAULT_TASK, RunOptions
-from rltrain.options.tuned import tuned_in
+from rltrain.options.tuned import MANY_ENVS, tuned_in
 
 __all__ = [
     "DEFAULT_TASK",
+    "MANY_ENVS",
     "RunOptions",
     "flatten",
     "get_dotted",
+    "get_positive_int",
+    "leaves",
     "load_yaml",
     "overlaid",
+    "set_child",
     "set_dotted",
     "tuned_in",
+    "unknown_env_option",
 ]

@@ -9,7 +9,11 @@ from typing import Any
 from rltrain.options.files import load_yaml
 from rltrain.types import TaskInfo
 
-__all__ = ["tuned_in"]
+__all__ = ["MANY_ENVS", "tuned_in"]
+
+MANY_ENVS = 64
+"""From this number of environments per rank on, a library's defaults take short rollouts: they
+learn faster than the long ones that few environments need."""
 
 
 def tuned_in(folder: Path) -> Callable[[TaskInfo, str, str], Mapping[str, Any] | None]:

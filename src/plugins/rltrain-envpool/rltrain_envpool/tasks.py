@@ -8,7 +8,8 @@ from typing import Any
 import envpool
 from envpool.registration import registry
 
-from rltrain.errors import UsageError, suggest
+from rltrain.errors import UsageError
+from rltrain.options import unknown_env_option
 from rltrain.types import TaskInfo
 from rltrain_envpool.plugin import PREFIX
 from rltrain_envpool.spaces import Actions, Observations, space_of
@@ -79,10 +80,7 @@ def configured(task: str, options: Mapping[str, Any]) -> Any:
     known = _options(_spec(task))
     for name, value in options.items():
         if name not in known:
-            raise UsageError(
-                f"env.{name}: the task {task} has no such option.{suggest(name, known)} "
-                f"Its options: {', '.join(sorted(known))}."
-            )
+            raise unknown_env_option(task, name, sorted(known))
         _check(task, name, value, known[name])
     return _spec(task, **options)
 

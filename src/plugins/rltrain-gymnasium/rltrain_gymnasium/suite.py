@@ -9,6 +9,7 @@ from gymnasium.vector import VectorEnv
 
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
+from rltrain.options import unknown_env_option
 from rltrain_gymnasium.arrays import make_arrays
 from rltrain_gymnasium.batched import BatchedEnv
 from rltrain_gymnasium.converted import make_converted
@@ -43,10 +44,7 @@ def _embedded(name: str, options: Mapping[str, Any]) -> BatchedTask:
     known = EMBEDDED[name].options()
     for option in options:
         if option not in known:
-            raise UsageError(
-                f"env.{option}: the task {name} has no such option. "
-                f"Its options: {', '.join(sorted(known))}."
-            )
+            raise unknown_env_option(name, option, sorted(known))
     try:
         return make_task(name, options)
     except (TypeError, ValueError) as error:

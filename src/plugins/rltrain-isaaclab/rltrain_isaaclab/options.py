@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
+from rltrain.options import leaves, set_child
 from rltrain.specs import load_object
 
 __all__ = ["change", "taken_out"]
@@ -38,15 +39,17 @@ def change(cfg: Any, options: Mapping[str, Any], task: str) -> None:
     Raises:
         UsageError: there is no such option, or a value is of another kind.
     """
-    for key, value in _flat(options):
+    for key, value in leaves(options):
         if key in _OWN_FLAGS:
             raise UsageError(f"env.{key}: this is the run's to say. Give {_OWN_FLAGS[key]}.")
         *parents, last = key.split(".")
         node, path = cfg, ""
         for part in parents:
             node, path = _get(node, part, path, task), f"{path}{part}."
-        current = _get(node, last, path, task)
-        _set(node, last, _typed(current, value, _declared(node, last), key, task))
+        new = _typed(_get(node, last, path, task), value, _declared(node, last), key, task)
+        if isinstance(node, tuple):
+            raise UsageError(f"env.{key}={new!r}: set a tuple as a whole, such as [1, 2].")
+        set_child(node, last, new)
 
 
 def _get(node: Any, name: str, path: str, task: str) -> Any:
@@ -77,17 +80,6 @@ def _declared(node: Any, name: str) -> str:
     return next((str(field.type) for field in fields if field.name == name), "")
 
 
-def _set(node: Any, name: str, value: Any) -> None:
-    if isinstance(node, list):
-        node[int(name)] = value
-    elif isinstance(node, dict):
-        node[next(key for key in node if str(key) == name)] = value
-    elif isinstance(node, tuple):
-        raise UsageError(f"env. ...{name}={value!r}: set a tuple as a whole, such as [1, 2].")
-    else:
-        setattr(node, name, value)
-
-
 def _typed(current: Any, value: Any, declared: str, key: str, task: str) -> Any:
     """Return a value as one of the kind of what it replaces."""
     if value is None or current is None or isinstance(current, type(dataclasses.MISSING)):
@@ -115,11 +107,3 @@ def _typed(current: Any, value: Any, declared: str, key: str, task: str) -> Any:
         wanted = f"has parts ({parts}); set one of them" if parts else f"must be a {kind.__name__}"
         raise UsageError(f"env.{key}={value!r} (task {task}): {wanted}, or give null.")
     return kind(value)
-
-
-def _flat(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from rltrain.errors import UsageError, suggest
+from rltrain.errors import UsageError
+from rltrain.options import set_child, unknown_env_option
 from rltrain_mjlab import registry
 
 __all__ = ["PLAY", "with_options"]
@@ -53,15 +54,12 @@ def _replace(node: Any, options: Mapping[str, Any], prefix: str, task: str) -> N
         if key in _INSTEAD:
             raise UsageError(f"env.{key}: is the run's. Give {_INSTEAD[key]}.")
         if name not in known:
-            raise UsageError(
-                f"env.{key}: the task {task} has no such option."
-                f"{suggest(name, known)} Its options there: {', '.join(known) or 'none'}."
-            )
+            raise unknown_env_option(task, key, [f"{prefix}{other}" for other in known])
         try:
             new = _replaced(known[name], value, key, _hint(node, name), task)
         except ValueError as error:
             raise UsageError(f"env.{key}={value!r} (task {task}): {error}.") from error
-        _set(node, name, new)
+        set_child(node, name, new)
 
 
 def _replaced(current: Any, value: Any, key: str, hint: Any, task: str) -> Any:
@@ -88,15 +86,6 @@ def _parts(node: Any) -> dict[str, Any]:
     if isinstance(node, (list, tuple)):
         return {str(index): value for index, value in enumerate(node)}
     return {}
-
-
-def _set(node: Any, name: str, value: Any) -> None:
-    if isinstance(node, dict):
-        node[next(key for key in node if str(key) == name)] = value
-    elif isinstance(node, list):
-        node[int(name)] = value
-    else:
-        setattr(node, name, value)
 
 
 def _hint(node: Any, name: str) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mujoco_playground import registry
 
-from rltrain.errors import UsageError, suggest
+from rltrain.errors import UsageError
+from rltrain.options import leaves, unknown_env_option
 
 __all__ = ["episode_steps", "find", "with_options"]
 
@@ -38,13 +39,10 @@ def with_options(task: str, options: Mapping[str, Any], device: str) -> Any:
     assert config is not None, task
     if device == "cpu" and "impl" in config:
         config.impl = "jax"
-    known = sorted(key for key, _ in _flat(config.to_dict()))
-    for key, value in _flat(options):
+    known = sorted(key for key, _ in leaves(config.to_dict()))
+    for key, value in leaves(options):
         if key not in known:
-            raise UsageError(
-                f"env.{key}: the task {task} has no such option.{suggest(key, known)} "
-                f"Its options: {', '.join(known)}."
-            )
+            raise unknown_env_option(task, key, known)
         try:
             config.update_from_flattened_dict({key: value})
         except (TypeError, ValueError) as error:
@@ -61,11 +59,3 @@ def with_options(task: str, options: Mapping[str, Any], device: str) -> Any:
 def episode_steps(config: Any) -> int:
     """Return the length of an episode in steps, each of which repeats its action."""
     return -(-int(config.episode_length) // int(config.get("action_repeat", 1)))
-
-
-def _flat(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

@@ -1,4 +1,4 @@
-"""The library plugin: rl_games' own runner, with our agents."""
+"""The library plugin: it runs rl_games' own runner with the agents of this package."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _AGENTS = {"a2c_continuous": ContinuousAgent, "a2c_discrete": DiscreteAgent, "sa
 
 
 class RlGamesLibrary:
-    """Trains with rl_games."""
+    """Trains policies with rl_games."""
 
     @hookimpl
     def rltrain_train(self, session: Session) -> TrainResult:
-        """Run rl_games' runner until its epochs are done."""
+        """Run rl_games until its epochs are done."""
         register_network()
         runner = Runner(LogObserver())
         for name, agent in _AGENTS.items():
-            # Bound as a default: a plain closure would see the last agent only.
+            # Bound as a default argument: a plain closure would always use the last agent.
             runner.algo_factory.register_builder(
                 name, lambda agent=agent, **arguments: agent(session, **arguments)
             )
-        # rl_games makes its folders and an event file on every rank; they are not the run's.
+        # rl_games creates folders and an event file on every rank. The run does not need them.
         with tempfile.TemporaryDirectory(prefix="rltrain-rl-games-") as scratch:
             runner.load_config(_params(session, scratch))
             checkpoint = str(session.checkpoint) if session.checkpoint else None
@@ -45,7 +45,7 @@ class RlGamesLibrary:
 
 
 def _params(session: Session, scratch: str) -> dict[str, Any]:
-    """Complete rl_games' options with those that are the run's."""
+    """Return rl_games' options, completed by those of the run."""
     params: dict[str, Any] = copy.deepcopy(dict(session.config.agent["params"]))
     config = params["config"]
     states = config.get("central_value_config") is not None
@@ -56,7 +56,7 @@ def _params(session: Session, scratch: str) -> dict[str, Any]:
     config.setdefault("env_name", session.config.task)
     config.setdefault("name", session.config.task.replace("/", "-"))
     config.setdefault("reward_shaper", {})
-    # On a CPU, compiling takes longer than most runs, and asks for a C++ compiler.
+    # On a CPU, compilation takes longer than most runs, and needs a C++ compiler.
     config.setdefault("torch_compile", session.world.device != "cpu")
     config.update(
         num_actors=session.env.num_envs,
@@ -70,6 +70,6 @@ def _params(session: Session, scratch: str) -> dict[str, Any]:
         print_stats=False,
     )
     params["seed"] = session.seeds.model
-    # The backend has set the threads of a rank; rl_games would take those of the machine.
+    # The backend has set the threads of this rank. rl_games would use all of the machine.
     params.setdefault("torch_threads", 0)
     return params

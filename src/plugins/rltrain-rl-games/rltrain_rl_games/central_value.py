@@ -1,4 +1,4 @@
-"""rl_games' asymmetric critic, a network with an optimiser of its own, on several ranks."""
+"""rl_games' asymmetric critic on several ranks. It is a network with its own optimizer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from rltrain.session import Session
-from rltrain_rl_games.checkpoints import on_host
 from rltrain_rl_games.gradients import average_before_step
-from rltrain_rl_games.normaliser import Expected
+from rltrain_rl_games.normalizer import PendingBatches
 from rltrain_torch.optimizers import watch_optimizer
 
 __all__ = ["CentralValue"]
@@ -19,46 +18,46 @@ _COUNTERS = ("lr", "epoch_num", "frame")
 
 
 class CentralValue:
-    """Looks after the `CentralValueTrain` that an agent has made.
+    """Manages the `CentralValueTrain` that an agent has created.
 
     Args:
-        net: the agent's; its normalisers may have been replaced.
-        sink: where it is to write its scalars.
+        net: the agent's network; its normalizers may have been replaced.
+        writer: receives its scalars.
     """
 
-    def __init__(self, net: Any, sink: Any) -> None:
+    def __init__(self, net: Any, writer: Any) -> None:
         self.net = net
-        net.writter = sink
+        net.writter = writer  # Spelled so in rl_games.
 
-    def join(self, session: Session) -> None:
-        """Make the network common, and average its gradients. Collective."""
+    def connect(self, session: Session) -> None:
+        """Broadcast the network from rank 0, and average its gradients. Collective."""
         net = self.net
         session.wrap_model(net.model, "central value")
         watch_optimizer(session, net.optimizer, "central value optimizer")
         clips, net.truncate_grads = net.truncate_grads, False
         average_before_step(session, net.optimizer, net.grad_norm if clips else None)
 
-    def expected(self, states: torch.Tensor) -> Sequence[Expected]:
-        """Return what its normaliser of observations will be given, from states (B, ...)."""
+    def pending_batches(self, states: torch.Tensor) -> Sequence[PendingBatches]:
+        """Return the batches that its normalizer will get, from states of shape (B, ...)."""
         if not self.net.normalize_input:
             return []
         batches = torch.split(states, self.net.dataset.minibatch_size)
-        return [Expected(self.net.model.running_mean_std, batches, self.net.mini_epoch)]
+        return [PendingBatches(self.net.model.running_mean_std, batches, self.net.mini_epoch)]
 
     def common_state(self) -> dict[str, Any]:
-        """Return what is equal on all ranks and not in rl_games' own checkpoint."""
+        """Return the state that is equal on all ranks and missing in rl_games' checkpoint."""
         return {name: getattr(self.net, name) for name in _COUNTERS}
 
     def set_common_state(self, state: dict[str, Any]) -> None:
-        """Take what `common_state` returned."""
+        """Restore what `common_state` returned."""
         for name in _COUNTERS:
             setattr(self.net, name, state[name])
 
-    def rank_state(self) -> list[Any]:
-        """Return its recurrent states, in numpy."""
-        return [on_host(state) for state in self.net.rnn_states] if self.net.is_rnn else []
+    def rank_state(self) -> list[torch.Tensor]:
+        """Return its recurrent states."""
+        return list(self.net.rnn_states) if self.net.is_rnn else []
 
-    def set_rank_state(self, states: list[Any]) -> None:
-        """Take what `rank_state` returned."""
-        for mine, saved in zip(self.net.rnn_states or [], states, strict=True):
-            mine.copy_(torch.from_numpy(saved))
+    def set_rank_state(self, states: list[torch.Tensor]) -> None:
+        """Restore what `rank_state` returned."""
+        for current, saved in zip(self.net.rnn_states or [], states, strict=True):
+            current.copy_(saved)

@@ -1,4 +1,4 @@
-"""Gradients averaged where rl_games leaves no place between `backward` and its clipping."""
+"""Gradient averaging where rl_games has no hook between `backward` and its clipping."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["average_before_step"]
 def average_before_step(
     session: Session, optimizer: torch.optim.Optimizer, max_norm: float | None = None
 ) -> None:
-    """Average an optimiser's gradients over ranks whenever it is about to step. Collective.
+    """Average an optimizer's gradients over ranks before each of its steps. Collective.
 
     Args:
-        session: this rank's side of the run.
-        optimizer: of the parameters.
-        max_norm: clip the averages to this norm. rl_games' own clipping comes before the step, and
-            has to be switched off.
+        session: this rank's session.
+        optimizer: the optimizer of the parameters.
+        max_norm: norm to which the averages are clipped. rl_games clips before the step, so its
+            own clipping must be switched off.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     sync = session.gradient_sync(parameters)

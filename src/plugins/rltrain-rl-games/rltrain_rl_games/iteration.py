@@ -1,4 +1,4 @@
-"""What rl_games' options say of an iteration, without importing rl_games."""
+"""The steps and mini-batches of an iteration, from rl_games' options. Does not import rl_games."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.options import get_dotted, set_dotted
+from rltrain.options import get_dotted, get_positive_int, set_dotted
 from rltrain.types import Iteration
 
 __all__ = ["iteration", "scale_mini_batches"]
@@ -17,22 +17,22 @@ __all__ = ["iteration", "scale_mini_batches"]
 _CONFIG = "params.config"
 _CENTRAL = f"{_CONFIG}.central_value_config"
 _SEQ_LENGTH = 4
-"""What rl_games takes where a file does not say."""
+"""rl_games' default for `seq_length`."""
 
 
 def iteration(config: RunConfig) -> Iteration:
-    """Return steps and number of the iterations that a run's options ask for.
+    """Return the size and number of a run's iterations.
 
     Raises:
-        UsageError: mini-batches or sequences do not divide what a rank collects.
+        UsageError: mini-batches or sequences do not divide a rank's batch.
     """
     agent, last = config.agent, get_dotted(config.agent, f"{_CONFIG}.max_epochs", -1)
     iterations = config.max_iterations or (None if last == -1 else last)
     if _is_sac(agent):
-        rows = _whole(agent, f"{_CONFIG}.replay_buffer_size", None)
-        steps = _whole(agent, f"{_CONFIG}.num_steps_per_episode", 1)
+        rows = get_positive_int(agent, f"{_CONFIG}.replay_buffer_size")
+        steps = get_positive_int(agent, f"{_CONFIG}.num_steps_per_episode", 1)
         return Iteration(steps, iterations, replay_rows=rows)
-    steps = _whole(agent, f"{_CONFIG}.horizon_length", None)
+    steps = get_positive_int(agent, f"{_CONFIG}.horizon_length")
     num_envs = config.num_envs or 0
     count = _check_mini_batches(agent, _CONFIG, steps, num_envs)
     if get_dotted(agent, _CENTRAL, None) is not None:
@@ -43,17 +43,18 @@ def iteration(config: RunConfig) -> Iteration:
 def scale_mini_batches(
     agent: Mapping[str, Any], written_for: int, num_envs: int
 ) -> Mapping[str, Any]:
-    """Return options whose `minibatch_size` gives as many mini-batches as it did.
+    """Return options with a `minibatch_size` that keeps the number of mini-batches.
 
-    `minibatch_size_per_env` does so by itself, and SAC's batches are drawn from a replay buffer.
+    `minibatch_size_per_env` needs no scaling, nor does SAC, which samples from a replay buffer.
 
     Args:
         agent: all options.
-        written_for: the number of environments that they were written for.
-        num_envs: that a rank has.
+        written_for: the number of environments that the options were written for.
+        num_envs: environments per rank.
 
     Raises:
-        UsageError: the size does not fit `written_for`, or the number `num_envs`.
+        UsageError: the size does not divide the batch of `written_for` environments, or the number
+            of mini-batches that of `num_envs`.
     """
     scaled = copy.deepcopy(dict(agent))
     for where in () if _is_sac(agent) else (_CONFIG, _CENTRAL):
@@ -64,18 +65,20 @@ def scale_mini_batches(
 
 
 def _scaled(agent: Mapping[str, Any], where: str, written_for: int, num_envs: int) -> int:
-    steps = _whole(agent, f"{_CONFIG}.horizon_length", None)
-    size = _whole(agent, f"{where}.minibatch_size", None)
+    steps = get_positive_int(agent, f"{_CONFIG}.horizon_length")
+    size = get_positive_int(agent, f"{where}.minibatch_size")
     count, rest = divmod(steps * written_for, size)
     if rest or not count:
         raise UsageError(
             f"--scale-minibatches: agent.{where}.minibatch_size {size} does not divide "
-            f"horizon_length {steps} x {written_for} environments, which the options are taken to "
-            "be written for. If that is another number, write it into the file "
+            f"horizon_length {steps} x {written_for} environments, the number that the options "
+            "seem to be written for. If it is another number, write it into the file "
             f"({_CONFIG}.num_actors), or give agent.{where}.minibatch_size."
         )
-    # Of a recurrent network every mini-batch has whole sequences.
-    unit = _whole(agent, f"{_CONFIG}.seq_length", _SEQ_LENGTH) if _is_recurrent(agent) else 1
+    # A recurrent network's mini-batches consist of whole sequences.
+    unit = 1
+    if _is_recurrent(agent):
+        unit = get_positive_int(agent, f"{_CONFIG}.seq_length", _SEQ_LENGTH)
     if steps * num_envs % (count * unit):
         step = count * unit // math.gcd(count * unit, steps)
         raise UsageError(
@@ -83,7 +86,7 @@ def _scaled(agent: Mapping[str, Any], where: str, written_for: int, num_envs: in
             f"{written_for} environments do not divide a rank's batch of {steps * num_envs} "
             f"(horizon_length {steps} x {num_envs} environments)"
             f"{f' into sequences of {unit}' if unit > 1 else ''}. "
-            f"Take a --num-envs that is divisible by {step}."
+            f"Choose a --num-envs that is divisible by {step}."
         )
     return steps * num_envs // count
 
@@ -97,21 +100,21 @@ def _is_recurrent(agent: Mapping[str, Any]) -> bool:
 
 
 def _check_mini_batches(agent: Mapping[str, Any], where: str, steps: int, num_envs: int) -> int:
-    """Return how many mini-batches there are; they must divide what a rank collects."""
+    """Return the number of mini-batches; they must divide a rank's batch."""
     batch = steps * num_envs
     collected = f"a rank's batch of {batch} (horizon_length {steps} x {num_envs} environments)"
     if get_dotted(agent, f"{where}.minibatch_size", None):
-        name, rows = "minibatch_size", _whole(agent, f"{where}.minibatch_size", None)
+        name, rows = "minibatch_size", get_positive_int(agent, f"{where}.minibatch_size")
     elif get_dotted(agent, f"{where}.minibatch_size_per_env", None):
         name = "minibatch_size_per_env"
-        rows = _whole(agent, f"{where}.{name}", None) * num_envs
+        rows = get_positive_int(agent, f"{where}.{name}") * num_envs
     else:
         raise UsageError(
             f"agent.{where}.minibatch_size: must be given (or minibatch_size_per_env)."
         )
     value = get_dotted(agent, f"{where}.{name}")
     if batch % rows:
-        # A size that goes by the environment has nothing to scale.
+        # --scale-minibatches does not change a size per environment.
         scale = (
             "Give --scale-minibatches to keep the number of mini-batches that the file was written "
             "for, or c"
@@ -122,17 +125,10 @@ def _check_mini_batches(agent: Mapping[str, Any], where: str, steps: int, num_en
             f"agent.{where}.{name} {value}: does not divide {collected}: {batch} / {rows} leaves "
             f"{batch % rows} over. {scale}hoose another size, or another --num-envs."
         )
-    length = _whole(agent, f"{_CONFIG}.seq_length", _SEQ_LENGTH)
-    # rl_games cuts every batch in sequences, also where no network is recurrent.
+    length = get_positive_int(agent, f"{_CONFIG}.seq_length", _SEQ_LENGTH)
+    # rl_games splits every batch into sequences, even if no network is recurrent.
     recurrent = _is_recurrent(agent)
-    whole = f"horizon_length {steps} and mini-batches of {rows}" if recurrent else collected
+    divided = f"horizon_length {steps} and mini-batches of {rows}" if recurrent else collected
     if any(n % length for n in ((steps, rows) if recurrent else (batch,))):
-        raise UsageError(f"agent.{_CONFIG}.seq_length {length}: does not divide {whole}.")
+        raise UsageError(f"agent.{_CONFIG}.seq_length {length}: does not divide {divided}.")
     return batch // rows
-
-
-def _whole(agent: Mapping[str, Any], key: str, default: int | None) -> int:
-    value = get_dotted(agent, key, default)
-    if not isinstance(value, int) or value < 1:
-        raise UsageError(f"agent.{key} {value}: must be a whole number, at least 1.")
-    return value

@@ -1,4 +1,4 @@
-"""A network of images beside vectors, with the options of rl_games' own `actor_critic`."""
+"""A network for images beside vectors, with the options of rl_games' own `actor_critic`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from rl_games.algos_torch import model_builder
 from rl_games.algos_torch.network_builder import A2CBuilder
 
-from rltrain_rl_games.refusals import SEVERAL_GROUPS
+from rltrain_rl_games.refusals import GROUPS_NETWORK
 
 __all__ = ["GroupsNetwork", "register_network"]
 
@@ -17,15 +17,15 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class GroupsEncoder(torch.nn.Module):
-    """Convolutions for each image; vectors pass.
+    """Encodes images by convolutions; vectors pass unchanged.
 
     Args:
-        shapes: of one environment's groups, by name. What has three axes is an image.
-        convolutions: by the names of the images; they read channels first.
-        channels_last: whether images come with their channels last.
+        shapes: shapes of one environment's groups, by name. A group with three axes is an image.
+        convolutions: the convolutions by image group; they expect channels first.
+        channels_last: whether the images have their channels last.
 
     Attributes:
-        size: numbers in what it returns for one environment.
+        size: number of features of one environment.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class GroupsEncoder(torch.nn.Module):
         self._images = list(convolutions)
         self._vectors = [name for name in shapes if name not in convolutions]
         self._channels_last = channels_last
-        # A list: a group may have a name that a ModuleDict cannot take.
+        # A list, since a ModuleDict does not accept every group's name as a key.
         self.convolutions = torch.nn.ModuleList(convolutions.values())
         empty = {name: torch.zeros(1, *shape) for name, shape in shapes.items()}
         with torch.no_grad():
             self.size = int(self(empty).shape[1])
 
     def forward(self, groups: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Return features of shape (B, size) of groups of shape (B, ...)."""
+        """Return features, shape (B, size), of groups of shape (B, ...)."""
         features = [groups[name].flatten(1) for name in self._vectors]
         for name, convolutions in zip(self._images, self.convolutions, strict=True):
             image = groups[name]
@@ -56,17 +56,17 @@ class GroupsEncoder(torch.nn.Module):
 
 
 class GroupsNetwork(A2CBuilder.Network):  # type: ignore[misc]
-    """rl_games' network, whose `cnn` is one for each image of what it observes, a dictionary."""
+    """rl_games' network for a dictionary of observations, with a `cnn` for each image in it."""
 
     def load(self, params: dict[str, Any]) -> None:
-        """Read the options, those of rl_games."""
+        """Read rl_games' options."""
         super().load(params)
-        # The encoder permutes: rl_games would look for four axes of a dictionary.
+        # The encoder permutes. rl_games would expect an array with four axes.
         self._channels_last: bool = self.cnn.get("permute_input", True)
         self.permute_input = False
 
     def _build_conv(self, ctype: str, **kwargs: Any) -> torch.nn.Module:
-        """Return what rl_games takes for the convolutions of an actor or a critic."""
+        """Return the encoder that rl_games uses as convolutions of the actor or critic."""
         shapes: Shapes = kwargs.pop("input_shape")
         build = super()._build_conv
         convolutions = {
@@ -80,18 +80,18 @@ class GroupsNetwork(A2CBuilder.Network):  # type: ignore[misc]
         return (shape[-1], *shape[:-1]) if self._channels_last else shape
 
     def _calc_input_size(self, input_shape: Any, cnn_layers: Any = None) -> int:
-        """Return the numbers that the layers after the convolutions read."""
+        """Return the input size of the layers after the convolutions."""
         return int(cnn_layers.size)
 
 
 class _Builder(A2CBuilder):  # type: ignore[misc]
-    """Makes the network from options that it has loaded."""
+    """Builds the network from the loaded options."""
 
     def build(self, name: str, **kwargs: Any) -> GroupsNetwork:
-        """Return the network for observations of the shapes in `input_shape`."""
+        """Return the network for observations with the shapes `input_shape`."""
         return GroupsNetwork(self.params, **kwargs)
 
 
 def register_network() -> None:
-    """Let options name the network."""
-    model_builder.register_network(SEVERAL_GROUPS, _Builder)
+    """Register the network with rl_games under its name in the options."""
+    model_builder.register_network(GROUPS_NETWORK, _Builder)

@@ -1,7 +1,7 @@
-"""Options of rl_games that its files may leave out, and that may be overridden all the same.
+"""rl_games' options that may be overridden even if the loaded file does not have them.
 
-rl_games reads its options one by one with `config.get`, so that no list of them can be asked for;
-a contract test looks for each of these in the installed source.
+rl_games reads its options one by one with `config.get` and has no list of them. A contract test
+looks for each of these in the installed source.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ _CONFIG = (
 )
 
 OWN_KEYS = frozenset({"params.rltrain.save_replay_buffer"})
-"""Options of this plugin, which rl_games does not have: whether checkpoints of SAC hold every
-rank's replay buffer, so that a resumed run goes on bit for bit."""
+"""Options of this plugin: whether SAC's checkpoints contain every rank's replay buffer, which a
+bit-exact resume needs."""
 
 WRAPPING_KEYS = frozenset({"params.env.clip_actions", "params.env.clip_observations"})
-"""What Isaac Lab's files say of the environment, which rl_games does not read."""
+"""Isaac Lab's options for the environment, which rl_games does not read."""
 
 OPTION_KEYS = (
     frozenset(f"params.config.{name}" for name in _CONFIG)

@@ -1,4 +1,4 @@
-"""What this plugin provides. Light: it imports neither torch nor rl_games."""
+"""What this plugin provides. Importing it imports neither torch nor rl_games."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.hookspecs import hookimpl
-from rltrain.options import load_yaml, overlaid
+from rltrain.options import MANY_ENVS, load_yaml, overlaid
 from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
 from rltrain_rl_games.iteration import iteration, scale_mini_batches
 from rltrain_rl_games.options import OPTION_KEYS
-from rltrain_rl_games.refusals import REFUSALS, SEVERAL_GROUPS
+from rltrain_rl_games.refusals import GROUPS_NETWORK, REFUSALS
 
 __all__ = ["rltrain_provides"]
 
 _DEFAULTS = Path(__file__).parent / "defaults"
-
-_MANY_ENVS = 64
-"""From here on, short rollouts of many environments learn faster than long ones of few."""
 
 
 @hookimpl
@@ -50,26 +47,26 @@ def rltrain_provides() -> Iterable[Spec]:
 
 def _default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
     """Return the options for a task's actions, number of environments and observations."""
-    # SAC's are refused, by name, for other actions than its own.
+    # SAC with other actions is refused later, with the reason.
     action = "continuous" if algorithm == "sac" else task.action
-    scale = "" if task.num_envs >= _MANY_ENVS else "_few_envs"
+    scale = "" if task.num_envs >= MANY_ENVS else "_few_envs"
     kinds = (f"{action}{scale}", action)
     files = (_DEFAULTS / f"{algorithm}_{kind}.yaml" for kind in kinds)
     options = load_yaml(str(next(path for path in files if path.exists())), "the defaults")
     if algorithm == "ppo" and task.has_images:
         options = overlaid(options, load_yaml(str(_DEFAULTS / "ppo_images.yaml"), "the defaults"))
         if task.images != ("policy",):
-            options = overlaid(options, _of_groups(task))
+            options = overlaid(options, _options_for_groups(task))
     return options
 
 
-def _of_groups(task: TaskInfo) -> dict[str, Any]:
-    """Return what options have besides where there are images beside the group `policy`."""
-    seen = list(dict.fromkeys(["policy", *task.images]))
+def _options_for_groups(task: TaskInfo) -> dict[str, Any]:
+    """Return additional options for a task that has images beside the group `policy`."""
+    groups = list(dict.fromkeys(["policy", *task.images]))
     return {
         "params": {
-            "env": {"obs_groups": {"obs": seen}, "concate_obs_groups": False},
-            "network": {"name": SEVERAL_GROUPS},
+            "env": {"obs_groups": {"obs": groups}, "concate_obs_groups": False},
+            "network": {"name": GROUPS_NETWORK},
             "config": {"normalize_input": "policy" not in task.images},
         }
     }

@@ -1,4 +1,4 @@
-"""Combinations that rl_games cannot train, or not with rltrain."""
+"""Combinations that rl_games, or this adapter, cannot train correctly."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rltrain.options import get_dotted
 from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
 
-__all__ = ["REFUSALS", "SEVERAL_GROUPS"]
+__all__ = ["GROUPS_NETWORK", "REFUSALS"]
 
-SEVERAL_GROUPS = "actor_critic_groups"
-"""What options call our network of several groups of observations: see `rltrain_rl_games.network`.
-"""
+GROUPS_NETWORK = "actor_critic_groups"
+"""Name, in the options, of this package's network for several observation groups; see
+`rltrain_rl_games.network`."""
 
 _CENTRAL = "config.central_value_config"
 
@@ -50,15 +50,16 @@ def _never_adapts(config: RunConfig, task: TaskInfo) -> bool:
     )
 
 
-def _adapts_to_nothing(config: RunConfig, task: TaskInfo) -> bool:
+def _lacks_kl_threshold(config: RunConfig, task: TaskInfo) -> bool:
     adaptive = _option(config, "config.lr_schedule") == "adaptive"
     return adaptive and _option(config, "config.kl_threshold") is None
 
 
-def _normalises_by_batch(config: RunConfig, task: TaskInfo) -> bool:
-    """Whether a network does; rl_games' plain layers have no normalisation, whatever the option.
+def _normalizes_by_batch(config: RunConfig, task: TaskInfo) -> bool:
+    """Return whether a network normalizes by the statistics of a batch.
 
-    Its layer_norm of images takes mean and deviation over all images of a batch.
+    rl_games' layer_norm of images computes them over all images of a batch. Its plain layers have
+    no normalization, whatever the option.
     """
     networks = [_option(config, name) or {} for name in ("network", f"{_CENTRAL}.network")]
     return config.on_several_ranks and any(_has_batch_norm(network) for network in networks)
@@ -71,13 +72,13 @@ def _has_batch_norm(network: Mapping[str, Any]) -> bool:
     )
 
 
-def _critic_without_end(config: RunConfig, task: TaskInfo) -> bool:
+def _critic_schedule_without_end(config: RunConfig, task: TaskInfo) -> bool:
     last = config.max_iterations or _option(config, "config.max_epochs")
     linear = _option(config, f"{_CENTRAL}.lr_schedule") == "linear"
     return linear and last in (None, -1)
 
 
-def _critic_alone_recurrent(config: RunConfig, task: TaskInfo) -> bool:
+def _only_critic_recurrent(config: RunConfig, task: TaskInfo) -> bool:
     recurrent = _option(config, f"{_CENTRAL}.network.rnn") is not None
     return recurrent and _option(config, "network.rnn") is None
 
@@ -86,15 +87,15 @@ def _is_sac(config: RunConfig) -> bool:
     return bool(_option(config, "algo.name") == "sac")
 
 
-def _camera_unseen(config: RunConfig, task: TaskInfo) -> bool:
-    """Whether there are images beside `policy`, and the options do not say what the actor sees."""
+def _ignores_images(config: RunConfig, task: TaskInfo) -> bool:
+    """Return whether there are images beside `policy` and the options do not choose groups."""
     chosen = _option(config, "env.obs_groups.obs")
     return any(name != "policy" for name in task.images) and not chosen
 
 
-def _groups_without_convolutions(config: RunConfig, task: TaskInfo) -> bool:
+def _lacks_convolutions(config: RunConfig, task: TaskInfo) -> bool:
     network = _option(config, "network") or {}
-    return network.get("name") == SEVERAL_GROUPS and not network.get("cnn")
+    return network.get("name") == GROUPS_NETWORK and not network.get("cnn")
 
 
 REFUSALS = (
@@ -120,7 +121,7 @@ REFUSALS = (
     Refusal(
         "SAC of images",
         lambda config, task: _is_sac(config) and task.has_images,
-        "rl_games' SAC takes observations that are vectors.",
+        "rl_games' SAC reads only vectors.",
         "--algorithm ppo, whose network has convolutions (params.network.cnn).",
     ),
     Refusal(
@@ -137,15 +138,15 @@ REFUSALS = (
     ),
     Refusal(
         "images beside the group `policy`, and no params.env.obs_groups",
-        _camera_unseen,
-        "the actor would see the group `policy` alone.",
+        _ignores_images,
+        "the actor would see only the group `policy`.",
         "leave --agent-config out; or give params.env.obs_groups.obs, a list of groups, with "
-        f"concate_obs_groups: false and params.network.name: {SEVERAL_GROUPS}.",
+        f"concate_obs_groups: false and params.network.name: {GROUPS_NETWORK}.",
     ),
     Refusal(
-        f"params.network.name {SEVERAL_GROUPS} without cnn",
-        _groups_without_convolutions,
-        "it has convolutions for each image, by the options of params.network.cnn.",
+        f"params.network.name {GROUPS_NETWORK} without cnn",
+        _lacks_convolutions,
+        "it encodes each image by the convolutions of params.network.cnn.",
         "give params.network.cnn, or the name actor_critic.",
     ),
     Refusal(
@@ -153,11 +154,11 @@ REFUSALS = (
         _never_adapts,
         "rl_games' continuous agent knows legacy and standard; with any other word, its learning "
         "rate never changes.",
-        "standard, which adapts it once a mini-epoch.",
+        "standard, which adapts it once per mini-epoch.",
     ),
     Refusal(
         "params.config.lr_schedule adaptive without kl_threshold",
-        _adapts_to_nothing,
+        _lacks_kl_threshold,
         "it keeps the KL divergence of an update near kl_threshold, for which rl_games has no "
         "default.",
         "params.config.kl_threshold=0.008.",
@@ -165,24 +166,24 @@ REFUSALS = (
     Refusal(
         "params.model.name continuous_a2c",
         lambda config, task: _option(config, "model.name") == "continuous_a2c",
-        "while it acts, rl_games' model returns an entropy that it has not computed, and fails.",
-        "continuous_a2c_logstd, whose network gives the logarithm of the deviation.",
+        "during the rollout, rl_games' model fails: it returns an entropy that it did not compute.",
+        "continuous_a2c_logstd, whose network returns the logarithm of the standard deviation.",
     ),
     Refusal(
         "params.network.normalization on several ranks",
-        _normalises_by_batch,
-        "batch_norm, and rl_games' layer_norm of images, normalise by one rank's mini-batch.",
-        "leave it out, take layer_norm for a network without images, or train on one rank.",
+        _normalizes_by_batch,
+        "batch_norm, and rl_games' layer_norm of images, normalize by one rank's mini-batch.",
+        "leave it out, use layer_norm for a network without images, or train on one rank.",
     ),
     Refusal(
         "params.config.central_value_config with lr_schedule linear and no end",
-        _critic_without_end,
-        "its schedule goes by epochs only: without a last one, it begins at the lowest rate.",
+        _critic_schedule_without_end,
+        "its schedule depends on the last epoch: without one, it begins at the lowest rate.",
         "--max-iterations.",
     ),
     Refusal(
         "params.config.central_value_config with a recurrent critic alone",
-        _critic_alone_recurrent,
+        _only_critic_recurrent,
         "rl_games keeps the critic's recurrent states only where the actor has some.",
         "params.network.rnn for the actor too.",
     ),
@@ -196,7 +197,7 @@ REFUSALS = (
         "params.config.population_based_training",
         lambda config, task: bool(_option(config, "config.population_based_training")),
         "rl_games trains a population as separate jobs, which the run folder cannot hold.",
-        "one run for each member.",
+        "one run per member.",
     ),
     Refusal(
         "params.config.self_play_config",
@@ -208,7 +209,7 @@ REFUSALS = (
         "params.config.max_steps",
         lambda config, task: (_option(config, "config.max_steps") or -1) > 0,
         "rl_games passes it to numpy as an axis, which fails.",
-        "params.config.max_frames, which counts the same.",
+        "params.config.max_frames, which has the same meaning.",
     ),
     Refusal(
         "params.config.normalize_rms_advantage",

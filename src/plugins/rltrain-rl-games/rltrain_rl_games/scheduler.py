@@ -1,37 +1,29 @@
-"""rl_games' learning-rate schedules, decided alike on all ranks."""
+"""rl_games' adaptive learning-rate schedule, with the same decision on all ranks."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from rl_games.common.schedulers import AdaptiveScheduler, RLScheduler
+from rl_games.common.schedulers import RLScheduler
 
-__all__ = ["CommonScheduler"]
+from rltrain.types import ProcessGroup
+
+__all__ = ["PooledKlScheduler"]
 
 
-class CommonScheduler(RLScheduler):
-    """A learning-rate schedule that sees the mean KL of all ranks, and the true frame count.
+class PooledKlScheduler(RLScheduler):
+    """A learning-rate schedule that gets the mean KL divergence over all ranks."""
 
-    rl_games passes 0 frames, with which a schedule over frames would never move.
-    """
-
-    def __init__(self, schedule: RLScheduler, agent: Any) -> None:
+    def __init__(self, schedule: RLScheduler, group: ProcessGroup) -> None:
         super().__init__()
-        self.schedule = schedule
-        self._agent = agent
-        group = agent.session.group
-        # The other schedules do not look at it.
-        self._pools = isinstance(schedule, AdaptiveScheduler) and group.world_size > 1
+        self._schedule = schedule
+        self._group = group
 
     def update(
         self, current_lr: float, entropy_coef: float, epoch: int, frames: int, kl_dist: float
     ) -> tuple[float, float]:
-        """Return learning rate and entropy coefficient, equal on all ranks."""
-        if self._pools:
-            group = self._agent.session.group
-            kl_dist = float(group.all_reduce(np.array([kl_dist]), "mean")[0])
-        result: tuple[float, float] = self.schedule.update(
-            current_lr, entropy_coef, epoch, self._agent.frame, kl_dist
+        """Return learning rate and entropy coefficient, equal on all ranks. Collective."""
+        mean_kl = float(self._group.all_reduce(np.array([kl_dist]), "mean")[0])
+        updated: tuple[float, float] = self._schedule.update(
+            current_lr, entropy_coef, epoch, frames, mean_kl
         )
-        return result
+        return updated

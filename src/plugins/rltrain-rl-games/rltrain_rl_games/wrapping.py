@@ -1,6 +1,6 @@
-"""What files of options say under `params.env`: how the environment is wrapped.
+"""The options `params.env`: how the environment is wrapped.
 
-Isaac Lab's files say so, in its words; rl_games itself does not read it.
+They are those of Isaac Lab's files. rl_games itself does not read them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from gymnasium import spaces
 
 from rltrain.errors import UsageError
-from rltrain_rl_games.refusals import SEVERAL_GROUPS
+from rltrain_rl_games.refusals import GROUPS_NETWORK
 
 __all__ = ["Wrapping"]
 
@@ -24,61 +24,59 @@ _KEYS = ("clip_observations", "clip_actions", "obs_groups", "concate_obs_groups"
 
 @dataclass(frozen=True)
 class Wrapping:
-    """Bounds of observations and actions, and which groups of observations rl_games is given."""
+    """Bounds of observations and actions, and the observation groups that rl_games reads."""
 
     clip_observations: float = math.inf
     clip_actions: float = math.inf
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By rl_games' names, "obs" and "states"."""
-    apart: bool = False
-    """Whether several groups of "obs" stay apart; those of "states" are always concatenated."""
+    """By rl_games' names "obs" and "states"."""
+    keep_groups: bool = False
+    """Whether the groups of "obs" are not concatenated; those of "states" always are."""
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> Wrapping:
-        """Read `params.env`; other keys than Isaac Lab's are left to others.
+        """Read `params.env`; keys that are not Isaac Lab's are ignored.
 
         Raises:
-            UsageError: a bound is none, or groups are to stay apart for a network that takes one
-                array.
+            UsageError: a bound is not a positive number, or the network does not fit the groups.
         """
-        told = {key: value for key, value in (params.get("env") or {}).items() if key in _KEYS}
-        apart, network = not told.pop("concate_obs_groups", True), _network(params)
-        groups = told.pop("obs_groups", None) or {}
-        if apart and network != SEVERAL_GROUPS:
+        given = {key: value for key, value in (params.get("env") or {}).items() if key in _KEYS}
+        keep_groups, network = not given.pop("concate_obs_groups", True), _network(params)
+        groups = given.pop("obs_groups", None) or {}
+        if keep_groups and network != GROUPS_NETWORK:
             raise UsageError(
-                "agent.params.env.concate_obs_groups=false: the network that takes groups apart is "
-                f"{SEVERAL_GROUPS}, and params.network.name is {network}. Leave it out: groups are "
-                "then concatenated."
+                f"agent.params.env.concate_obs_groups=false: only the network {GROUPS_NETWORK} "
+                f"reads separate groups, and params.network.name is {network}. Leave the option "
+                "out to concatenate the groups."
             )
-        if network == SEVERAL_GROUPS and not (apart and len(groups.get("obs") or ()) > 1):
+        if network == GROUPS_NETWORK and not (keep_groups and len(groups.get("obs") or ()) > 1):
             raise UsageError(
-                f"agent.params.network.name={network}: takes several groups. Name them in "
+                f"agent.params.network.name={network}: reads several groups. List them in "
                 "params.env.obs_groups.obs, with concate_obs_groups: false."
             )
-        for key, value in told.items():
+        for key, value in given.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
                 raise UsageError(f"agent.params.env.{key}={value}: must be a number above 0.")
         groups = {name: tuple(names) for name, names in groups.items() if names}
-        return cls(**told, groups=groups, apart=apart)
+        return cls(**given, groups=groups, keep_groups=keep_groups)
 
-    def space_of_observations(self, space: spaces.Space[Any]) -> spaces.Space[Any]:
-        """Return the space of clipped observations; only numbers with a point are clipped."""
+    def observation_space(self, space: spaces.Space[Any]) -> spaces.Space[Any]:
+        """Return the space of clipped observations; only floats are clipped."""
         if isinstance(space, spaces.Dict):
-            parts = {name: self.space_of_observations(part) for name, part in space.items()}
-            return spaces.Dict(parts)
+            return spaces.Dict({name: self.observation_space(part) for name, part in space.items()})
         if not self._clips(space):
             return space
         bound = self.clip_observations
         return spaces.Box(-bound, bound, space.shape, np.float32)
 
-    def observations(self, observations: Any, space: spaces.Space[Any]) -> Any:
+    def clipped_observations(self, observations: Any, space: spaces.Space[Any]) -> Any:
         """Return clipped observations."""
         if not self._clips(space):
             return observations
         return torch.clamp(observations, -self.clip_observations, self.clip_observations)
 
-    def space_of_actions(self, space: spaces.Space[Any]) -> spaces.Space[Any]:
-        """Return a space with bounds: rl_games maps [-1, 1], what its policies give, onto them."""
+    def action_space(self, space: spaces.Space[Any]) -> spaces.Space[Any]:
+        """Return a space with finite bounds; rl_games maps its policies' [-1, 1] onto them."""
         if not isinstance(space, spaces.Box):
             return space
         bound = self.clip_actions if math.isfinite(self.clip_actions) else 1.0
@@ -86,8 +84,8 @@ class Wrapping:
         high = np.where(np.isfinite(space.high), space.high, bound)
         return spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
 
-    def actions(self, actions: Any) -> Any:
-        """Return clipped actions; choices stay as they are."""
+    def clipped_actions(self, actions: Any) -> Any:
+        """Return clipped actions; discrete actions are unchanged."""
         if not math.isfinite(self.clip_actions) or not actions.is_floating_point():
             return actions
         return torch.clamp(actions, -self.clip_actions, self.clip_actions)

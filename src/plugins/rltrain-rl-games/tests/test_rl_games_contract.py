@@ -82,14 +82,14 @@ def test_sac_has_the_methods_that_are_overridden():
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_gradients_are_synchronised_between_backward_and_clipping(agent):
+def test_gradients_are_synchronized_between_backward_and_clipping(agent):
     assert in_order(agent.calc_gradients, "backward()", "trancate_gradients_and_step()")
     step = a2c_common.A2CBase.trancate_gradients_and_step
     assert in_order(step, "if self.multi_gpu:", "clip_grad_norm_", "self.scaler.step")
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_normalisers_are_updated_in_every_mini_batch(agent):
+def test_normalizers_are_updated_in_every_mini_batch(agent):
     # set_train undoes what the end of a mini-epoch has done.
     assert in_order(agent.train_actor_critic, "self.set_train()", "self.calc_gradients(")
     assert "self.model.train()" in inspect.getsource(agent.set_train)
@@ -98,7 +98,7 @@ def test_normalisers_are_updated_in_every_mini_batch(agent):
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_an_update_normalises_values_then_returns_then_advantages_then_trains(base):
+def test_an_update_normalizes_values_then_returns_then_advantages_then_trains(base):
     prepare = base.prepare_dataset
     order = [
         *("advantages = returns - values", "values = self.value_mean_std(values)"),
@@ -160,7 +160,7 @@ def test_groups_pass_through_buffer_and_mini_batches():
     dataset = datasets.PPODataset(8, 4, False, False, "cpu", 4)
     dataset.update_values_dict({"obs": {"eye": torch.arange(8), "policy": torch.zeros(8)}})
     assert [batch["obs"]["eye"].tolist() for batch in dataset] == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    # So the normaliser of groups has a reason.
+    # So the normalizer of groups has a reason.
     with pytest.raises(RuntimeError, match="items"):
         torch.jit.script(running_mean_std.RunningMeanStdObs({"policy": (2,)}))
 
@@ -238,7 +238,7 @@ def test_sac_counts_an_epoch_before_it_begins_and_reads_times_from_its_result():
     assert returned in inspect.getsource(sac_agent.SACAgent.play_steps)
 
 
-def test_sac_normalises_observations_then_next_ones_of_what_it_has_drawn():
+def test_sac_normalizes_observations_then_next_ones_of_what_it_has_drawn():
     update = sac_agent.SACAgent.update
     assert in_order(
         update,

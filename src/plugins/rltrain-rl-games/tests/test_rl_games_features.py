@@ -83,7 +83,7 @@ def test_ranks_learn_and_end_equal(train_on, case):
     runs = train_on(FakeWorld(2), agent, **options)
     assert not differing(runs)
     counts = [value for name, value in runs[0].state().items() if name.endswith("std.count")]
-    # Of those that were used: an actor beside a critic of its own normalises no values.
+    # Of those that were used: an actor beside a critic of its own normalizes no values.
     assert max(counts) > 1
 
 
@@ -124,9 +124,9 @@ def test_a_run_that_goes_on_ends_with_the_same_bytes(train_on, agent, env):
 @pytest.mark.parametrize(
     ("env", "agent", "message"),
     [
-        (Nested, {}, r"'policy' is, or holds, Dict\('state': Box"),
-        (Parts, {}, r"'policy' is, or holds, Tuple\("),
-        (Number, {}, r"'policy' is, or holds, Discrete\(2\), .* --library skrl"),
+        (Nested, {}, r"'policy' is, or contains, Dict\('state': Box"),
+        (Parts, {}, r"'policy' is, or contains, Tuple\("),
+        (Number, {}, r"'policy' is, or contains, Discrete\(2\), .* --library skrl"),
         (WithoutPolicy, {}, "no group 'policy', only state"),
     ],
 )
@@ -136,5 +136,5 @@ def test_observations_that_rl_games_cannot_take_are_refused(train_on, env, agent
 
 
 def test_sac_refuses_images(train_on):
-    with pytest.raises(UsageError, match=r"SAC takes observations that are vectors"):
+    with pytest.raises(UsageError, match=r"SAC reads only vectors"):
         train_on(FakeWorld(2), {}, env=Images, algorithm="sac")

@@ -1,4 +1,4 @@
-"""Images: convolutions by default, bytes in rl_games' buffer, none of them normalised by pixel."""
+"""Images: convolutions by default, bytes in rl_games' buffer, none of them normalized by pixel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SHORT = {"params.config.horizon_length": 4, "params.config.minibatch_size_per_en
 
 @pytest.mark.parametrize("num_envs", [8, 64])
 @pytest.mark.parametrize("action", ["continuous", "discrete", "multi_discrete"])
-def test_the_defaults_have_convolutions_and_no_normaliser_of_pixels(action, num_envs):
+def test_the_defaults_have_convolutions_and_no_normalizer_of_pixels(action, num_envs):
     task = dataclasses.replace(SIGHT, action=action, num_envs=num_envs)
     params = SPEC.default_agent(task, "ppo")["params"]
     assert params["network"]["cnn"]["permute_input"]
@@ -71,7 +71,7 @@ def test_what_rl_games_would_not_see_is_refused(options, task, name):
     assert [found.startswith(name) for found in names] == ([True] if name else [])
 
 
-def test_the_defaults_see_images_beside_vectors_and_normalise_those():
+def test_the_defaults_see_images_beside_vectors_and_normalize_those():
     params = SPEC.default_agent(BESIDE, "ppo")["params"]
     assert params["env"] == {
         "obs_groups": {"obs": ["policy", "eye"]},

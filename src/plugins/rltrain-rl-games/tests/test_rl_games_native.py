@@ -121,13 +121,13 @@ def test_adapted_learning_rates_and_weights_are_equal(action, train_ranks):
     )
 
 
-def test_native_normalisers_differ_although_weights_do_not(tmp_path):
+def test_native_normalizers_differ_although_weights_do_not(tmp_path):
     names = set(differing(native("continuous", FIXED, tmp_path)))
     assert {"model.running_mean_std.running_mean", "model.value_mean_std.running_mean"} <= names
     assert not any("a2c_network" in name for name in names)
 
 
-def test_adapted_normalisers_are_equal(train_ranks):
+def test_adapted_normalizers_are_equal(train_ranks):
     assert not differing(train_ranks(FakeWorld(2), agent=FIXED, max_iterations=3))
 
 

@@ -119,7 +119,7 @@ def test_what_cannot_work_is_refused_by_name(agent, expected):
         ({"normalization": "batch_norm"}, False),  # Plain layers have none.
     ],
 )
-def test_what_normalises_by_a_mini_batch_is_refused_on_several_ranks(network, refused):
+def test_what_normalizes_by_a_mini_batch_is_refused_on_several_ranks(network, refused):
     config = resolved({"params.network": network})
     name = "params.network.normalization on several ranks"
     (refusal,) = [refusal for refusal in SPEC.refuses if refusal.name == name]
@@ -171,7 +171,7 @@ def test_an_iteration_is_a_rollout(options, expected):
         ({"minibatch_size": 100}, r"minibatch_size 100: does not divide .* 2048 .*leaves 48 over"),
         ({"minibatch_size_per_env": 5}, r"minibatch_size_per_env 5: does not divide .* 2048"),
         ({"minibatch_size_per_env": None}, "minibatch_size: must be given"),
-        ({"horizon_length": 0}, "horizon_length 0: must be a whole number"),
+        ({"horizon_length": 0}, "horizon_length=0: must be a whole number"),
         ({"seq_length": 3}, r"seq_length 3: does not divide a rank's batch of 2048"),
         (
             {"central_value_config.minibatch_size": 100},
@@ -217,7 +217,7 @@ RNN = {"params.network.rnn": {"name": "gru"}, "params.config.minibatch_size": 51
             (64, 1),
             r"the 64 mini-batches .* a rank's batch of 32 .* --num-envs that is divisible by 2\.",
         ),
-        (RNN, (64, 1), r"4 mini-batches .* into sequences of 32\. Take .* divisible by 4\."),
+        (RNN, (64, 1), r"4 mini-batches .* into sequences of 32\. Choose .* divisible by 4\."),
     ],
 )
 def test_mini_batches_that_cannot_be_scaled_are_refused(options, numbers, message):

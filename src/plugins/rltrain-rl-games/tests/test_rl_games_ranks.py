@@ -42,7 +42,7 @@ def test_a_mini_batch_costs_one_gradient_collective(train_ranks, local_gradients
     assert len(gradients) == len(runs[0].observers[0].given) == batches
 
 
-def test_an_update_costs_one_collective_for_everything_that_it_normalises(train_ranks):
+def test_an_update_costs_one_collective_for_everything_that_it_normalizes(train_ranks):
     world = FakeWorld(2)
     options = {"params.config.mini_epochs": 3, "params.config.minibatch_size_per_env": 8}
     train_ranks(world, agent=options)
@@ -98,7 +98,7 @@ def test_phases_and_losses_are_recorded(train_ranks, scalars):
     assert not any(name.startswith(("performance", "rewards")) for name in values)
 
 
-def test_a_rank_without_an_episode_takes_the_others_figures(train_ranks):
+def test_a_rank_without_an_episode_takes_the_others_metrics(train_ranks):
     options = {"params.config.horizon_length": 8, "params.config.minibatch_size": 8}
     runs = train_ranks(FakeWorld(4), num_envs=1, max_iterations=5, agent=options)
     assert runs[0].result.episode_return > 0

@@ -52,7 +52,7 @@ def test_frames_and_the_warm_up_are_counted_over_all_ranks(train_sac):
     assert state["rltrain"]["update_counter"] == ITERATIONS * 4 * 3
 
 
-def test_an_update_costs_a_collective_for_moments_and_one_an_optimiser(train_sac):
+def test_an_update_costs_a_collective_for_moments_and_one_an_optimizer(train_sac):
     world = FakeWorld(2)
     train_sac(world)
     callers = [item.callers[0] for item in world.trace]
@@ -63,7 +63,7 @@ def test_an_update_costs_a_collective_for_moments_and_one_an_optimiser(train_sac
 
 
 @pytest.mark.parametrize("options", [{"params.config.learnable_temperature": False}, {}])
-def test_figures_are_recorded_also_where_the_actor_waits(train_sac, options, scalars):
+def test_metrics_are_recorded_also_where_the_actor_waits(train_sac, options, scalars):
     runs = train_sac(FakeWorld(2), options, observers=[scalars])
     recorded = runs[0].observers[0].values[-1]
     assert {"losses/a_loss", "losses/c1_loss", "info/alpha", "time/rollout"} <= set(recorded)

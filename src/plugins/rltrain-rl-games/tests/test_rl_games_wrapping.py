@@ -52,8 +52,8 @@ def test_actions_without_bounds_are_those_that_rl_games_gives():
     assert env.get_env_info()["observation_space"] == Box(-np.inf, np.inf, (1,))
     assert env.step(torch.tensor([[-9.0], [2.0]]))[0].tolist() == [[-9.0], [2.0]]
     bounded = Box(-2.0, 2.0, (1,))
-    assert Wrapping(clip_actions=1.0).space_of_actions(bounded) == bounded
-    assert Wrapping(clip_actions=1.0).space_of_actions(Discrete(3)) == Discrete(3)
+    assert Wrapping(clip_actions=1.0).action_space(bounded) == bounded
+    assert Wrapping(clip_actions=1.0).action_space(Discrete(3)) == Discrete(3)
 
 
 def test_groups_are_concatenated():
@@ -88,7 +88,7 @@ def test_groups_stay_apart_for_the_network_that_takes_them():
     observed, *_ = env.step(torch.zeros(2, 1))
     assert observed["obs"]["image"].dtype == torch.uint8
     assert observed["states"].shape == (2, 2)
-    with pytest.raises(UsageError, match=r"network\.name=actor_critic_groups: takes several"):
+    with pytest.raises(UsageError, match=r"network\.name=actor_critic_groups: reads several"):
         Wrapping.read({**params, "env": {}})
 
 
@@ -103,7 +103,7 @@ def test_bytes_are_not_clipped():
     [
         ({"clip_actions": True}, r"agent\.params\.env\.clip_actions=True: must be a number"),
         ({"clip_observations": -1}, r"clip_observations=-1: must be a number above 0"),
-        ({"concate_obs_groups": False}, r"concate_obs_groups=false: .* actor_critic_groups, and"),
+        ({"concate_obs_groups": False}, r"concate_obs_groups=false: .* actor_critic_groups reads"),
         ({"obs_groups": {"obs": ["policy", "image"]}}, "only groups that are vectors"),
         ({"obs_groups": {"obs": ["polcy"]}}, r"obs_groups\.obs=\['polcy'\]: must name"),
     ],

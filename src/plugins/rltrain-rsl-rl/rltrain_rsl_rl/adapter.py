@@ -1,4 +1,4 @@
-"""The library rsl_rl: from a session to a trained policy."""
+"""The library plugin: it trains a session's policy with rsl_rl."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rltrain import hookimpl
 from rltrain.errors import UsageError
 from rltrain.types import TrainResult
-from rltrain_rsl_rl.older import in_words_of_today
-from rltrain_rsl_rl.options import without_other_classes
+from rltrain_rsl_rl.migrations import upgrade_options
+from rltrain_rsl_rl.options import without_options_of_other_classes
 
 if TYPE_CHECKING:
     from rltrain.session import Session
@@ -18,35 +18,35 @@ __all__ = ["RslRlLibrary"]
 
 
 class RslRlLibrary:
-    """Trains with rsl_rl's on-policy runner."""
+    """Trains policies with rsl_rl's on-policy runner."""
 
     @hookimpl
     def rltrain_train(self, session: Session) -> TrainResult:
-        """Train on this rank until the iterations are done or the session wants to stop.
+        """Train on this rank until the iterations are done or the session stops the run.
 
         Raises:
             UsageError: the options, the environment or the checkpoint do not fit rsl_rl, or the
-                checkpoint leaves nothing to do.
+                checkpoint is already at the last iteration.
         """
-        # rsl_rl imports GitPython, which otherwise fails to import where there is no git.
+        # rsl_rl imports GitPython, whose import fails on machines without git.
         os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
         from rltrain_rsl_rl.env import RslRlEnv
         from rltrain_rsl_rl.runner import SessionRunner
 
-        options = without_other_classes(in_words_of_today(session.config.agent))
-        total = _iterations(session, options)
+        options = without_options_of_other_classes(upgrade_options(session.config.agent))
+        total = _total_iterations(session, options)
         env = RslRlEnv(session.env, session.world.device, options.get("clip_actions"))
         runner = SessionRunner(env, options, session)
         runner.connect()
         left = session.iterations_left(total, runner.current_learning_iteration)
-        # Lengths that were drawn at the beginning have come back with the environments.
-        draw_lengths = options.get("init_at_random_ep_len") and not session.resuming_exactly
+        # An exact resume restores the environments, with the lengths drawn at the beginning.
+        random_lengths = options.get("init_at_random_ep_len") and not session.resuming_exactly
         session.seed("learner")
-        runner.learn(left, bool(draw_lengths))
+        runner.learn(left, bool(random_lengths))
         return session.result()
 
 
-def _iterations(session: Session, options: dict[str, Any]) -> int:
+def _total_iterations(session: Session, options: dict[str, Any]) -> int:
     iterations = session.config.max_iterations or options.get("max_iterations")
     if not iterations:
         raise UsageError("The agent config does not say how long to train: give --max-iterations.")

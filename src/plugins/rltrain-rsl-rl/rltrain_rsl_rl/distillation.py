@@ -9,8 +9,8 @@ import torch
 from rsl_rl.algorithms import Distillation
 
 from rltrain.types import GradientSync
-from rltrain_rsl_rl.compat import Compilable
 from rltrain_rsl_rl.normalizers import NormalizerPool
+from rltrain_rsl_rl.upstream import CompileFallback
 from rltrain_torch.gradients import synchronise
 from rltrain_torch.optimizers import watch_optimizer
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["SessionDistillation"]
 
 
-class SessionDistillation(Distillation, Compilable):
-    """rsl_rl's distillation, whose gradients and statistics are those of all ranks.
+class SessionDistillation(Distillation, CompileFallback):
+    """rsl_rl's distillation with gradients and statistics of all ranks.
 
-    Every mini-batch is one step of a rank's environments, so that the mean over ranks is the mean
-    over all rows.
+    Every mini-batch is one step of a rank's environments, so the mean over ranks is the mean over
+    all rows.
     """
 
     _raw_student: torch.nn.Module
@@ -33,14 +33,14 @@ class SessionDistillation(Distillation, Compilable):
     parameters: list[torch.nn.Parameter]
 
     def connect(self, session: Session, compile_mode: str | None) -> None:
-        """Give the models rank 0's state and make the gradient sync. Collective.
+        """Broadcast the models from rank 0 and create the gradient sync. Collective.
 
         Args:
-            session: this rank's side of the run.
+            session: this rank's session.
             compile_mode: rsl_rl's `torch_compile_mode`.
         """
         self.normalizers = NormalizerPool(session.group)
-        self.normalizers.take_over(self._raw_student)
+        self.normalizers.replace_in(self._raw_student)
         self._raw_student = session.wrap_model(self._raw_student, "student")
         self._raw_teacher = session.wrap_model(self._raw_teacher, "teacher")
         self.compile(compile_mode)
@@ -49,31 +49,31 @@ class SessionDistillation(Distillation, Compilable):
         watch_optimizer(session, self.optimizer)
 
     def update(self) -> dict[str, float]:
-        """Learn from the rollout, and return mean losses. Collective."""
+        """Learn from the rollout and return the mean losses. Collective."""
         losses: dict[str, float] = super().update()
-        self.normalizers.flush()
+        self.normalizers.pool()
         return losses
 
     def reduce_parameters(self) -> None:
-        """Average the gradients over ranks; called after each backward pass on several ranks."""
+        """Average the gradients over ranks. rsl_rl calls it after each backward pass."""
         synchronise(self.gradient_sync, self.parameters)
 
     def broadcast_parameters(self) -> None:
-        """Do nothing: `session.wrap_model` has given every rank rank 0's state."""
+        """Do nothing: `session.wrap_model` has already broadcast the models."""
 
-    def figures(self) -> dict[str, float | tuple[float, float]]:
-        """Return scalars of the last iteration that rsl_rl's log does not have: none."""
+    def extra_metrics(self) -> dict[str, float | tuple[float, float]]:
+        """Return metrics that rsl_rl does not log: none."""
         return {}
 
     def counters(self) -> dict[str, int]:
-        """Return what is equal on all ranks and rsl_rl does not save: nothing."""
+        """Return counters that rsl_rl does not save: none."""
         return {}
 
     def set_counters(self, counters: Mapping[str, int]) -> None:
-        """Go on counting from there."""
+        """Do nothing: there are no counters."""
 
     def get_state(self) -> dict[str, Any]:
-        """Return what the next iteration on this rank depends on and rsl_rl does not save."""
+        """Return the state of this rank that an exact resume needs and rsl_rl does not save."""
         return {
             "student": self.student.get_hidden_state(),
             "teacher": self.teacher.get_hidden_state(),
@@ -81,7 +81,7 @@ class SessionDistillation(Distillation, Compilable):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore what `get_state` returned."""
         self.student.reset(hidden_state=state["student"])
         self.teacher.reset(hidden_state=state["teacher"])
         self.last_hidden_states = state["last"]

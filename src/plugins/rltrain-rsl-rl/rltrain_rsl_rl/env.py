@@ -1,4 +1,4 @@
-"""The environment as rsl_rl wants it."""
+"""The session's environment with rsl_rl's interface."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from rsl_rl.env import VecEnv
 from tensordict import TensorDict
 
 from rltrain.errors import UsageError
-from rltrain_rsl_rl.images import is_image
+from rltrain.types import is_image
 
 __all__ = ["RslRlEnv"]
 
 
 class RslRlEnv(VecEnv):
-    """Translates a `gymnasium.vector.VectorEnv` with SAME_STEP autoreset to rsl_rl's `VecEnv`.
+    """Adapts a `gymnasium.vector.VectorEnv` with SAME_STEP autoreset to rsl_rl's `VecEnv`.
 
-    Observations of a `Dict` space are rsl_rl's observation groups; those of a `Box` are the group
-    "policy". They become float32; but images of bytes stay bytes. Images have their channels first,
-    as rsl_rl's convolutions read them. Where an action has two finite bounds, the policy's output
-    is clamped to [-1, 1] and mapped onto them, so that an output of 0 is the middle of the range;
-    where a bound is infinite, the output passes as it is.
+    The members of a `Dict` space are rsl_rl's observation groups; a `Box` is the group "policy".
+    Observations are converted to float32, except for uint8 images. Images get their channels first,
+    as rsl_rl's convolutions expect them. If an action has two finite bounds, the policy's output is
+    clamped to [-1, 1] and mapped to them, so that 0 is the middle of the range. If a bound is
+    infinite, the output is not changed.
 
     Attributes:
         num_envs: number of environments.
-        num_actions: numbers in one action.
-        device: where observations, rewards and dones are.
+        num_actions: size of an action.
+        device: device of observations, rewards and dones.
         cfg: the suite's configuration object, or an empty mapping.
     """
 
@@ -39,13 +39,13 @@ class RslRlEnv(VecEnv):
         """Reset the environments.
 
         Args:
-            env: as a suite makes it; torch arrays, shape (num_envs, ...).
+            env: a suite's environments, with torch arrays of shape (num_envs, ...).
             device: the rank's device.
-            clip_actions: the policy's output is clamped to [-clip_actions, clip_actions] first,
-                as the option of this name in users' files means.
+            clip_actions: bound to which the policy's output is clamped first. It is the option of
+                this name in users' files.
 
         Raises:
-            UsageError: the spaces are not of rsl_rl's kind.
+            UsageError: rsl_rl does not support the spaces.
         """
         self.env = env
         self.device = device
@@ -55,16 +55,16 @@ class RslRlEnv(VecEnv):
         self._images = {name for name, group in groups.items() if is_image(group)}
         self._set_actions(env.single_action_space, clip_actions)
         self._own_lengths = torch.zeros(self.num_envs, dtype=torch.long, device=device)
-        self._observations = self._grouped(env.reset()[0])
+        self._observations = self._convert(env.reset()[0])
 
     @property
     def unwrapped(self) -> Any:
-        """The suite's own environment; extensions of rsl_rl read `step_dt` from it."""
+        """The suite's environment, from which extensions of rsl_rl read `step_dt`."""
         return self.env.unwrapped
 
     @property
     def max_episode_length(self) -> int | torch.Tensor:
-        """Steps after which an episode is cut off.
+        """Steps after which an episode is truncated.
 
         Raises:
             UsageError: the environment does not offer it.
@@ -75,7 +75,7 @@ class RslRlEnv(VecEnv):
 
     @property
     def episode_length_buf(self) -> torch.Tensor:
-        """Steps done in each environment's episode, shape (num_envs,)."""
+        """Steps of each environment's current episode, shape (num_envs,)."""
         lengths: torch.Tensor = getattr(self.env.unwrapped, "episode_length_buf", self._own_lengths)
         return lengths
 
@@ -98,15 +98,15 @@ class RslRlEnv(VecEnv):
 
         Returns:
             Observations; rewards and dones, shape (num_envs,); extras with "time_outs", shape
-            (num_envs,), the truncations that are no terminations, and "log" where there is one.
+            (num_envs,), the truncations that are not terminations, and "log" if there is one.
         """
-        # rsl_rl steps in inference mode; what a simulator keeps from there, it could not change
-        # in place when it is reset or read outside.
+        # rsl_rl steps in inference mode. A simulator could not change tensors that it created
+        # there in place later, outside of inference mode.
         with torch.inference_mode(False), torch.no_grad():
             observations, rewards, terminations, truncations, info = self.env.step(
-                self._scaled(actions)
+                self._scale_actions(actions)
             )
-            self._observations = self._grouped(observations)
+            self._observations = self._convert(observations)
             dones = (terminations | truncations).to(self.device)
             self._own_lengths = (self._own_lengths + 1) * ~dones
             extras: dict[str, Any] = {
@@ -122,18 +122,18 @@ class RslRlEnv(VecEnv):
         )
 
     def get_state(self) -> dict[str, Any]:
-        """Return what this translation keeps; the environment's own state is the core's."""
+        """Return the state of this adapter; the core saves that of the environment."""
         return {"episode_lengths": self._own_lengths}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore what `get_state` returned."""
         self._own_lengths = state["episode_lengths"]
 
     def _set_actions(self, space: Space[Any], clip: float | None) -> None:
         if not isinstance(space, Box):
             raise UsageError(
-                f"rsl_rl gives continuous actions (Box), not {space}. Take a task with continuous "
-                "actions, or another library."
+                f"rsl_rl's policies have continuous actions (Box), not {space}. Choose a task with "
+                "continuous actions, or another library."
             )
         self._action_shape = (self.num_envs, *space.shape)
         low = torch.as_tensor(space.low.reshape(-1), dtype=torch.float32, device=self.device)
@@ -142,23 +142,23 @@ class RslRlEnv(VecEnv):
         finite = low.isfinite() & high.isfinite()
         limit = torch.full_like(low, torch.inf if clip is None else clip)
         one = torch.ones_like(low)
-        self._least = torch.maximum(torch.where(finite, -one, low), -limit)
-        self._most = torch.minimum(torch.where(finite, one, high), limit)
+        self._min = torch.maximum(torch.where(finite, -one, low), -limit)
+        self._max = torch.minimum(torch.where(finite, one, high), limit)
         self._scale = torch.where(finite, high / 2 - low / 2, one)
-        self._centre = torch.where(finite, high / 2 + low / 2, torch.zeros_like(low))
+        self._center = torch.where(finite, high / 2 + low / 2, torch.zeros_like(low))
 
-    def _scaled(self, actions: torch.Tensor) -> torch.Tensor:
-        clamped = actions.to(torch.float32).clamp(self._least, self._most)
-        return (clamped * self._scale + self._centre).reshape(self._action_shape)
+    def _scale_actions(self, actions: torch.Tensor) -> torch.Tensor:
+        clamped = actions.to(torch.float32).clamp(self._min, self._max)
+        return (clamped * self._scale + self._center).reshape(self._action_shape)
 
-    def _grouped(self, observations: Any) -> TensorDict:
+    def _convert(self, observations: Any) -> TensorDict:
         groups = observations if isinstance(observations, Mapping) else {"policy": observations}
-        # A copy: rsl_rl stores observations after the next step, when a suite that steps in place
-        # has written over its own.
-        tensors = {name: self._copied(name, group) for name, group in groups.items()}
+        # Copies: rsl_rl stores observations after the next step, and a suite that steps in place
+        # overwrites its own arrays in that step.
+        tensors = {name: self._copy(name, group) for name, group in groups.items()}
         return TensorDict(tensors, batch_size=[self.num_envs], device=self.device)
 
-    def _copied(self, name: str, group: torch.Tensor) -> torch.Tensor:
+    def _copy(self, name: str, group: torch.Tensor) -> torch.Tensor:
         if name in self._images:
             dtype = torch.uint8 if group.dtype == torch.uint8 else torch.float32
             return group.movedim(-1, 1).to(self.device, dtype, copy=True)
@@ -179,6 +179,6 @@ def _checked_groups(space: Space[Any]) -> Mapping[str, Space[Any]]:
     if wrong is not None:
         raise UsageError(
             f"rsl_rl reads observations that are a Box or a Dict of Box groups; {wrong!r} is "
-            f"{groups[wrong]}. Flatten it, or take another library."
+            f"{groups[wrong]}. Flatten it, or choose another library."
         )
     return groups

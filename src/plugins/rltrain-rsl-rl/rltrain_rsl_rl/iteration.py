@@ -1,4 +1,4 @@
-"""What rsl_rl's options say of an iteration, without importing rsl_rl."""
+"""The steps and mini-batches of an iteration, from rsl_rl's options. Does not import rsl_rl."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.options import get_dotted
+from rltrain.options import get_dotted, get_positive_int
 from rltrain.types import Iteration
-from rltrain_rsl_rl.newer import check_known
-from rltrain_rsl_rl.older import in_words_of_today
+from rltrain_rsl_rl.migrations import check_supported, upgrade_options
 from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of
 
 __all__ = ["iteration"]
 
 MINI_BATCHES = 4
-"""What rsl_rl takes for algorithm.num_mini_batches where a file does not say."""
+"""rsl_rl's default for `algorithm.num_mini_batches`."""
 
 
 def iteration(config: RunConfig) -> Iteration:
-    """Return steps and number of the iterations that a run's options ask for.
+    """Return the size and number of a run's iterations.
 
     Raises:
-        UsageError: the mini-batches do not divide what a rank collects: rsl_rl would leave the rest
-            of it out; or the installed rsl_rl is too old for an option.
+        UsageError: the mini-batches do not divide a rank's batch, so rsl_rl would ignore the rest;
+            or the installed rsl_rl is too old for an option.
     """
-    agent = in_words_of_today(config.agent)
-    check_known(agent)
-    steps, count = _whole(agent, "num_steps_per_env", None), None
+    agent = upgrade_options(config.agent)
+    check_supported(agent)
+    steps, count = get_positive_int(agent, "num_steps_per_env"), None
     if get_dotted(agent, "algorithm.class_name", None) not in DISTILLATION_NAMES:
         count = _mini_batches(agent, steps, config.num_envs or 0)
     iterations = config.max_iterations or agent.get("max_iterations")
@@ -36,10 +35,10 @@ def iteration(config: RunConfig) -> Iteration:
 
 
 def _mini_batches(agent: Mapping[str, Any], steps: int, num_envs: int) -> int:
-    """Return how many mini-batches there are; they must divide what a rank collects."""
-    count = _whole(agent, "algorithm.num_mini_batches", MINI_BATCHES)
+    """Return the number of mini-batches; they must divide a rank's batch."""
+    count = get_positive_int(agent, "algorithm.num_mini_batches", MINI_BATCHES)
     recurrent = any(_is_recurrent(agent, model) for model in ("actor", "critic"))
-    # Recurrent mini-batches are whole trajectories of some environments.
+    # Recurrent mini-batches consist of whole trajectories of some environments.
     rows = num_envs if recurrent else num_envs * steps
     if recurrent and num_envs == count:
         raise UsageError(
@@ -50,7 +49,8 @@ def _mini_batches(agent: Mapping[str, Any], steps: int, num_envs: int) -> int:
     if rows % count == 0:
         return count
     batch = (
-        f"a rank's {num_envs} environments, whole trajectories of which a recurrent policy learns,"
+        f"a rank's {num_envs} environments, whose whole trajectories form the mini-batches of a "
+        "recurrent policy"
         if recurrent
         else f"a rank's batch of {num_envs} environments x {steps} steps = {rows} rows"
     )
@@ -62,10 +62,3 @@ def _mini_batches(agent: Mapping[str, Any], steps: int, num_envs: int) -> int:
 
 def _is_recurrent(agent: Mapping[str, Any], model: str) -> bool:
     return class_of(agent.get(model) or {}) == "RNNModel"
-
-
-def _whole(agent: Mapping[str, Any], key: str, default: int | None) -> int:
-    value = get_dotted(agent, key, default)
-    if not isinstance(value, int) or value < 1:
-        raise UsageError(f"agent.{key}={value}: must be a whole number, at least 1.")
-    return value

@@ -1,4 +1,4 @@
-"""rsl_rl's figures, handed to the session."""
+"""rsl_rl's logger, which passes its metrics to the session."""
 
 from __future__ import annotations
 
@@ -16,35 +16,37 @@ from rltrain.records import Scalars
 if TYPE_CHECKING:
     from rltrain.session import Session
 
-__all__ = ["Figures", "SessionLogger"]
+__all__ = ["Metrics", "SessionLogger"]
 
-Figures = Mapping[str, float | tuple[float, float]]
-"""Scalars by name: a number, or the pair (sum, count) of several."""
+Metrics = Mapping[str, float | tuple[float, float]]
+"""Scalars by name: a number, or the pair (sum, count) of several numbers."""
 
-COUNTED_BY_THE_CORE = ("Train/", "Perf/total_fps")
-"""Scalars that are dropped: the core has them from all ranks."""
+_RECORDED_BY_CORE = ("Train/", "Perf/total_fps")
+"""Prefixes of metrics that are dropped, since the core records them for all ranks."""
 
-PHASES = {"Perf/collection_time": "time/rollout", "Perf/learning_time": "time/update"}
-"""rsl_rl's names of the phases' times, and the session's."""
+_PHASES = {"Perf/collection_time": "time/rollout", "Perf/learning_time": "time/update"}
+"""By rsl_rl's name of a time, the session's name."""
 
 
 class SessionLogger(Logger):
-    """Hands the figures of each iteration to the session; writes and prints nothing."""
+    """Passes the metrics of each iteration to the session; writes and prints nothing."""
 
-    def __init__(self, session: Session, more: Callable[[], Figures], **arguments: Any) -> None:
-        """Make the logger.
+    def __init__(
+        self, session: Session, extra_metrics: Callable[[], Metrics], **arguments: Any
+    ) -> None:
+        """Create the logger.
 
         Args:
-            session: this rank's side of the run.
-            more: returns scalars of an iteration that rsl_rl does not log.
-            **arguments: rsl_rl's.
+            session: this rank's session.
+            extra_metrics: returns metrics of the last iteration that rsl_rl does not log.
+            **arguments: those of rsl_rl's logger.
         """
         super().__init__(**arguments)
         self.session = session
-        self.more = more
+        self.extra_metrics = extra_metrics
 
     def init_logging_writer(self) -> None:
-        """Make the writer, on every rank; store no git diff."""
+        """Create the writer on every rank, and store no git diff."""
         self.writer = Collector()
         self.logger_type = None
 
@@ -55,44 +57,44 @@ class SessionLogger(Logger):
         extras: dict[str, Any],
         intrinsic_rewards: torch.Tensor | None = None,
     ) -> None:
-        """Keep what the environment logs; returns and lengths are counted elsewhere."""
+        """Collect what the environment logs; the core counts returns and episode lengths."""
         if "log" in extras:
             self.ep_extras.append(extras["log"])
 
-    def log(self, *, it: int, total_it: int, **figures: Any) -> None:
-        """Record the iteration. Collective.
+    def log(self, *, it: int, total_it: int, **metrics: Any) -> None:
+        """Record an iteration. Collective.
 
         Args:
             it: index of the iteration, from 0.
             total_it: index at which training ends.
-            **figures: rsl_rl's.
+            **metrics: those that rsl_rl passes.
 
         Raises:
-            StopTraining: the session wants training to end.
+            StopTraining: the session ends the training.
         """
         with contextlib.redirect_stdout(io.StringIO()):
-            super().log(it=it, total_it=total_it, **figures)
-        values = {**self.writer.take(), **self.more()}
+            super().log(it=it, total_it=total_it, **metrics)
+        values = {**self.writer.pop(), **self.extra_metrics()}
         self.session.record(Scalars(iteration=it + 1, iterations=total_it, values=values))
         if self.session.should_stop:
             raise StopTraining
 
 
 class Collector:
-    """A log writer that keeps scalars until they are taken.
+    """A log writer that collects scalars.
 
-    It is none of rsl_rl's, which from 5.4 on it would hand models and videos, too.
+    It does not derive from a writer of rsl_rl, which from 5.4 on would get models and videos too.
     """
 
     def __init__(self) -> None:
         self._values: dict[str, float] = {}
 
     def add_scalar(self, tag: str, scalar_value: Any, global_step: int) -> None:
-        """Keep one scalar, unless the core has it anyway."""
-        if not tag.startswith(COUNTED_BY_THE_CORE):
-            self._values[PHASES.get(tag, tag)] = float(scalar_value)
+        """Add a scalar, unless the core records it."""
+        if not tag.startswith(_RECORDED_BY_CORE):
+            self._values[_PHASES.get(tag, tag)] = float(scalar_value)
 
-    def take(self) -> dict[str, float]:
-        """Return the scalars since the last call, by rsl_rl's names."""
+    def pop(self) -> dict[str, float]:
+        """Return the scalars since the last call, by rsl_rl's names, and clear them."""
         values, self._values = self._values, {}
         return values

@@ -1,9 +1,9 @@
-"""rsl_rl's normalisers, with the moments of all ranks' data.
+"""rsl_rl's normalizers with the statistics of all ranks.
 
-rsl_rl's own pools over torch's default group, exactly, with three collectives for each normaliser
-and update, and whenever there is such a group: a run of one process inside another's group would
-wait for peers that never come. These pool over the session's group, all normalisers of an update in
-one collective, and merge in float64.
+rsl_rl itself pools the statistics over torch's default group, with three collectives per normalizer
+and update. It does so whenever there is such a group: a run of one process inside another program's
+group would wait for ranks that never call the collective. This module pools over the session's
+group, all normalizers of an update in one collective, and merges in float64.
 """
 
 from __future__ import annotations
@@ -19,76 +19,68 @@ __all__ = ["NormalizerPool", "PooledNormalization"]
 
 
 class PooledNormalization(EmpiricalNormalization):
-    """rsl_rl's normaliser, which keeps what it is given until its pool merges it.
+    """rsl_rl's normalizer, which collects data until `NormalizerPool.pool` merges it.
 
-    Its state has rsl_rl's names.
+    Its state has the names that rsl_rl uses.
     """
 
-    waiting: list[torch.Tensor] | None = None
+    pending: list[torch.Tensor] | None = None
     """Data of this rank that is not merged yet, each of shape (B, *shape)."""
 
     @classmethod
-    def like(cls, other: EmpiricalNormalization) -> PooledNormalization:
-        """Return one with another's statistics and settings."""
-        mean = other._mean
-        pooled: PooledNormalization = cls(list(mean.shape[1:]), other.eps, other.until)
+    def from_stock(cls, stock: EmpiricalNormalization) -> PooledNormalization:
+        """Return a normalizer with the statistics and settings of rsl_rl's own."""
+        mean = stock._mean
+        pooled: PooledNormalization = cls(list(mean.shape[1:]), stock.eps, stock.until)
         pooled.to(mean.device)
-        pooled.load_state_dict(other.state_dict())
-        pooled.train(other.training)
+        pooled.load_state_dict(stock.state_dict())
+        pooled.train(stock.training)
         return pooled
 
     @torch.jit.unused
-    def learns(self) -> bool:
-        """Return whether it takes data: not in evaluation, nor once it has seen `until` rows."""
+    def is_learning(self) -> bool:
+        """Return whether it still learns: in training mode, until it has seen `until` rows."""
         return self.training and (self.until is None or bool(self.count < self.until))
 
     @torch.jit.unused
     def update(self, x: torch.Tensor) -> None:
-        """Keep data, shape (B, *shape), until `NormalizerPool.flush`."""
-        if self.learns():
-            self.waiting = [*(self.waiting or ()), x]
+        """Collect data, shape (B, *shape)."""
+        if self.is_learning():
+            self.pending = [*(self.pending or ()), x]
 
     @torch.jit.unused
     @torch.no_grad()
     def merge(self, batch: Moments) -> None:
-        """Merge the moments of one batch of all ranks into the running ones."""
-        mean, variance = self._mean.double(), self._var.double()
-        count = self.count + batch.count
-        rate = batch.count / count
-        distance = batch.mean - mean
-        mean = mean + rate * distance
-        variance = variance + rate * (batch.variance - variance + distance * (batch.mean - mean))
-        self.count.copy_(count)
-        self._mean.copy_(mean)
-        self._var.copy_(variance)
-        self._std.copy_(variance.sqrt())
+        """Merge the moments of a batch of all ranks into the running statistics."""
+        running = Moments(self.count, self._mean.double(), self._var.double()).merge(batch)
+        self.count.copy_(running.count)
+        self._mean.copy_(running.mean)
+        self._var.copy_(running.variance)
+        self._std.copy_(running.variance.sqrt())
 
 
 class NormalizerPool:
-    """The normalisers that are updated together."""
+    """The normalizers that are updated together, in one collective."""
 
     def __init__(self, group: ProcessGroup) -> None:
         self._group = group
         self._members: list[PooledNormalization] = []
 
-    def take_over(self, module: nn.Module) -> None:
-        """Put normalisers of this pool in place of a model's own, as SyncBatchNorm's do."""
+    def replace_in(self, module: nn.Module) -> None:
+        """Replace the normalizers inside a model by pooled ones, and add them to this pool."""
         for name, child in module.named_children():
-            # A class derived from rsl_rl's may update otherwise: it stays.
+            # A derived class may update differently, so it is left alone.
             if type(child) is EmpiricalNormalization:
-                pooled = PooledNormalization.like(child)
+                pooled = PooledNormalization.from_stock(child)
                 module.register_module(name, pooled)
                 self._members.append(pooled)
             else:
-                self.take_over(child)
+                self.replace_in(child)
 
-    def flush(self) -> None:
-        """Merge what all members keep, on all ranks, in one collective."""
-        waiting = [(item, item.waiting) for item in self._members if item.waiting is not None]
-        if not waiting:
-            return
-        batches = [(torch.cat(data), item._mean[0]) for item, data in waiting]
-        pooled = pool_moments(self._group, batches)
-        for (item, _), moments in zip(waiting, pooled, strict=True):
+    def pool(self) -> None:
+        """Merge the pending data of all members and ranks. Collective."""
+        pending = [(item, item.pending) for item in self._members if item.pending is not None]
+        batches = [(torch.cat(data), item._mean[0]) for item, data in pending]
+        for (item, _), moments in zip(pending, pool_moments(self._group, batches), strict=True):
             item.merge(moments)
-            item.waiting = None
+            item.pending = None

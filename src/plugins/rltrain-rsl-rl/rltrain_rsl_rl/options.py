@@ -1,4 +1,4 @@
-"""rsl_rl's options: the defaults, in its own format, and the keys that may be overridden."""
+"""rsl_rl's options: the defaults, in rsl_rl's format, and the keys that may be overridden."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rltrain.options import load_yaml, overlaid
+from rltrain.options import MANY_ENVS, load_yaml, overlaid
 from rltrain.types import TaskInfo
 
 __all__ = [
@@ -17,24 +17,24 @@ __all__ = [
     "PPO_NAMES",
     "class_of",
     "default_agent",
-    "without_other_classes",
+    "without_options_of_other_classes",
 ]
 
 DEFAULTS = Path(__file__).parent / "defaults"
-"""One file an algorithm, and one for each task that has defaults of its own: `ppo_<task>.yaml`."""
+"""The folder of the defaults: a file per algorithm, and a variant of it for few environments."""
 
 
 def _names(module: str, name: str) -> tuple[str, ...]:
-    """Return the ways in which a file may name a class of `rsl_rl.algorithms`."""
+    """Return the names that a file may use for a class of `rsl_rl.algorithms`."""
     modules = ("rsl_rl.algorithms", f"rsl_rl.algorithms.{module}")
     return (name, *(f"{parent}{mark}{name}" for parent in modules for mark in ".:"))
 
 
 PPO_NAMES = _names("ppo", "PPO")
-"""The ways in which a file may name rsl_rl's own PPO."""
+"""Names of rsl_rl's PPO in users' files."""
 
 DISTILLATION_NAMES = _names("distillation", "Distillation")
-"""The same for its distillation."""
+"""Names of rsl_rl's distillation in users' files."""
 
 RUNNER_KEYS = (
     "num_steps_per_env",
@@ -47,7 +47,7 @@ RUNNER_KEYS = (
     "obs_groups.rnd_state",
     "obs_groups.student",
     "obs_groups.teacher",
-    # What rsl_rl's users keep in the same file, read by what calls its runner.
+    # rsl_rl's users keep these in the same file; the script that calls the runner reads them.
     "seed",
     "max_iterations",
     "clip_actions",
@@ -80,7 +80,7 @@ DISTILLATION_KEYS = (
     "gradient_length",
     "loss_type",
 )
-"""What distillation has beside keys of PPO."""
+"""Keys of distillation that PPO does not have."""
 
 RND_KEYS = (
     "num_outputs",
@@ -127,13 +127,11 @@ CNN_KEYS = (
     "global_pool",
 )
 
-MANY_ENVS = 64
-"""From so many environments a rank on, short rollouts fill a batch."""
 
 MODELS = ("actor", "critic", "student", "teacher")
 
 POLICIES = ("actor", "student", "teacher")
-"""The models that give actions."""
+"""The models that output actions."""
 
 DISTRIBUTION_KEYS = (
     "class_name",
@@ -144,17 +142,17 @@ DISTRIBUTION_KEYS = (
     "action_range",
 )
 
-_OF_RNN = ("rnn_type", "rnn_hidden_dim", "rnn_num_layers")
-_OF_GAUSSIAN = ("init_std", "std_range", "std_type", "learn_std")
-_NOT_OF = {
-    "MLPModel": (*_OF_RNN, "cnn_cfg"),
+_RNN_KEYS = ("rnn_type", "rnn_hidden_dim", "rnn_num_layers")
+_GAUSSIAN_KEYS = ("init_std", "std_range", "std_type", "learn_std")
+_REJECTED_BY = {
+    "MLPModel": (*_RNN_KEYS, "cnn_cfg"),
     "RNNModel": ("cnn_cfg",),
-    "CNNModel": _OF_RNN,
+    "CNNModel": _RNN_KEYS,
     "GaussianDistribution": ("action_range",),
     "HeteroscedasticGaussianDistribution": ("action_range", "learn_std"),
-    "BetaDistribution": _OF_GAUSSIAN,
+    "BetaDistribution": _GAUSSIAN_KEYS,
 }
-"""By rsl_rl's classes of models and distributions, the options that only others of them take."""
+"""By class of a model or distribution of rsl_rl, the options that it does not accept."""
 
 OPTION_KEYS = frozenset(
     [
@@ -168,52 +166,52 @@ OPTION_KEYS = frozenset(
         *(f"{model}.cnn_cfg.{key}" for model in MODELS for key in CNN_KEYS),
     ]
 )
-"""Dotted keys that may be overridden although the loaded file does not have them."""
+"""Dotted keys that may be overridden even if the loaded file does not have them."""
 
 
 def default_agent(task: TaskInfo, algorithm: str) -> dict[str, Any]:
-    """Return the algorithm's options for many environments a rank, or for few, and for images."""
+    """Return the algorithm's defaults, which depend on the number of environments and on images."""
     few = DEFAULTS / f"{algorithm}_few_envs.yaml"
     path = few if task.num_envs < MANY_ENVS and few.is_file() else DEFAULTS / f"{algorithm}.yaml"
     agent = load_yaml(str(path), "the defaults of rsl_rl")
     if algorithm == "distillation":
         agent["teacher"] = default_agent(task, "ppo")["actor"]
     if task.has_images:
-        _see(agent, task)
+        _add_images(agent, task)
     return agent
 
 
-def _see(agent: dict[str, Any], task: TaskInfo) -> None:
-    """Let all models see the group `policy` and all images; rsl_rl normalises no images."""
+def _add_images(agent: dict[str, Any], task: TaskInfo) -> None:
+    """Let all models read the group `policy` and all images; rsl_rl normalizes no images."""
     encoders = load_yaml(str(DEFAULTS / "images.yaml"), "the defaults of rsl_rl")
-    seen = list(dict.fromkeys(["policy", *task.images]))
+    groups = list(dict.fromkeys(["policy", *task.images]))
     for model in (model for model in MODELS if model in agent):
-        agent["obs_groups"][model] = list(seen)
+        agent["obs_groups"][model] = list(groups)
         agent[model] = overlaid(agent[model], encoders)
         agent[model]["obs_normalization"] = "policy" not in task.images
 
 
 def class_of(options: Mapping[str, Any], default: str = "") -> str:
-    """Return the name of the class that options name, without its module."""
+    """Return the options' class name without its module."""
     name = str(options.get("class_name", default))
     return name.replace(":", ".").rpartition(".")[2]
 
 
-def without_other_classes(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what a model or distribution has from the class that it was before.
+def without_options_of_other_classes(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Remove options that the class of a model or distribution does not accept.
 
-    An override can name another class, but not take away the options of the one in the file, with
-    which rsl_rl would fail.
+    An override can change the class, but it cannot remove the options of the class in the file,
+    with which rsl_rl would fail.
     """
-    fitting = dict(options)
+    result = dict(options)
     for model in (model for model in MODELS if isinstance(options.get(model), Mapping)):
-        made = _fitting(options[model])
-        if isinstance(made.get("distribution_cfg"), Mapping):
-            made["distribution_cfg"] = _fitting(made["distribution_cfg"])
-        fitting[model] = made
-    return fitting
+        accepted = _accepted(options[model])
+        if isinstance(accepted.get("distribution_cfg"), Mapping):
+            accepted["distribution_cfg"] = _accepted(accepted["distribution_cfg"])
+        result[model] = accepted
+    return result
 
 
-def _fitting(options: Mapping[str, Any]) -> dict[str, Any]:
-    others = _NOT_OF.get(class_of(options), ())
-    return {key: value for key, value in options.items() if key not in others}
+def _accepted(options: Mapping[str, Any]) -> dict[str, Any]:
+    rejected = _REJECTED_BY.get(class_of(options), ())
+    return {key: value for key, value in options.items() if key not in rejected}

@@ -1,4 +1,4 @@
-"""What this distribution provides: the library rsl_rl. Importing it imports only rltrain."""
+"""What this plugin provides. Importing it imports only rltrain."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rltrain_provides() -> Iterable[Spec]:
             refuses=REFUSALS,
             iteration=iteration,
             read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
-            # Those that files of PPO and of distillation have in common.
+            # The keys that checkpoints of PPO and of distillation have in common.
             checkpoint_keys=frozenset({"optimizer_state_dict", "iter", "infos"}),
         )
     ]

@@ -12,10 +12,15 @@ from tensordict import TensorDict
 
 from rltrain.errors import UsageError
 from rltrain.types import GradientSync, ProcessGroup
-from rltrain_rsl_rl.compat import Compilable, rnd_optimizer
 from rltrain_rsl_rl.normalizers import NormalizerPool
-from rltrain_rsl_rl.rnd import IntrinsicRewards, predictor_loss
-from rltrain_rsl_rl.storage import SharedStorage, standardised
+from rltrain_rsl_rl.rnd import IntrinsicRewards
+from rltrain_rsl_rl.storage import SharedStorage, standardize_over_ranks
+from rltrain_rsl_rl.upstream import (
+    CompileFallback,
+    predictor_loss,
+    restore_learning_rate,
+    rnd_optimizer,
+)
 from rltrain_torch.gradients import synchronise
 from rltrain_torch.optimizers import watch_optimizer
 
@@ -24,12 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SessionPPO"]
 
-LEAST_RATE, GREATEST_RATE = 1e-5, 1e-2
-"""Between which rsl_rl adapts the learning rate."""
+_MIN_LEARNING_RATE, _MAX_LEARNING_RATE = 1e-5, 1e-2
+"""Bounds of rsl_rl's adaptive learning rate."""
 
 
-class SessionPPO(PPO, Compilable):
-    """rsl_rl's PPO, whose gradients, statistics and schedules are those of all ranks."""
+class SessionPPO(PPO, CompileFallback):
+    """rsl_rl's PPO with gradients, statistics and schedules of all ranks."""
 
     _raw_actor: torch.nn.Module
     _raw_critic: torch.nn.Module
@@ -44,27 +49,27 @@ class SessionPPO(PPO, Compilable):
     rnd_sync: GradientSync
     rnd_parameters: list[torch.nn.Parameter]
     padded_losses: list[torch.Tensor]
-    """The predictor's in an update, by mini-batch, where trajectories are padded."""
+    """The predictor's losses in an update, one per mini-batch with padded trajectories."""
     intrinsic: IntrinsicRewards | None = None
     adapts: bool = False
-    """Whether this class adapts the learning rate, rather than rsl_rl."""
+    """Whether this class adapts the learning rate instead of rsl_rl."""
 
     def connect(self, session: Session, compile_mode: str | None) -> None:
-        """Give the models rank 0's state and make the gradient syncs. Collective.
+        """Broadcast the models from rank 0 and create the gradient syncs. Collective.
 
         Args:
-            session: this rank's side of the run.
+            session: this rank's session.
             compile_mode: rsl_rl's `torch_compile_mode`.
         """
         self.group = session.group
         self.normalizers = NormalizerPool(session.group)
-        self.normalizers.take_over(self._raw_actor)
-        self.normalizers.take_over(self._raw_critic)
+        self.normalizers.replace_in(self._raw_actor)
+        self.normalizers.replace_in(self._raw_critic)
         self._raw_actor = session.wrap_model(self._raw_actor, "actor")
         self._raw_critic = session.wrap_model(self._raw_critic, "critic")
         self.compile(compile_mode)
         models = chain(self._raw_actor.parameters(), self._raw_critic.parameters())
-        # Actor and critic may share encoders: each parameter once.
+        # Each parameter once: actor and critic may share encoders.
         self.parameters = [item for item in dict.fromkeys(models) if item.requires_grad]
         self.gradient_sync = session.gradient_sync(self.parameters)
         watch_optimizer(session, self.optimizer)
@@ -74,22 +79,22 @@ class SessionPPO(PPO, Compilable):
 
     def _connect_rnd(self, session: Session) -> None:
         self.intrinsic = IntrinsicRewards(self.rnd, session.group)
-        self.normalizers.take_over(self.rnd)
+        self.normalizers.replace_in(self.rnd)
         self.rnd = session.wrap_model(self.rnd, "rnd")
         self.rnd_parameters = list(self.rnd.predictor.parameters())
         self.rnd_sync = session.gradient_sync(self.rnd_parameters)
         watch_optimizer(session, rnd_optimizer(self), "rnd optimizer")
 
     def _share_schedules(self) -> None:
-        """Take from rsl_rl what it would decide by one rank's mini-batches, or slowly."""
-        self.storage = SharedStorage.around(self.storage, self.group)
+        """Replace what rsl_rl computes from one rank's mini-batches, or inefficiently."""
+        self.storage = SharedStorage.from_stock(self.storage, self.group)
         if not self.is_multi_gpu:
             return
-        # rsl_rl would average the divergence, let rank 0 decide and broadcast its learning rate.
-        # All ranks decide alike when they know the same average: one collective, not two.
+        # rsl_rl averages the KL divergence, lets rank 0 decide, and broadcasts the learning rate.
+        # One collective is enough: all ranks make the same decision from the same average.
         self.adapts = self.schedule == "adaptive" and self.desired_kl is not None
         self.schedule = "fixed"
-        self.storage.standardises = self.normalize_advantage_per_mini_batch
+        self.storage.standardizes = self.normalize_advantage_per_mini_batch
         self.normalize_advantage_per_mini_batch = False
 
     def process_env_step(
@@ -99,67 +104,68 @@ class SessionPPO(PPO, Compilable):
         dones: torch.Tensor,
         extras: dict[str, torch.Tensor],
     ) -> None:
-        """Record one environment step."""
+        """Store one environment step."""
         super().process_env_step(obs, rewards, dones, extras)
         if self.intrinsic is not None:
             self.intrinsic.step(self.intrinsic_rewards)
 
     def compute_returns(self, obs: TensorDict) -> None:
-        """Compute returns, and advantages that are normalised over all ranks. Collective.
+        """Compute returns and advantages, standardized over all ranks. Collective.
 
-        rsl_rl normalises over one rank's environments, which is not what one rank with the
-        environments of all would do.
+        rsl_rl standardizes over one rank's environments; one rank with the environments of all
+        ranks would not get the same advantages.
         """
         if self.intrinsic is not None:
-            self.intrinsic.settle(self.storage.rewards, self.storage.dones)
+            self.intrinsic.finish_rollout(self.storage.rewards, self.storage.dones)
         super().compute_returns(obs)
         if self.is_multi_gpu:
             advantages = self.storage.returns - self.storage.values
-            if not self.storage.standardises:
-                advantages = standardised(self.group, advantages)
+            if not self.storage.standardizes:
+                advantages = standardize_over_ranks(self.group, advantages)
             self.storage.advantages = advantages
 
     def update(self) -> dict[str, float]:
-        """Learn from the rollout, and return mean losses. Collective."""
+        """Learn from the rollout and return the mean losses. Collective."""
         self.padded_losses = []
         losses: dict[str, float] = super().update()
         if self.padded_losses:
             losses["rnd"] = float(torch.stack(self.padded_losses).mean())
-        self.normalizers.flush()
+        self.normalizers.pool()
         return losses
 
     def reduce_parameters(self) -> None:
-        """Average the gradients over ranks; called after each backward pass on several ranks."""
+        """Average the gradients over ranks. rsl_rl calls it after each backward pass."""
         if self.adapts:
             self._adapt_learning_rate()
         synchronise(self.gradient_sync, self.parameters)
         if self.rnd:
-            self._weigh_padding()
+            self._weight_padding()
             synchronise(self.rnd_sync, self.rnd_parameters)
 
     def broadcast_parameters(self) -> None:
-        """Do nothing: `session.wrap_model` has given every rank rank 0's state."""
+        """Do nothing: `session.wrap_model` has already broadcast the models."""
 
     @torch.no_grad()
     def _adapt_learning_rate(self) -> None:
-        """Follow rsl_rl's rule with the mean divergence over all ranks' mini-batches."""
-        before = self.storage.batch.old_distribution_params
-        # Beyond the first rows are mirrored ones, which rsl_rl leaves out.
-        now = tuple(each[: len(before[0])] for each in self.actor.output_distribution_params)
-        divergence = self.actor.get_kl_divergence(before, now).mean()
+        """Apply rsl_rl's rule to the mean KL divergence over all ranks' mini-batches."""
+        old = self.storage.batch.old_distribution_params
+        # Symmetry appends mirrored rows, which rsl_rl ignores here.
+        new = tuple(each[: len(old[0])] for each in self.actor.output_distribution_params)
+        divergence = self.actor.get_kl_divergence(old, new).mean()
         kl = float(self.group.all_reduce(divergence, "mean"))
         if kl > 2.0 * self.desired_kl:
-            self.learning_rate = max(LEAST_RATE, self.learning_rate / 1.5)
+            self.learning_rate = max(_MIN_LEARNING_RATE, self.learning_rate / 1.5)
         elif 0.0 < kl < self.desired_kl / 2.0:
-            self.learning_rate = min(GREATEST_RATE, self.learning_rate * 1.5)
+            self.learning_rate = min(_MAX_LEARNING_RATE, self.learning_rate * 1.5)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = self.learning_rate
 
-    def _weigh_padding(self) -> None:
-        """Weigh the predictor's gradients and loss by the rows that they are means over.
+    def _weight_padding(self) -> None:
+        """Weight the predictor's gradients and loss by this rank's number of rows.
 
-        rsl_rl trains the predictor of a recurrent policy on padded trajectories, padding included:
-        there are as many as episodes ended on a rank, and one for each environment.
+        rsl_rl trains the predictor of a recurrent policy on padded trajectories, including the
+        padding. Their number differs between ranks: it is the number of environments plus that of
+        the episodes that ended.
         """
         masks = self.storage.batch.masks
         if masks is None:
@@ -175,36 +181,35 @@ class SessionPPO(PPO, Compilable):
     def load(
         self, loaded_dict: dict[str, Any], load_cfg: dict[str, Any] | None, strict: bool
     ) -> bool:
-        """Load models and optimisers, as rsl_rl does; a distillation's are told by name.
+        """Load models and optimizers, as rsl_rl does.
 
         Raises:
-            UsageError: the checkpoint is a distillation's.
+            UsageError: the checkpoint is one of distillation.
         """
         if "student_state_dict" in loaded_dict:
             raise UsageError(
-                "holds a student and its teacher, which --algorithm distillation goes on with. "
+                "holds a student and its teacher, which --algorithm distillation continues with. "
                 "Give a checkpoint of PPO."
             )
-        counts = bool(super().load(loaded_dict, load_cfg, strict))
-        # Before 5.4.2 rsl_rl loads the optimizer's only, and goes on adapting its first one.
-        self.learning_rate = self.optimizer.param_groups[0]["lr"]
-        return counts
+        loads_iteration = bool(super().load(loaded_dict, load_cfg, strict))
+        restore_learning_rate(self)
+        return loads_iteration
 
-    def figures(self) -> dict[str, float | tuple[float, float]]:
-        """Return scalars of the last iteration that rsl_rl's log does not have."""
-        return self.intrinsic.figures() if self.intrinsic is not None else {}
+    def extra_metrics(self) -> dict[str, float | tuple[float, float]]:
+        """Return metrics of the last iteration that rsl_rl does not log."""
+        return self.intrinsic.metrics() if self.intrinsic is not None else {}
 
     def counters(self) -> dict[str, int]:
-        """Return what is equal on all ranks and rsl_rl does not save."""
+        """Return counters that are equal on all ranks and that rsl_rl does not save."""
         return {"rnd_update_counter": self.rnd.update_counter} if self.rnd else {}
 
     def set_counters(self, counters: Mapping[str, int]) -> None:
-        """Go on counting from there."""
+        """Restore what `counters` returned."""
         if self.rnd:
             self.rnd.update_counter = counters.get("rnd_update_counter", 0)
 
     def get_state(self) -> dict[str, Any]:
-        """Return what the next iteration on this rank depends on and rsl_rl does not save."""
+        """Return the state of this rank that an exact resume needs and rsl_rl does not save."""
         return {
             "actor": self.actor.get_hidden_state(),
             "critic": self.critic.get_hidden_state(),
@@ -212,7 +217,7 @@ class SessionPPO(PPO, Compilable):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore what `get_state` returned."""
         self.actor.reset(hidden_state=state["actor"])
         self.critic.reset(hidden_state=state["critic"])
         if self.intrinsic is not None and state["intrinsic"] is not None:

@@ -1,4 +1,4 @@
-"""Combinations that rsl_rl cannot train, or not with rltrain."""
+"""Combinations that rsl_rl, or this adapter, cannot train correctly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rltrain.config import RunConfig
 from rltrain.options import flatten, get_dotted
 from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
-from rltrain_rsl_rl.older import in_words_of_today
+from rltrain_rsl_rl.migrations import upgrade_options
 from rltrain_rsl_rl.options import DISTILLATION_NAMES, MODELS, PPO_NAMES, class_of
 
 __all__ = ["CLASS_NAMES", "REFUSALS"]
@@ -40,12 +40,12 @@ def _lacks(agent: Mapping[str, Any], *models: str) -> bool:
 
 
 def _no_models(config: RunConfig, task: TaskInfo) -> bool:
-    agent = in_words_of_today(config.agent)
+    agent = upgrade_options(config.agent)
     return _class_name(config) in PPO_NAMES and _lacks(agent, "actor", "critic")
 
 
 def _no_student(config: RunConfig, task: TaskInfo) -> bool:
-    agent = in_words_of_today(config.agent)
+    agent = upgrade_options(config.agent)
     return _class_name(config) in DISTILLATION_NAMES and (
         _lacks(agent, "student", "teacher")
         or not get_dotted(agent, "student.distribution_cfg", None)
@@ -56,8 +56,8 @@ def _no_teacher(config: RunConfig, task: TaskInfo) -> bool:
     return _class_name(config) in DISTILLATION_NAMES and config.checkpoint is None
 
 
-def _batch_normalisation(config: RunConfig, task: TaskInfo) -> bool:
-    """Whether a CNN, of which there may be one for each group of images, has batch norm."""
+def _batch_normalization(config: RunConfig, task: TaskInfo) -> bool:
+    """Return whether a CNN has batch norm; there may be one CNN per image group."""
     kinds = [
         value
         for model in MODELS
@@ -67,30 +67,30 @@ def _batch_normalisation(config: RunConfig, task: TaskInfo) -> bool:
     return config.on_several_ranks and any("batch" in kind for kind in kinds)
 
 
-def _seen(config: RunConfig, task: TaskInfo) -> dict[str, list[bool]]:
-    """Return by model, and for `rnd_state`, which of the groups that it reads are images.
+def _image_groups(config: RunConfig, task: TaskInfo) -> dict[str, list[bool]]:
+    """Return for each model, and for `rnd_state`, whether each group that it reads is an image.
 
-    Of those that are known before environments are made: another group is told then.
+    Groups that are unknown before the environments exist are left out; the runner checks them.
     """
-    agent, known = in_words_of_today(config.agent), task.observations or {}
-    curious = ["rnd_state"] if get_dotted(agent, "algorithm.rnd_cfg", None) else []
-    sets = [model for model in MODELS if isinstance(agent.get(model), Mapping)] + curious
+    agent, known = upgrade_options(config.agent), task.observations or {}
+    rnd = ["rnd_state"] if get_dotted(agent, "algorithm.rnd_cfg", None) else []
+    sets = [model for model in MODELS if isinstance(agent.get(model), Mapping)] + rnd
     groups = agent.get("obs_groups") or {}
     return {
-        name: [known[group].is_image for group in groups.get(name) or usual if group in known]
+        name: [known[group].is_image for group in groups.get(name) or default if group in known]
         for name in sets
-        for usual in [[name if name in known else "policy"]]
+        for default in [[name if name in known else "policy"]]
     }
 
 
 def _class(config: RunConfig, model: str) -> str:
-    return class_of(in_words_of_today(config.agent).get(model) or {}, "MLPModel")
+    return class_of(upgrade_options(config.agent).get(model) or {}, "MLPModel")
 
 
 def _images_for_vectors(config: RunConfig, task: TaskInfo) -> bool:
     return any(
         any(images) and _class(config, name) in ("MLPModel", "RNNModel")
-        for name, images in _seen(config, task).items()
+        for name, images in _image_groups(config, task).items()
         if name in MODELS
     )
 
@@ -100,15 +100,15 @@ def _images_and_recurrent(config: RunConfig, task: TaskInfo) -> bool:
     return kinds == {"CNNModel", "RNNModel"}
 
 
-def _normalises_images(config: RunConfig, task: TaskInfo) -> bool:
+def _normalizes_images(config: RunConfig, task: TaskInfo) -> bool:
     return any(
         images and all(images) and get_dotted(config.agent, f"{name}.obs_normalization", False)
-        for name, images in _seen(config, task).items()
+        for name, images in _image_groups(config, task).items()
     )
 
 
-def _curious_of_images(config: RunConfig, task: TaskInfo) -> bool:
-    return any(_seen(config, task).get("rnd_state", []))
+def _rnd_of_images(config: RunConfig, task: TaskInfo) -> bool:
+    return any(_image_groups(config, task).get("rnd_state", []))
 
 
 def _no_encoder_to_share(config: RunConfig, task: TaskInfo) -> bool:
@@ -121,7 +121,7 @@ def _symmetric_and_recurrent(config: RunConfig, task: TaskInfo) -> bool:
     return symmetric and any(_class(config, model) == "RNNModel" for model in ("actor", "critic"))
 
 
-def _half_precise_memory(config: RunConfig, task: TaskInfo) -> bool:
+def _half_precision_memory(config: RunConfig, task: TaskInfo) -> bool:
     half = get_dotted(config.agent, "algorithm.use_mixed_precision", False)
     distils = _class_name(config) in DISTILLATION_NAMES
     return bool(half) and distils and _class(config, "student") == "RNNModel"
@@ -131,8 +131,9 @@ REFUSALS = (
     Refusal(
         "discrete actions",
         _no_continuous_actions,
-        "rsl_rl has no categorical distribution: its policies give continuous actions only.",
-        "take the task's twin with continuous actions, such as rltrain/CartPoleContinuous-v1 for "
+        "rsl_rl has no categorical distribution: its policies have continuous actions only.",
+        "choose a variant of the task with continuous actions, such as "
+        "rltrain/CartPoleContinuous-v1 for "
         "CartPole-v1, or --library rl_games or skrl.",
     ),
     Refusal(
@@ -152,16 +153,16 @@ REFUSALS = (
     Refusal(
         "options without actor and critic",
         _no_models,
-        "rsl_rl 5 reads its models from `actor` and `critic`; of the older `policy`, the classes "
-        "ActorCritic and ActorCriticRecurrent are understood.",
-        "give an agent config that has them, as rsl_rl 5 writes it.",
+        "rsl_rl 5 reads its models from `actor` and `critic`. From the older `policy`, the classes "
+        "ActorCritic and ActorCriticRecurrent can be converted.",
+        "give an agent config that has them, in the format of rsl_rl 5.",
     ),
     Refusal(
         "distillation without a student",
         _no_student,
-        "rsl_rl 5 reads its models from `student` and `teacher`, and logs the deviation of the "
-        "student's actions, which student.distribution_cfg describes; of the older `policy`, the "
-        "classes StudentTeacher and StudentTeacherRecurrent are understood.",
+        "rsl_rl 5 reads its models from `student` and `teacher`, and logs the standard deviation "
+        "of the student's actions, which needs student.distribution_cfg. From the older `policy`, "
+        "the classes StudentTeacher and StudentTeacherRecurrent can be converted.",
         "give an agent config that has all of them.",
     ),
     Refusal(
@@ -172,52 +173,52 @@ REFUSALS = (
     ),
     Refusal(
         "use_mixed_precision with a recurrent student",
-        _half_precise_memory,
-        "its hidden states come out of an update in bfloat16, which its next step does not take.",
+        _half_precision_memory,
+        "its hidden states are bfloat16 after an update, and its next step fails on them.",
         "leave it out, or give student.class_name=MLPModel.",
     ),
     Refusal(
         "images for a model of vectors",
         _images_for_vectors,
-        "MLPModel and RNNModel read vectors, and a group of observations that one of them is to "
-        "read is an image.",
+        "MLPModel and RNNModel read vectors, and one of them would read an observation group that "
+        "is an image.",
         "give class_name=CNNModel with a cnn_cfg, or other groups in obs_groups.",
     ),
     Refusal(
         "CNNModel beside a recurrent model",
         _images_and_recurrent,
-        "where one model is recurrent, mini-batches are of trajectories, which a CNNModel cannot "
+        "if one model is recurrent, mini-batches consist of trajectories, which a CNNModel cannot "
         "read.",
         "give neither of them class_name=RNNModel.",
     ),
     Refusal(
         "obs_normalization of images",
-        _normalises_images,
-        "a model reads images only, which rsl_rl does not normalise.",
+        _normalizes_images,
+        "a model reads images only, which rsl_rl does not normalize.",
         "give obs_normalization=false.",
     ),
     Refusal(
         "random network distillation of images",
-        _curious_of_images,
+        _rnd_of_images,
         "its networks read vectors, and obs_groups.rnd_state has an image.",
         "give obs_groups.rnd_state groups that are vectors, or algorithm.rnd_cfg=null.",
     ),
     Refusal(
         "share_cnn_encoders without encoders",
         _no_encoder_to_share,
-        "actor and critic must both be a CNNModel, to have one encoder.",
+        "actor and critic must both be a CNNModel to share an encoder.",
         "give algorithm.share_cnn_encoders=false.",
     ),
     Refusal(
         "symmetry with recurrent models",
         _symmetric_and_recurrent,
-        "rsl_rl mirrors single steps, of which a recurrent model cannot learn.",
+        "rsl_rl mirrors single steps, from which a recurrent model cannot learn.",
         "give algorithm.symmetry_cfg=null, or class_name=MLPModel.",
     ),
     Refusal(
-        "batch normalisation on several ranks",
-        _batch_normalisation,
-        "cnn_cfg.norm=batch normalises by one rank's mini-batch, and keeps statistics that differ "
+        "batch normalization on several ranks",
+        _batch_normalization,
+        "cnn_cfg.norm=batch normalizes by one rank's mini-batch, and keeps statistics that differ "
         "from rank to rank.",
         "give cnn_cfg.norm=layer, or train on one rank.",
     ),

@@ -1,9 +1,9 @@
 """Random network distillation on several ranks: intrinsic rewards as one rank would have them.
 
-rsl_rl divides each step's intrinsic rewards by the deviation that its normaliser has after that
-step, and pools the normaliser over ranks with three collectives in every step. Rewards are first
-read when a rollout is over: here they are kept until then, the moments of all its steps are pooled
-in one collective, and the normaliser goes through the steps one by one as it would have.
+rsl_rl divides each step's intrinsic rewards by the standard deviation that its normalizer has after
+that step, and pools the normalizer's statistics with three collectives in every step. The rewards
+are not read before the rollout is over. This module therefore collects them during the rollout,
+pools the moments of all steps in one collective, and then updates the normalizer step by step.
 """
 
 from __future__ import annotations
@@ -14,89 +14,88 @@ from typing import Any
 import torch
 from rsl_rl.extensions import RandomNetworkDistillation
 from rsl_rl.modules import EmpiricalDiscountedVariationNormalization
-from tensordict import TensorDict
 
 from rltrain.types import ProcessGroup
 from rltrain_rsl_rl.normalizers import PooledNormalization
 from rltrain_torch.moments import pool_moments
 
-__all__ = ["IntrinsicRewards", "RolloutNormalization", "predictor_loss"]
+__all__ = ["IntrinsicRewards", "RolloutNormalization"]
 
 
 class RolloutNormalization(EmpiricalDiscountedVariationNormalization):
-    """rsl_rl's normaliser of intrinsic rewards, which works on a whole rollout.
+    """rsl_rl's normalizer of intrinsic rewards, which normalizes a whole rollout at once.
 
-    Its state has rsl_rl's names.
+    Its state has the names that rsl_rl uses.
     """
 
-    def __init__(self, other: EmpiricalDiscountedVariationNormalization) -> None:
-        """Take over another's statistics and settings."""
-        mean = other.emp_norm._mean
-        super().__init__(list(mean.shape[1:]), gamma=other.disc_avg.gamma)
-        self.emp_norm = PooledNormalization.like(other.emp_norm)
-        self.train(other.training)
-        self._kept: list[torch.Tensor] = []
+    def __init__(self, stock: EmpiricalDiscountedVariationNormalization) -> None:
+        """Copy statistics and settings of rsl_rl's own normalizer."""
+        mean = stock.emp_norm._mean
+        super().__init__(list(mean.shape[1:]), gamma=stock.disc_avg.gamma)
+        self.emp_norm = PooledNormalization.from_stock(stock.emp_norm)
+        self.train(stock.training)
+        self._pending: list[torch.Tensor] = []
 
     def forward(self, rew: torch.Tensor) -> torch.Tensor:
-        """Keep one step's rewards, shape (num_envs,), and return zeros in their place."""
-        self._kept.append(rew.clone())
+        """Collect one step's rewards, shape (num_envs,), and return zeros instead of them."""
+        self._pending.append(rew.clone())
         return torch.zeros_like(rew)
 
-    def settle(self, group: ProcessGroup) -> torch.Tensor:
-        """Return the kept rewards, normalised, shape (steps, num_envs). Collective."""
-        kept, self._kept = self._kept, []
-        # The deviation is that of discounted sums, which go on from rollout to rollout.
-        sums = [self.disc_avg.update(rewards) for rewards in kept] if self.training else []
-        about = self.emp_norm._mean[0]
-        learns = self.emp_norm.learns()
-        moments = pool_moments(group, [(each, about) for each in sums]) if learns else []
-        normalised = []
-        for step, rewards in enumerate(kept):
-            if self.emp_norm.learns():
+    def normalize_rollout(self, group: ProcessGroup) -> torch.Tensor:
+        """Return the collected rewards, normalized, shape (steps, num_envs). Collective."""
+        pending, self._pending = self._pending, []
+        # The standard deviation is that of discounted sums, which continue across rollouts.
+        sums = [self.disc_avg.update(rewards) for rewards in pending] if self.training else []
+        mean = self.emp_norm._mean[0]
+        is_learning = self.emp_norm.is_learning()
+        moments = pool_moments(group, [(each, mean) for each in sums]) if is_learning else []
+        normalized = []
+        for step, rewards in enumerate(pending):
+            if self.emp_norm.is_learning():
                 self.emp_norm.merge(moments[step])
             std = self.emp_norm._std
-            normalised.append(torch.where(std > 0, rewards / std, rewards))
-        return torch.stack(normalised)
+            normalized.append(torch.where(std > 0, rewards / std, rewards))
+        return torch.stack(normalized)
 
 
 class IntrinsicRewards:
-    """What the rewards of one rank's rollouts have from random network distillation."""
+    """The intrinsic rewards of one rank's rollouts."""
 
     def __init__(self, rnd: RandomNetworkDistillation, group: ProcessGroup) -> None:
-        """Watch `rnd`, whose reward normaliser is replaced if it has one."""
+        """Use `rnd`, and replace its reward normalizer if it has one."""
         self._rnd = rnd
         self._group = group
         self._normalizer: RolloutNormalization | None = None
         if rnd.reward_normalization:
             self._normalizer = rnd.reward_normalizer = RolloutNormalization(rnd.reward_normalizer)
-        self._given: list[torch.Tensor] = []
+        self._added: list[torch.Tensor] = []
         self._weights: list[float] = []
         self._returns: torch.Tensor | float = 0.0
         self._finished: torch.Tensor | None = None
 
-    def step(self, given: torch.Tensor) -> None:
-        """Count one step.
+    def step(self, added: torch.Tensor) -> None:
+        """Remember one step.
 
         Args:
-            given: what was added to the step's rewards, shape (num_envs,); zeros where there is a
-                normaliser.
+            added: what rsl_rl added to the step's rewards, shape (num_envs,); zeros if there is a
+                normalizer.
         """
-        self._given.append(given)
+        self._added.append(added)
         self._weights.append(self._rnd.weight)
 
-    def settle(self, rewards: torch.Tensor, dones: torch.Tensor) -> None:
-        """Add what is missing to a rollout's rewards, and count episodes. Collective.
+    def finish_rollout(self, rewards: torch.Tensor, dones: torch.Tensor) -> None:
+        """Add the normalized intrinsic rewards, and count finished episodes. Collective.
 
         Args:
-            rewards: of the rollout, shape (steps, num_envs, 1); changed in place.
-            dones: where episodes ended, of the same shape.
+            rewards: the rollout's rewards, shape (steps, num_envs, 1); changed in place.
+            dones: whether an episode ended, same shape.
         """
-        intrinsic = torch.stack(self._given)
+        intrinsic = torch.stack(self._added)
         if self._normalizer is not None:
             weights = intrinsic.new_tensor(self._weights).unsqueeze(1)
-            intrinsic = self._normalizer.settle(self._group) * weights
+            intrinsic = self._normalizer.normalize_rollout(self._group) * weights
             rewards += intrinsic.unsqueeze(-1)
-        self._given, self._weights = [], []
+        self._added, self._weights = [], []
         self._finished = torch.zeros(2, device=rewards.device)
         for step, done in zip(intrinsic, dones.squeeze(-1) > 0, strict=True):
             self._returns = self._returns + step
@@ -105,25 +104,18 @@ class IntrinsicRewards:
             )
             self._returns = self._returns * ~done
 
-    def figures(self) -> dict[str, float | tuple[float, float]]:
-        """Return the last rollout's scalars, by rsl_rl's names."""
+    def metrics(self) -> dict[str, float | tuple[float, float]]:
+        """Return the last rollout's metrics, by rsl_rl's names."""
         total, count = self._finished.tolist() if self._finished is not None else (0.0, 0.0)
         return {"Rnd/mean_intrinsic_reward": (total, count), "Rnd/weight": float(self._rnd.weight)}
 
     def get_state(self) -> dict[str, Any]:
-        """Return what the next rollout depends on and rsl_rl does not save."""
+        """Return the state that the next rollout needs and rsl_rl does not save."""
         average = self._normalizer.disc_avg.avg if self._normalizer is not None else None
         return {"returns": self._returns, "discounted": average}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore what `get_state` returned."""
         self._returns = state["returns"]
         if self._normalizer is not None:
             self._normalizer.disc_avg.avg = state["discounted"]
-
-
-@torch.no_grad()
-def predictor_loss(rnd: RandomNetworkDistillation, observations: TensorDict) -> torch.Tensor:
-    """Return the loss of the predictor, for which not every version of rsl_rl has a method."""
-    state = rnd.state_normalizer(rnd.get_rnd_state(observations))
-    return torch.nn.functional.mse_loss(rnd.predictor(state), rnd.target(state))

@@ -1,4 +1,4 @@
-"""rsl_rl's rollout storage, whose mini-batches are parts of mini-batches over all ranks."""
+"""rsl_rl's rollout storage, with advantages standardized over all ranks."""
 
 from __future__ import annotations
 
@@ -8,57 +8,54 @@ import torch
 from rsl_rl.storage import RolloutStorage
 
 from rltrain.types import ProcessGroup
-from rltrain_torch.moments import pool_moments
+from rltrain_torch.moments import pool_moments, standardize
 
-__all__ = ["SharedStorage", "standardised"]
+__all__ = ["SharedStorage", "standardize_over_ranks"]
 
 
 class SharedStorage(RolloutStorage):
-    """A rollout storage that knows its mini-batch and the other ranks.
+    """A rollout storage that remembers its current mini-batch and knows the process group.
 
     Attributes:
         group: the process group.
-        standardises: whether each mini-batch's advantages are standardised, over all ranks.
-        batch: the mini-batch that was given out last.
+        standardizes: whether the advantages of each mini-batch are standardized over all ranks.
+        batch: the current mini-batch.
     """
 
     group: ProcessGroup
-    standardises: bool
+    standardizes: bool
     batch: RolloutStorage.Batch
 
     @classmethod
-    def around(cls, storage: RolloutStorage, group: ProcessGroup) -> SharedStorage:
-        """Return one on the buffers of another, which may be as large as memory allows."""
+    def from_stock(cls, stock: RolloutStorage, group: ProcessGroup) -> SharedStorage:
+        """Return a storage that uses the buffers of rsl_rl's own, which may be very large."""
         shared = cls.__new__(cls)
-        shared.__dict__.update(vars(storage))
-        shared.group, shared.standardises = group, False
+        shared.__dict__.update(vars(stock))
+        shared.group, shared.standardizes = group, False
         return shared
 
     def mini_batch_generator(
         self, num_mini_batches: int, num_epochs: int = 8
     ) -> Iterator[RolloutStorage.Batch]:
         """Yield shuffled mini-batches."""
-        return self._given_out(super().mini_batch_generator(num_mini_batches, num_epochs))
+        return self._track(super().mini_batch_generator(num_mini_batches, num_epochs))
 
     def recurrent_mini_batch_generator(
         self, num_mini_batches: int, num_epochs: int = 8
     ) -> Iterator[RolloutStorage.Batch]:
         """Yield mini-batches of whole trajectories."""
-        return self._given_out(super().recurrent_mini_batch_generator(num_mini_batches, num_epochs))
+        return self._track(super().recurrent_mini_batch_generator(num_mini_batches, num_epochs))
 
-    def _given_out(self, batches: Iterable[RolloutStorage.Batch]) -> Iterator[RolloutStorage.Batch]:
+    def _track(self, batches: Iterable[RolloutStorage.Batch]) -> Iterator[RolloutStorage.Batch]:
         for batch in batches:
-            if self.standardises:
-                batch.advantages = standardised(self.group, batch.advantages)
+            if self.standardizes:
+                batch.advantages = standardize_over_ranks(self.group, batch.advantages)
             self.batch = batch
             yield batch
 
 
 @torch.no_grad()
-def standardised(group: ProcessGroup, x: torch.Tensor) -> torch.Tensor:
-    """Return x minus its mean over all ranks, over its deviation over all ranks. Collective."""
-    values = x.reshape(-1)
-    [moments] = pool_moments(group, [(values, values.new_zeros(()))])
-    std = (moments.variance * moments.count / (moments.count - 1)).sqrt()
-    result: torch.Tensor = (x - moments.mean) / (std + 1e-8)
-    return result.to(x.dtype)
+def standardize_over_ranks(group: ProcessGroup, x: torch.Tensor) -> torch.Tensor:
+    """Return `x` standardized by mean and standard deviation over all ranks. Collective."""
+    [moments] = pool_moments(group, [(x.reshape(-1), None)])
+    return standardize(x, moments)

@@ -26,10 +26,10 @@ from rltrain_rsl_rl.options import default_agent
 VERSION = Version(version("rsl-rl-lib"))
 
 POOLS = Version("5.5") <= VERSION
-"""Whether rsl_rl updates its normalisers after learning, and pools them over ranks. Before 5.5 each
+"""Whether rsl_rl updates its normalizers after learning, and pools them over ranks. Before 5.5 each
 rank's learned from its own data alone, in every step."""
 
-pools = pytest.mark.skipif(not POOLS, reason="rsl_rl pools its normalisers since 5.5")
+pools = pytest.mark.skipif(not POOLS, reason="rsl_rl pools its normalizers since 5.5")
 
 
 class PointEnv(VectorEnv):

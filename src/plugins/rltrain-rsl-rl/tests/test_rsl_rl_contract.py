@@ -19,7 +19,7 @@ from rsl_rl.storage import RolloutStorage
 from rsl_rl.utils.logger import Logger
 from rsl_rl_stubs import POOLS, VERSION, PointEnv, pools, small_agent
 
-from rltrain_rsl_rl import iteration, newer, options
+from rltrain_rsl_rl import iteration, migrations, options
 from rltrain_rsl_rl.env import RslRlEnv
 
 
@@ -37,7 +37,7 @@ def calls(function) -> list[str]:
 
 def known(names) -> set[str]:
     """Those of names that the installed version has, as the adapter says."""
-    return {name for name in names if Version(newer.FIRST.get(name, "5.0")) <= VERSION}
+    return {name for name in names if Version(migrations.ADDED_IN.get(name, "5.0")) <= VERSION}
 
 
 # Options
@@ -199,7 +199,7 @@ def test_ppo_asks_multi_gpu_whether_to_average():
     assert "local_rank" not in source
 
 
-def test_advantages_are_normalised_where_the_adapter_does_it_again():
+def test_advantages_are_normalized_where_the_adapter_does_it_again():
     source = inspect.getsource(PPO.compute_returns)
     assert "if not self.normalize_advantage_per_mini_batch:" in source
     assert "(st.advantages - st.advantages.mean()) / (st.advantages.std() + 1e-8)" in source
@@ -207,16 +207,16 @@ def test_advantages_are_normalised_where_the_adapter_does_it_again():
 
 @pools
 @pytest.mark.parametrize("update", [PPO.update, Distillation.update])
-def test_normalisers_are_updated_last(update):
+def test_normalizers_are_updated_last(update):
     order = calls(update)
     first = min(index for index, name in enumerate(order) if name.endswith("update_normalization"))
     assert order.index("self.optimizer.step") < first
     assert not [name for name in order[first:] if name in ("self.actor", "self.critic")]
 
 
-@pytest.mark.skipif(POOLS, reason="rsl_rl updates its normalisers after learning since 5.5")
+@pytest.mark.skipif(POOLS, reason="rsl_rl updates its normalizers after learning since 5.5")
 @pytest.mark.parametrize("algorithm", [PPO, Distillation])
-def test_normalisers_are_updated_in_every_step(algorithm):
+def test_normalizers_are_updated_in_every_step(algorithm):
     """Where the adapter only collects what they are to learn from, and learns when 5.5 does."""
     updates = [name for name in calls(algorithm.process_env_step) if "update_normalization" in name]
     assert updates
@@ -251,17 +251,17 @@ def test_mini_batches_come_from_the_storage():
     assert "(batch.advantages - batch.advantages.mean())" in inspect.getsource(PPO.update)
 
 
-# Normalisers and extensions
+# Normalizers and extensions
 
 
 @pools
-def test_normalisers_pool_their_moments_over_the_default_group():
+def test_normalizers_pool_their_moments_over_the_default_group():
     source = inspect.getsource(normalization.EmpiricalNormalization.update)
     assert "torch.distributed.is_initialized()" in source
     assert source.count("torch.distributed.all_reduce") == 3
 
 
-def test_normalisers_have_the_state_that_the_adapter_merges():
+def test_normalizers_have_the_state_that_the_adapter_merges():
     normalizer = normalization.EmpiricalNormalization([3])
     assert list(normalizer.state_dict()) == ["_mean", "_var", "_std", "count"]
     assert normalizer._mean.shape == (1, 3)
@@ -275,8 +275,8 @@ def test_normalisers_have_the_state_that_the_adapter_merges():
 
 def test_intrinsic_rewards_are_first_read_when_the_rollout_is_over():
     given = inspect.getsource(RandomNetworkDistillation.get_intrinsic_reward)
-    normalised = given.index("intrinsic_reward = self.reward_normalizer(intrinsic_reward)")
-    assert normalised < given.index("intrinsic_reward *= self.weight")
+    normalized = given.index("intrinsic_reward = self.reward_normalizer(intrinsic_reward)")
+    assert normalized < given.index("intrinsic_reward *= self.weight")
     assert "self.transition.rewards += self.intrinsic_rewards" in inspect.getsource(PPO)
     readers = [
         name

@@ -123,7 +123,7 @@ def test_a_teacher_of_another_shape_is_a_usage_error(distil, teacher):
 
 def test_ppo_does_not_go_on_from_a_distillation(distil, teacher, train_ranks):
     [run] = distil(1, teacher)
-    with pytest.raises(UsageError, match="--algorithm distillation goes on with"):
+    with pytest.raises(UsageError, match="--algorithm distillation continues with"):
         train_ranks(FakeWorld(2), task=TASK, checkpoint=run.result.checkpoint, max_iterations=9)
 
 

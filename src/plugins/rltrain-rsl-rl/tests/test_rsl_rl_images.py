@@ -13,10 +13,10 @@ from tensordict import TensorDict
 
 from rltrain.testing import FakeWorld, differing
 from rltrain.types import ArrayInfo, TaskInfo
-from rltrain_rsl_rl.compat import keep_types
 from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.images import ByteCNNModel, use_byte_models
 from rltrain_rsl_rl.options import default_agent
+from rltrain_rsl_rl.upstream import keep_dtypes
 
 CAMERA, BESIDE = (
     "rltrain/CartPoleContinuousCamera-v1",
@@ -96,6 +96,6 @@ def test_ranks_learn_from_images_with_the_default_options_and_end_equal(train_ra
 def test_the_storage_keeps_bytes():
     observations = RslRlEnv(Seeing(), "cpu").get_observations()
     storage = RolloutStorage("rl", 2, 5, observations, [1])
-    keep_types(storage, observations)
+    keep_dtypes(storage, observations)
     assert storage.observations["policy"].dtype == torch.uint8
     assert storage.observations["policy"].nbytes == 5 * 2 * 4 * 6 * 3

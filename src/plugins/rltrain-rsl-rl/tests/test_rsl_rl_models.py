@@ -95,7 +95,7 @@ def test_recurrent_environments_that_are_not_divided_are_refused(train_ranks):
         train_ranks(FakeWorld(2), agent={**SHORT, **recurrent("gru")}, num_envs=3)
 
 
-def test_images_that_are_to_be_normalised_are_refused(train_ranks):
+def test_images_that_are_to_be_normalized_are_refused(train_ranks):
     options = {**SHORT, **IMAGES, "actor.obs_normalization": True}
     with pytest.raises(UsageError, match=r"agent\.actor\.obs_normalization=false"):
         train_ranks(FakeWorld(2), agent=options, observers=[Images])

@@ -77,8 +77,8 @@ def test_native_ranks_end_equal():
     assert not left
 
 
-@pytest.mark.skipif(POOLS, reason="rsl_rl pools its normalisers since 5.5")
-def test_native_normalisers_drift_apart():
+@pytest.mark.skipif(POOLS, reason="rsl_rl pools its normalizers since 5.5")
+def test_native_normalizers_drift_apart():
     assert "actor.obs_normalizer._mean" in differing(native())
 
 
@@ -109,14 +109,14 @@ def test_adapted_load_is_made_on_every_rank(train_ranks):
     assert runs[0].result.checkpoint.endswith("model_3.pt")
 
 
-def test_native_advantages_are_standardised_within_each_rank():
+def test_native_advantages_are_standardized_within_each_rank():
     each = advantages(native())
     assert not torch.equal(*each)
     for own in each:
         assert (float(own.mean()), float(own.std())) == pytest.approx((0, 1), abs=1e-4)
 
 
-def test_adapted_advantages_are_standardised_over_all_ranks(tmp_path):
+def test_adapted_advantages_are_standardized_over_all_ranks(tmp_path):
     def on_rank(group):
         session = LocalSession(tmp_path, world=group.world, group=group, seed=group.rank)
         runner = SessionRunner(RslRlEnv(session.env, "cpu"), small_agent(), session)

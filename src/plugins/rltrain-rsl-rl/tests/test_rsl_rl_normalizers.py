@@ -1,4 +1,4 @@
-"""Normalisers of observations on the ranks of a fake world."""
+"""Normalizers of observations on the ranks of a fake world."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rltrain_rsl_rl.normalizers import NormalizerPool, PooledNormalization
 
 
 class Model(nn.Module):
-    """A model with a normaliser where rsl_rl's have theirs."""
+    """A model with a normalizer where rsl_rl's have theirs."""
 
     def __init__(self, size: int = 3, until: int | None = None):
         super().__init__()
@@ -26,7 +26,7 @@ class Model(nn.Module):
 def pooled(group, *models: Model) -> NormalizerPool:
     pool = NormalizerPool(group)
     for model in models:
-        pool.take_over(model)
+        pool.replace_in(model)
     return pool
 
 
@@ -37,7 +37,7 @@ def batches(sizes=(64, 64, 32), size: int = 3) -> list[torch.Tensor]:
 
 
 def learned(data: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What rsl_rl's own normaliser learns from all of the data in one process."""
+    """What rsl_rl's own normalizer learns from all of the data in one process."""
     stock = EmpiricalNormalization(data[0].shape[1])
     for batch in data:
         stock.update(batch)
@@ -50,7 +50,7 @@ def test_ranks_learn_what_one_rank_learns_from_all_data():
         pool = pooled(group, model)
         for batch in batches():
             model.obs_normalizer.update(batch.chunk(group.world_size)[group.rank])
-            pool.flush()
+            pool.pool()
         return model.obs_normalizer.state_dict()
 
     one = learned(batches())
@@ -77,14 +77,14 @@ def test_native_ranks_learn_it_too():
     assert len(world.trace) == 3 * len(batches())
 
 
-def test_all_normalisers_of_an_update_share_one_collective():
+def test_all_normalizers_of_an_update_share_one_collective():
     def on_rank(group):
         models = Model(3), Model(2)
         pool = pooled(group, *models)
         for model in models:
             model.obs_normalizer.update(torch.ones(4, len(model.obs_normalizer.mean)))
-        pool.flush()
-        pool.flush()
+        pool.pool()
+        pool.pool()
 
     world = FakeWorld(2)
     world.run(on_rank)
@@ -107,7 +107,7 @@ def test_an_adapted_run_of_one_process_does_not():
             model = Model()
             pool = pooled(SingleProcess("cpu"), model)
             model.obs_normalizer.update(torch.ones(4, 3))
-            pool.flush()
+            pool.pool()
             return int(model.obs_normalizer.count)
         return None
 
@@ -120,10 +120,10 @@ def test_it_stops_learning_where_rsl_rls_does():
         pool = pooled(group, model)
         for _ in range(4):
             model.obs_normalizer.update(torch.randn(4, 3))
-            pool.flush()
+            pool.pool()
         model.eval()
         model.obs_normalizer.update(torch.randn(4, 3))
-        return int(model.obs_normalizer.count), model.obs_normalizer.waiting
+        return int(model.obs_normalizer.count), model.obs_normalizer.pending
 
     # 8 rows are fewer than 10, 16 are not.
     assert FakeWorld(2).run(on_rank) == [(16, None)] * 2

@@ -14,7 +14,7 @@ from rltrain.options import get_dotted, set_dotted
 from rltrain.specs import load_object
 from rltrain.testing import make_config
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
-from rltrain_rsl_rl.options import DEFAULTS, OPTION_KEYS, without_other_classes
+from rltrain_rsl_rl.options import DEFAULTS, OPTION_KEYS, without_options_of_other_classes
 from rltrain_rsl_rl.plugin import rltrain_provides
 
 (SPEC,) = rltrain_provides()
@@ -127,12 +127,12 @@ def test_an_algorithm_of_ones_own_is_refused():
 
 
 @pytest.mark.parametrize("cnn", [{"norm": "batch"}, {"camera": {"norm": ["layer", "batch"]}}])
-def test_batch_normalisation_is_refused_on_several_ranks(cnn):
+def test_batch_normalization_is_refused_on_several_ranks(cnn):
     agent = small_agent()
     agent["critic"]["cnn_cfg"] = cnn
     assert refused(agent) == []
     assert refused(agent, distributed=True, nproc_per_node=1) == []
-    assert refused(agent, distributed=True) == ["batch normalisation on several ranks"]
+    assert refused(agent, distributed=True) == ["batch normalization on several ranks"]
 
 
 SIGHT = {"policy": ArrayInfo((8, 8, 3), "uint8"), "critic": ArrayInfo((4,))}
@@ -180,12 +180,12 @@ def test_options_of_a_class_that_was_replaced_are_left_out():
     agent = small_agent()
     agent["actor"] |= {"class_name": "MLPModel", "rnn_type": "gru", "cnn_cfg": {}}
     agent["actor"]["distribution_cfg"] = {"class_name": "BetaDistribution", "init_std": 1.0}
-    fitting = without_other_classes(agent)
+    fitting = without_options_of_other_classes(agent)
     assert not {"rnn_type", "cnn_cfg"} & fitting["actor"].keys()
     assert fitting["actor"]["distribution_cfg"] == {"class_name": "BetaDistribution"}
     assert fitting["critic"] == agent["critic"]
     own = {"class_name": "my_code.MyModel", "rnn_type": "gru"}
-    assert without_other_classes({"actor": own})["actor"] == own
+    assert without_options_of_other_classes({"actor": own})["actor"] == own
 
 
 def test_files_of_older_versions_are_refused():
@@ -219,7 +219,7 @@ def test_recurrent_mini_batches_divide_the_environments():
     agent = small_agent()
     agent["actor"]["class_name"] = "rsl_rl.models:RNNModel"
     SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=4))
-    with pytest.raises(UsageError, match=r"num_mini_batches=2: .* 5 environments, whole"):
+    with pytest.raises(UsageError, match=r"num_mini_batches=2: .* 5 environments, whose whole"):
         SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=5))
 
 

@@ -9,7 +9,7 @@ import torch
 
 from rltrain import hookimpl
 from rltrain.testing import FakeWorld, differing
-from rltrain_rsl_rl.storage import standardised
+from rltrain_rsl_rl.storage import standardize_over_ranks
 
 
 class StrayVariables:
@@ -29,7 +29,7 @@ def test_ranks_learn_from_data_of_their_own_and_end_equal(train_ranks, local_gra
     assert not differing(runs)
     assert {run.result.iterations for run in runs} == {2}
     assert [run.result.checkpoint is not None for run in runs] == [True, False, False, False]
-    # 2 iterations of 32 steps of 8 environments on 4 ranks: normalisers have seen all of them.
+    # 2 iterations of 32 steps of 8 environments on 4 ranks: normalizers have seen all of them.
     assert runs[0].models["actor"].obs_normalizer.count == 2 * 32 * 8 * 4
 
 
@@ -46,7 +46,7 @@ def test_a_mini_batch_costs_one_gradient_collective(train_ranks, local_gradients
     assert len(gradients) == len(runs[0].observers[0].given) == 2 * 3 * 2
 
 
-def test_advantages_are_standardised_over_all_ranks():
+def test_advantages_are_standardized_over_all_ranks():
     x = torch.arange(6.0)
-    parts = FakeWorld(2).run(lambda group: standardised(group, x.chunk(2)[group.rank]))
+    parts = FakeWorld(2).run(lambda group: standardize_over_ranks(group, x.chunk(2)[group.rank]))
     assert torch.allclose(torch.cat(parts), (x - x.mean()) / (x.std() + 1e-8))

@@ -21,7 +21,7 @@ SHORT = {"num_steps_per_env": 16, "algorithm.num_learning_epochs": 2}
 
 
 def stock(until=None) -> EmpiricalDiscountedVariationNormalization:
-    """rsl_rl's normaliser, as its RND makes it."""
+    """rsl_rl's normalizer, as its RND makes it."""
     return EmpiricalDiscountedVariationNormalization(shape=[], until=until)
 
 
@@ -38,11 +38,11 @@ def stepped(normalizer, steps: torch.Tensor) -> torch.Tensor:
 def settled(normalizer, steps: torch.Tensor, group) -> torch.Tensor:
     for rewards in steps:
         assert not normalizer(rewards).any()
-    return normalizer.settle(group)
+    return normalizer.normalize_rollout(group)
 
 
 @pytest.mark.parametrize("until", [None, 60])
-def test_ranks_normalise_as_rsl_rl_does_in_one_process(until):
+def test_ranks_normalize_as_rsl_rl_does_in_one_process(until):
     whole = stock(until)
     expected = [stepped(whole, steps) for steps in rollouts()]
 
@@ -62,7 +62,7 @@ def test_ranks_normalise_as_rsl_rl_does_in_one_process(until):
     assert len(world.trace) == (3 if until is None else 2)
 
 
-def test_a_reward_normaliser_that_does_not_learn_only_normalises():
+def test_a_reward_normalizer_that_does_not_learn_only_normalizes():
     whole = stock()
     stepped(whole, rollouts()[0])
     whole.eval()
@@ -72,9 +72,9 @@ def test_a_reward_normaliser_that_does_not_learn_only_normalises():
     assert own.emp_norm.count == whole.emp_norm.count
 
 
-@pytest.mark.parametrize("normalises", [True, False])
-def test_ranks_stay_equal(train_ranks, local_gradients, normalises):
-    options = {**SHORT, **CURIOUS, "algorithm.rnd_cfg.reward_normalization": normalises}
+@pytest.mark.parametrize("normalizes", [True, False])
+def test_ranks_stay_equal(train_ranks, local_gradients, normalizes):
+    options = {**SHORT, **CURIOUS, "algorithm.rnd_cfg.reward_normalization": normalizes}
     runs = train_ranks(FakeWorld(4), agent=options, observers=[local_gradients])
     assert not differing(runs)
     predictor = [run.models["rnd"].predictor[0].weight for run in runs]
@@ -141,7 +141,7 @@ def test_padded_rows_count_by_their_number():
             rnd_parameters=[parameter],
             padded_losses=[],
         )
-        SessionPPO._weigh_padding(rank)
+        SessionPPO._weight_padding(rank)
         both = [*parameter.grad, *rank.padded_losses]
         return group.all_reduce(torch.stack(both), "mean").tolist()
 
@@ -153,5 +153,5 @@ def test_recurrent_ranks_weigh_it(train_ranks):
     world = FakeWorld(2)
     runs = train_ranks(world, agent=options)
     assert not differing(runs)
-    weighed = [item for item in world.trace if item.callers[0].endswith(" in _weigh_padding")]
+    weighed = [item for item in world.trace if item.callers[0].endswith(" in _weight_padding")]
     assert len(weighed) == 2 * 2 * 2

@@ -20,9 +20,9 @@ from rsl_rl_stubs import (
 from rltrain.metrics.environment import CountedEnv
 from rltrain.options import get_dotted, set_dotted
 from rltrain.testing import FakeWorld
-from rltrain_rsl_rl.compat import rnd_optimizer
 from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.runner import SessionRunner
+from rltrain_rsl_rl.upstream import rnd_optimizer
 
 SYMMETRY = {
     "data_augmentation_func": mirrored,
@@ -30,7 +30,7 @@ SYMMETRY = {
     "use_mirror_loss": True,
     "mirror_loss_coeff": 0.5,
 }
-NORMALISES = (
+NORMALIZES = (
     "actor.obs_normalization",
     "critic.obs_normalization",
     "algorithm.rnd_cfg.state_normalization",
@@ -54,7 +54,7 @@ class TimedEnv(PointEnv):
 
 
 def learned(runner) -> dict[str, torch.Tensor]:
-    """Every tensor of models and optimisers, by name."""
+    """Every tensor of models and optimizers, by name."""
     algorithm = runner.alg
     models = {"actor": algorithm.actor, "critic": algorithm.critic}
     optimizers = {"optimizer": algorithm.optimizer}
@@ -78,8 +78,8 @@ def test_one_rank_learns_what_rsl_rl_learns(tmp_path, options, distributed):
     agent["obs_groups"]["rnd_state"] = ["policy"]
     for key, value in options.items():
         set_dotted(agent, key, copy.deepcopy(value))
-    if not POOLS:  # The adapter's normalisers learn when those of 5.5 do.
-        for key in NORMALISES:
+    if not POOLS:  # The adapter's normalizers learn when those of 5.5 do.
+        for key in NORMALIZES:
             if get_dotted(agent, key, None):
                 set_dotted(agent, key, False)
 

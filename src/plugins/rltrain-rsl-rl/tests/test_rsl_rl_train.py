@@ -105,7 +105,7 @@ def test_a_resumed_run_counts_on(tmp_path):
     assert session.saved()[-1] == ("model_4.pt", 5)
 
 
-def test_a_resumed_run_has_models_learning_rate_and_normaliser(tmp_path, monkeypatch):
+def test_a_resumed_run_has_models_learning_rate_and_normalizer(tmp_path, monkeypatch):
     train(LocalSession(tmp_path / "first", small_agent(learning_rate=0.0123, schedule="fixed")))
     path = tmp_path / "first/checkpoints/model_2.pt"
     session = LocalSession(tmp_path / "second", checkpoint=path, max_iterations=4)
@@ -150,7 +150,7 @@ def test_stray_variables_of_another_launcher_are_not_read(tmp_path, monkeypatch)
 
 
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
-def test_parameters_that_actor_and_critic_share_are_synchronised_once(tmp_path):
+def test_parameters_that_actor_and_critic_share_are_synchronized_once(tmp_path):
     class ImageEnv(PointEnv):
         def __init__(self):
             super().__init__()
@@ -171,16 +171,16 @@ def test_parameters_that_actor_and_critic_share_are_synchronised_once(tmp_path):
 
 @pytest.mark.parametrize("name", ["PPO", "rsl_rl.algorithms:PPO"])
 def test_gradients_pass_the_gradient_sync_when_the_run_is_distributed(tmp_path, name):
-    synchronised = []
+    synchronized = []
 
     class Observed(LocalSession):
         def gradient_sync(self, parameters):
             sync = super().gradient_sync(parameters)
-            return lambda gradients: synchronised.append(len(gradients)) or sync(gradients)
+            return lambda gradients: synchronized.append(len(gradients)) or sync(gradients)
 
     agent = small_agent()
     agent["algorithm"]["class_name"] = name
     session = Observed(tmp_path, agent, distributed=True, nproc_per_node=1)
     # One rank of a distributed run: PPO's own collectives need a default group.
     FakeWorld(1, torch=True).run(lambda group: train(session))
-    assert synchronised == [len(session.parameters)] * 3 * 2 * 2
+    assert synchronized == [len(session.parameters)] * 3 * 2 * 2

@@ -1,4 +1,4 @@
-"""The backends `gloo` (CPU, and CUDA through the host) and `nccl` (CUDA)."""
+"""The backends `gloo` (CPU, or CUDA through host memory) and `nccl` (CUDA)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["GlooBackend", "NcclBackend"]
 
 
 class _TorchBackend:
-    """What every torch backend does."""
+    """The hooks that both backends share."""
 
     @hookimpl
     def rltrain_seed(self, seed: int) -> None:
-        """Seed torch's generators, of all devices."""
+        """Seed torch's random generators on all devices."""
         torch.manual_seed(seed)
 
     @hookimpl
     def rltrain_save_state(self, session: Session) -> dict[str, Any]:
-        """Return the states of torch's generators, of the CPU and of this rank's GPU."""
+        """Return the states of torch's random generators on the CPU and this rank's GPU."""
         states = {"cpu": torch.get_rng_state().numpy()}
         if session.world.device.startswith("cuda"):
             states["cuda"] = torch.cuda.get_rng_state(session.world.device).numpy()
@@ -37,7 +37,7 @@ class _TorchBackend:
 
     @hookimpl
     def rltrain_load_state(self, session: Session, state: Mapping[str, Any]) -> None:
-        """Put the generators back to where they were."""
+        """Restore the states of torch's random generators."""
         torch.set_rng_state(torch.from_numpy(state["cpu"]))
         if "cuda" in state and session.world.device.startswith("cuda"):
             torch.cuda.set_rng_state(torch.from_numpy(state["cuda"]), session.world.device)
@@ -46,7 +46,7 @@ class _TorchBackend:
     def rltrain_wrap_model(
         self, session: Session, model: torch.nn.Module, role: str
     ) -> torch.nn.Module:
-        """Give a module rank 0's state and register it with the divergence check."""
+        """Broadcast a module's state from rank 0 and register it with the divergence check."""
         if session.group.world_size > 1:
             _broadcast_state(session, model)
         session.watch(role, lambda: _fingerprints(model))
@@ -54,24 +54,24 @@ class _TorchBackend:
 
     @hookimpl(wrapper=True)
     def rltrain_make_env(self, session: Session) -> Generator[None, Any, Any]:
-        """Hold on to this rank's device: simulators move it while they start."""
-        _select(session.world)
+        """Select this rank's device before and after: simulators change it while they start."""
+        _select_device(session.world)
         try:
             return (yield)
         finally:
-            _select(session.world)
+            _select_device(session.world)
 
 
 class GlooBackend(_TorchBackend):
-    """torch on the CPU; or on CUDA, whose tensors gloo takes through the host."""
+    """torch on the CPU, or on CUDA, whose tensors gloo copies through host memory."""
 
     @hookimpl
     def rltrain_init_distributed(self, world: World) -> TorchProcessGroup:
-        """Make a gloo group over the interface that leads to the master."""
-        _select(world)
+        """Create a gloo group on the network interface that reaches the master."""
+        _select_device(world)
         if "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(max(1, available_cores() // world.local_world_size))
-        # gloo would choose its interface by the host's name, which often leads nowhere.
+        # gloo would look up the host's own name, which often resolves to a wrong address.
         interface = interface_towards(os.environ.get("MASTER_ADDR", "127.0.0.1"))
         if interface is not None:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
@@ -83,19 +83,19 @@ class NcclBackend(_TorchBackend):
 
     @hookimpl
     def rltrain_init_distributed(self, world: World) -> TorchProcessGroup:
-        """Make an NCCL group on this rank's device."""
-        _select(world)
+        """Create an NCCL group on this rank's device."""
+        _select_device(world)
         return TorchProcessGroup("nccl", world)
 
 
-def _select(world: World) -> None:
-    """Make a rank's GPU the one that torch takes where no device is named."""
+def _select_device(world: World) -> None:
+    """Make this rank's GPU torch's default CUDA device."""
     if world.device.startswith("cuda"):
         torch.cuda.set_device(world.device)
 
 
 def _broadcast_state(session: Session, model: torch.nn.Module) -> None:
-    """Copy rank 0's parameters and buffers to every rank, one collective for each dtype."""
+    """Copy rank 0's parameters and buffers to every rank, in one collective per dtype."""
     by_dtype: dict[torch.dtype, list[torch.Tensor]] = {}
     for tensor in [*model.parameters(), *model.buffers()]:
         by_dtype.setdefault(tensor.dtype, []).append(tensor.detach())

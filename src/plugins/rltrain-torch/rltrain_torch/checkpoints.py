@@ -1,4 +1,4 @@
-"""Reading what a checkpoint holds, for libraries that save theirs with `torch.save`."""
+"""Inspecting checkpoints of libraries that write them with `torch.save`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["top_level_keys"]
 
 
 def top_level_keys(path: str) -> list[str] | str:
-    """Return the keys of the mapping that a checkpoint is, or why it cannot be read.
+    """Return the keys of a checkpoint that is a mapping, or the reason why it cannot be read.
 
-    It unpickles the file, as the libraries do: only for files that are trusted.
+    It unpickles the file, as the libraries do. Use it for trusted files only.
     """
     import torch
 

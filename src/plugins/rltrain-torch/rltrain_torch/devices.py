@@ -1,4 +1,4 @@
-"""What torch says of itself and of GPUs. Imports torch only when it is asked, in a child."""
+"""torch's version and the GPUs it can use. Imports torch inside of functions only."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 __all__ = ["about", "count_cuda", "filled"]
 
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
-"""NVIDIA's driver, the one of WSL, and AMD's, which torch drives under the same name."""
+"""Device files of NVIDIA's driver, WSL's, and AMD's, whose GPUs torch also calls "cuda"."""
 
 
 def count_cuda() -> int:
-    """Return how many GPUs torch can use; it honours CUDA_VISIBLE_DEVICES.
+    """Return how many GPUs torch can use; it respects CUDA_VISIBLE_DEVICES.
 
-    Call it in a process of its own: a process that has asked CUDA anything cannot fork ranks.
+    Call it in a separate process: a process that has initialized CUDA cannot fork ranks.
     """
     if not any(Path(name).exists() for name in _DRIVER_FILES):
         return 0
@@ -27,23 +27,24 @@ def count_cuda() -> int:
 
 
 def about() -> dict[str, str]:
-    """Return torch's version and what it was built for."""
+    """Return torch's version, its build and its backends, by name."""
     import torch
     import torch.distributed as dist
 
     backends = {"gloo": dist.is_gloo_available(), "NCCL": dist.is_nccl_available()}
     built = torch.version.cuda and f"CUDA {torch.version.cuda}"
     built = built or (torch.version.hip and f"ROCm {torch.version.hip}") or "the CPU only"
-    told = {"version": torch.__version__, "built for": built}
-    told["has"] = " and ".join(name for name, there in backends.items() if there) or "no backend"
+    facts = {"version": torch.__version__, "built for": built}
+    available = [name for name, is_available in backends.items() if is_available]
+    facts["has"] = " and ".join(available) or "no backend"
     if backends["NCCL"]:
         nccl: Any = torch.cuda.nccl
-        told["NCCL"] = ".".join(map(str, nccl.version()))
-    return told
+        facts["NCCL"] = ".".join(map(str, nccl.version()))
+    return facts
 
 
 def filled(size: int, value: float, device: str) -> torch.Tensor:
-    """Return a vector on a device."""
+    """Return a float32 vector of `size` equal values on a device."""
     import torch
 
     return torch.full((size,), value, dtype=torch.float32, device=device)

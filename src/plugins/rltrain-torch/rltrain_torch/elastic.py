@@ -1,4 +1,4 @@
-"""The launcher `elastic`: torch elastic starts and watches the ranks."""
+"""The launcher `elastic`: torch elastic starts and monitors the ranks."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from rltrain_torch.compat import shutdown_timeout
 __all__ = ["ElasticLauncher", "launch_config"]
 
 PRELOADED = ["torch", "torch.distributed", "rltrain.run.worker"]
-"""What the forkserver imports once for all ranks. Only the framework: skrl starts a process group
-when it is imported, Warp opens a CUDA context."""
+"""Modules that the forkserver imports once for all ranks. Only the framework: importing skrl starts
+a process group, and importing Warp opens a CUDA context."""
 
 SHUTDOWN_TIMEOUT = 5
-"""Seconds that ranks get to end after a signal, before they are killed."""
+"""Seconds that ranks have to exit after a signal, before they are killed."""
 
 _NOISY = ("torch.distributed.elastic", "torch.multiprocessing.spawn")
-"""Loggers that tell of a failure in their own way; it is reported once, the traceback last."""
+"""Loggers that would print a failure a second time; rltrain prints it once, traceback last."""
 
 
 class ElasticLauncher:
     """Starts this node's ranks with `torch.distributed.elastic`.
 
-    Ranks are forked from a server that has imported torch: eight start as fast as one. Neither this
-    process nor the server touches CUDA.
+    The ranks are forked from a server that has already imported torch, so eight of them start as
+    fast as one. Neither this process nor the server initializes CUDA.
     """
 
     def launch(self, config: RunConfig, work: Callable[..., TrainResult | None]) -> TrainResult:
-        """Start the ranks, wait for them, and return what rank 0 returned.
+        """Start the ranks, wait for them, and return rank 0's result.
 
-        On a node that has no rank 0 the result is that of an empty run.
+        On a node without rank 0, the result is that of an empty run.
 
         Raises:
             RankFailed: a rank failed.
-            UsageError: a rank refused what was asked for, or the nodes did not find each other.
+            UsageError: a rank refused the configuration, or the nodes did not find each other.
         """
         report_dir = tempfile.mkdtemp(prefix="rltrain-")
         try:
@@ -85,7 +85,7 @@ class ElasticLauncher:
 
 
 def launch_config(config: RunConfig, reports: Path) -> Any:
-    """Translate the run's options; they mean what they mean to torchrun."""
+    """Return torch elastic's configuration; the options have the same meaning as torchrun's."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.launcher.api import LaunchConfig
 
@@ -102,7 +102,7 @@ def launch_config(config: RunConfig, reports: Path) -> Any:
         max_restarts=config.max_restarts,
         start_method="forkserver",
         logs_specs=DefaultLogsSpecs(log_dir=str(reports)),
-        # Names of hosts often do not resolve, least of all a laptop's own.
+        # Host names often do not resolve, in particular a laptop's own.
         local_addr="127.0.0.1" if alone else None,
         **shutdown_timeout(SHUTDOWN_TIMEOUT),
     )
@@ -112,18 +112,22 @@ def _endpoint(config: RunConfig) -> str:
     if config.rdzv_endpoint is not None:
         return config.rdzv_endpoint
     if config.nnodes == 1:
-        return "127.0.0.1:0"  # Any free port: two runs on one machine do not meet.
+        return "127.0.0.1:0"  # Any free port, so that two runs on one machine do not collide.
     return config.coordinator
 
 
 @contextlib.contextmanager
 def _prepared_process() -> Iterator[None]:
-    """Lend torch elastic this process: quiet, without rank variables, its handlers put back."""
+    """Prepare this process for torch elastic, and restore it afterwards.
+
+    Inside, it has no rank variables and torch elastic logs nothing. Afterwards, environment
+    variables, log levels and signal handlers are as before.
+    """
     saved = dict(os.environ)
     hide_rank_variables(os.environ)
-    # LaunchConfig asks whether there is CUDA; by NVML, that opens no context.
+    # LaunchConfig checks whether CUDA is available. With NVML, the check opens no CUDA context.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
-    # Semaphores of a rank that was ended (tqdm makes one) are cleaned up, and need no warning.
+    # Semaphores of a killed rank (tqdm creates one) are cleaned up; a warning would not help.
     quiet = "ignore::UserWarning:multiprocessing.resource_tracker"
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [saved.get("PYTHONWARNINGS"), quiet]))
     loggers = [logging.getLogger(name) for name in _NOISY]
@@ -137,7 +141,7 @@ def _prepared_process() -> Iterator[None]:
         yield
     finally:
         for number, handler in handlers.items():
-            with contextlib.suppress(ValueError):  # Not in the main thread: nothing was changed.
+            with contextlib.suppress(ValueError):  # Outside of the main thread, none was changed.
                 signal.signal(number, handler)
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)

@@ -1,4 +1,4 @@
-"""Gradient sync `flat`, and the one line by which a torch adapter uses any gradient sync."""
+"""Gradient sync `flat`, and the function with which torch adapters use any gradient sync."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["FlatGradientSync", "FlatSync", "synchronise"]
 
 
 def synchronise(sync: GradientSync, parameters: Sequence[torch.Tensor]) -> None:
-    """Replace the gradients of `parameters` by their averages over ranks.
+    """Replace the gradients of `parameters` by their averages over ranks. Collective.
 
     Call it between `backward` and clipping.
 
     Args:
-        sync: made over the same parameters, in the same order.
-        parameters: whose `.grad` is read and set; None is kept where it is None on every rank.
+        sync: a gradient sync created for the same parameters, in the same order.
+        parameters: the parameters. A `.grad` that is None on every rank stays None.
     """
     averaged = sync([parameter.grad for parameter in parameters])
     for parameter, gradient in zip(parameters, averaged, strict=True):
@@ -28,23 +28,23 @@ def synchronise(sync: GradientSync, parameters: Sequence[torch.Tensor]) -> None:
 
 
 class FlatGradientSync:
-    """The plugin: makes a `FlatSync` an optimiser."""
+    """The plugin: creates a `FlatSync` per optimizer."""
 
     @hookimpl
     def rltrain_gradient_sync(
         self, session: Session, parameters: Sequence[torch.Tensor]
     ) -> GradientSync:
-        """Make the sync; the parameters may be of several dtypes."""
+        """Return the gradient sync; the parameters may have several dtypes."""
         return FlatSync(session.group, parameters)
 
 
 class FlatSync:
-    """Averages all gradients of an optimiser with one all-reduce for each dtype.
+    """Averages all gradients of an optimizer with one all-reduce per dtype.
 
-    The gradients are copied into one kept buffer, and views of it are handed back: no copy back,
-    and no memory taken in a step. One flag for each parameter travels at the buffer's end, and
-    counts the ranks that have a gradient: a rank without one contributes zeros, so that a branch
-    which only some ranks took cannot shift the others' gradients against each other.
+    The gradients are copied into a persistent buffer, and views of it are returned: no copy back,
+    and no allocation in a step. At the buffer's end there is one flag per parameter; their sum
+    counts the ranks that have a gradient. A rank without one contributes zeros, so the gradients
+    of all ranks stay aligned even if only some of them took a branch of the model.
     """
 
     def __init__(self, group: ProcessGroup, parameters: Sequence[torch.Tensor]) -> None:
@@ -59,10 +59,10 @@ class FlatSync:
         ]
 
     def __call__(self, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
-        """Return the averages, as views of kept buffers that the next call overwrites."""
+        """Return the averages, as views of buffers that the next call overwrites."""
         if len(gradients) != self._count:
             raise ValueError(
-                f"{len(gradients)} gradients were given; the sync was made over {self._count} "
+                f"{len(gradients)} gradients were given; the sync was created for {self._count} "
                 "parameters."
             )
         if self._group.world_size == 1:
@@ -74,7 +74,7 @@ class FlatSync:
 
 
 class _Bucket:
-    """The parameters of one dtype, with their buffer."""
+    """The parameters of one dtype and their buffer."""
 
     def __init__(self, indices: list[int], parameters: list[torch.Tensor]) -> None:
         first = parameters[0]
@@ -93,25 +93,25 @@ class _Bucket:
         gradients: Sequence[torch.Tensor | None],
         averaged: list[torch.Tensor | None],
     ) -> None:
-        """Average this bucket's gradients into `averaged`."""
-        mine = [gradients[index] for index in self._indices]
-        views, given = [], []
-        for view, gradient in zip(self._views, mine, strict=True):
+        """Average this bucket's gradients into `averaged`. Collective."""
+        local = [gradients[index] for index in self._indices]
+        views, new = [], []
+        for view, gradient in zip(self._views, local, strict=True):
             if gradient is not None and gradient is not view:
                 views.append(view)
-                given.append(gradient)
-        if given:
-            torch._foreach_copy_(views, given)
+                new.append(gradient)
+        if new:
+            torch._foreach_copy_(views, new)
         self._flags.fill_(1)
-        absent = [place for place, gradient in enumerate(mine) if gradient is None]
-        for place in absent:
-            self._views[place].zero_()
-            self._flags[place] = 0
+        missing = [position for position, gradient in enumerate(local) if gradient is None]
+        for position in missing:
+            self._views[position].zero_()
+            self._flags[position] = 0
         reduced = group.all_reduce(self._buffer, op="sum")
         if reduced is not self._buffer:
             self._buffer.copy_(reduced)
         self._buffer.div_(group.world_size)
-        # Only a rank that lacks a gradient must ask whether others had one: no other waits.
-        nowhere = {place for place in absent if not self._flags[place].item()}
-        for place, index in enumerate(self._indices):
-            averaged[index] = None if place in nowhere else self._views[place]
+        # Reading a flag waits for the device. Only a rank that lacks a gradient has to do so.
+        nowhere = {position for position in missing if not self._flags[position].item()}
+        for position, index in enumerate(self._indices):
+            averaged[index] = None if position in nowhere else self._views[position]

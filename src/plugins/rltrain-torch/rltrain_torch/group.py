@@ -17,11 +17,11 @@ from rltrain_torch.compat import destroy_default_group
 __all__ = ["TorchProcessGroup"]
 
 TIMEOUT = timedelta(minutes=30)
-"""How long a collective may wait for a peer. Ranks compile, and simulators load, for minutes."""
+"""Maximum time of a collective. Ranks may spend minutes compiling or loading a simulator."""
 
 _OPS = {
     "sum": dist.ReduceOp.SUM,
-    "mean": dist.ReduceOp.SUM,  # gloo has no mean: divided afterwards.
+    "mean": dist.ReduceOp.SUM,  # gloo has no mean; the sum is divided afterwards.
     "min": dist.ReduceOp.MIN,
     "max": dist.ReduceOp.MAX,
 }
@@ -30,15 +30,15 @@ _OPS = {
 class TorchProcessGroup:
     """A `ProcessGroup` that is also torch's default group.
 
-    Library code that calls `torch.distributed` itself runs over the same ranks and backend.
+    Library code that calls `torch.distributed` itself uses the same ranks and backend.
     """
 
     def __init__(self, backend: str, world: World) -> None:
-        """Make the default group from MASTER_ADDR and MASTER_PORT. Collective."""
+        """Create the default group from MASTER_ADDR and MASTER_PORT. Collective."""
         device = torch.device(world.device)
         store, _, _ = next(rendezvous("env://", world.rank, world.world_size, timeout=TIMEOUT))
-        # torch elastic keeps its store when it starts ranks anew (seen in torch 2.13): without a
-        # prefix, a rank may find the address of a peer of the attempt before.
+        # torch elastic keeps its store when it restarts ranks (seen in torch 2.13). Without a
+        # prefix, a rank may read the address of a peer from the attempt before.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         dist.init_process_group(
             backend,
@@ -46,17 +46,17 @@ class TorchProcessGroup:
             rank=world.rank,
             world_size=world.world_size,
             timeout=TIMEOUT,
-            # It makes NCCL connect at once. gloo has nothing to do with a device.
+            # With it, NCCL connects immediately. gloo does not need a device.
             device_id=device if backend == "nccl" else None,
         )
-        # gloo takes CUDA's tensors to the host: what is there already stays there.
+        # gloo communicates through host memory, so host arrays need not be copied to the GPU.
         self._staging = device if backend == "nccl" else torch.device("cpu")
         self.rank = world.rank
         self.world_size = world.world_size
         self.device = world.device
 
     def all_reduce(self, x: Any, op: ReduceOp = "sum") -> Any:
-        """Combine a tensor, in place, or a numpy array."""
+        """Combine a tensor (in place) or a numpy array over all ranks."""
         tensor = self._tensor(x)
         dist.all_reduce(tensor, op=_OPS[op])
         if op == "mean":
@@ -83,11 +83,11 @@ class TorchProcessGroup:
 
     def barrier(self) -> None:
         """Wait for all ranks."""
-        # Reading the result waits for it: NCCL's collectives return when they are enqueued.
+        # Read the result to wait for it: NCCL's collectives return once they are enqueued.
         self.all_reduce(torch.zeros(1, device=self._staging)).item()
 
     def close(self) -> None:
-        """Destroy the default group, if it stands."""
+        """Destroy the default group, if it exists."""
         if dist.is_initialized():
             destroy_default_group()
 

@@ -1,4 +1,4 @@
-"""Moments of data pooled over ranks: what every normaliser of a torch library is made of."""
+"""Count, mean and variance of data pooled over ranks, and what normalizers compute from them."""
 
 from __future__ import annotations
 
@@ -9,57 +9,93 @@ import torch
 
 from rltrain.types import ProcessGroup
 
-__all__ = ["Moments", "pool_moments"]
+__all__ = ["Moments", "pool_moments", "standardize"]
 
 
 @dataclass(frozen=True)
 class Moments:
-    """The moments of one batch over all ranks, in float64."""
+    """Count, mean and variance of one batch, in float64."""
 
     count: torch.Tensor
-    """Rows on all ranks, shape ()."""
+    """Number of rows, shape ()."""
     mean: torch.Tensor
     """Shape (*shape)."""
     variance: torch.Tensor
-    """Mean square distance from the mean (not Bessel's estimate), shape (*shape)."""
+    """Population variance (without Bessel's correction), shape (*shape)."""
+
+    @property
+    def unbiased_variance(self) -> torch.Tensor:
+        """Sample variance (with Bessel's correction), as `torch.var` computes it."""
+        return self.variance * self.count / (self.count - 1)
+
+    @property
+    def unbiased_std(self) -> torch.Tensor:
+        """Sample standard deviation, as `torch.std` computes it."""
+        return self.unbiased_variance.sqrt()
+
+    def scale(self, factor: float) -> Moments:
+        """Return the moments of the data multiplied by `factor`."""
+        return Moments(self.count, self.mean * factor, self.variance * factor**2)
+
+    def merge(self, batch: Moments) -> Moments:
+        """Return the moments of this data and another batch together."""
+        count = self.count + batch.count
+        rate = batch.count / count
+        delta = batch.mean - self.mean
+        mean = self.mean + rate * delta
+        spread = batch.variance - self.variance + delta * (batch.mean - mean)
+        return Moments(count, mean, self.variance + rate * spread)
 
 
 @torch.no_grad()
 def pool_moments(
-    group: ProcessGroup, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]
+    group: ProcessGroup, batches: Sequence[tuple[torch.Tensor, torch.Tensor | None]]
 ) -> list[Moments]:
-    """Return the moments of several batches over all ranks, in one collective.
+    """Return the moments of several batches over all ranks. One collective for all batches.
 
-    Sums are taken in float64 about a reference near the data, not about zero, where a variance that
-    is small against the mean would be lost in rounding.
+    The sums are taken in float64 around a reference close to the data. Around zero, rounding would
+    destroy a variance that is small compared with the mean.
 
     Args:
         group: the process group.
         batches: pairs of this rank's data, shape (B, *shape), and the reference, shape (*shape),
-            which must be equal on all ranks: the running mean. B may differ from rank to rank, and
-            may be 0 on some.
+            usually the running mean. The reference must be equal on all ranks; None means zero.
+            B may differ between ranks, and may be 0 on some of them.
 
     Returns:
-        The moments of each batch, equal on all ranks. Without a batch, no rank is asked.
+        The moments of each batch, equal on all ranks. No collective runs if there are no batches.
     """
     if not batches:
         return []
-    local = [_sums(data, about) for data, about in batches]
+    references = [
+        data.new_zeros(data.shape[1:]) if reference is None else reference
+        for data, reference in batches
+    ]
+    local = [
+        _sums(data, reference) for (data, _), reference in zip(batches, references, strict=True)
+    ]
     packed = torch.cat(local)
     pooled = group.all_reduce(packed, "sum") if group.world_size > 1 else packed
     parts = pooled.split([sums.numel() for sums in local])
-    return [_moments(sums, about) for sums, (_, about) in zip(parts, batches, strict=True)]
+    return [_moments(sums, reference) for sums, reference in zip(parts, references, strict=True)]
 
 
-def _sums(data: torch.Tensor, about: torch.Tensor) -> torch.Tensor:
-    """Return count, sum and sum of squares of the distances, shape (1 + 2 * numel,)."""
-    distance = data.double() - about
-    count = distance.new_full((1,), data.shape[0])
-    return torch.cat([count, distance.sum(0).flatten(), distance.square().sum(0).flatten()])
+def standardize(x: torch.Tensor, moments: Moments, epsilon: float = 1e-8) -> torch.Tensor:
+    """Return (x - mean) / (sample standard deviation + epsilon), in the dtype of `x`."""
+    standardized: torch.Tensor = (x - moments.mean) / (moments.unbiased_std + epsilon)
+    return standardized.to(x.dtype)
 
 
-def _moments(sums: torch.Tensor, about: torch.Tensor) -> Moments:
+def _sums(data: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Return count, sum and sum of squares of `data - reference`, shape (1 + 2 * numel,)."""
+    delta = data.double() - reference
+    count = delta.new_full((1,), data.shape[0])
+    return torch.cat([count, delta.sum(0).flatten(), delta.square().sum(0).flatten()])
+
+
+def _moments(sums: torch.Tensor, reference: torch.Tensor) -> Moments:
     count = sums[0]
     first, second = (sums[1:] / count).chunk(2)
     variance = (second - first.square()).clamp(min=0.0)
-    return Moments(count, about.double() + first.view_as(about), variance.view_as(about))
+    mean = reference.double() + first.view_as(reference)
+    return Moments(count, mean, variance.view_as(reference))

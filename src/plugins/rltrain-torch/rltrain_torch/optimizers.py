@@ -1,4 +1,4 @@
-"""Optimisers under the divergence check."""
+"""The divergence check of optimizers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["watch_optimizer"]
 def watch_optimizer(
     session: Session, optimizer: torch.optim.Optimizer, role: str = "optimizer"
 ) -> None:
-    """Register an optimiser's learning rates and moments with the divergence check.
+    """Register an optimizer's learning rates and moments with the divergence check.
 
     Args:
-        session: this rank's side of the run.
-        optimizer: what steps the parameters; its state may be filled later.
-        role: its name in the message: "optimizer", "critic optimizer".
+        session: this rank's session.
+        optimizer: the optimizer; its state may still be empty.
+        role: its name in messages, such as "critic optimizer".
     """
     session.watch(role, lambda: _fingerprints(optimizer))
 

@@ -1,4 +1,4 @@
-"""What this plugin provides. Light: it imports no torch."""
+"""What this plugin provides. Importing it does not import torch."""
 
 from __future__ import annotations
 

@@ -108,17 +108,17 @@ def test_averages_set_as_gradients_serve_step_after_step():
             for parameter in torch_model.parameters():
                 parameter.fill_(0.5)
         made = list(torch_model.parameters())
-        optimiser = torch.optim.SGD(made, lr=0.1, momentum=0.9)
+        optimizer = torch.optim.SGD(made, lr=0.1, momentum=0.9)
         sync = FlatSync(group, made)
         for step in range(6):
-            optimiser.zero_grad(set_to_none=step % 2 == 0)
+            optimizer.zero_grad(set_to_none=step % 2 == 0)
             ranks = [group.rank] if synced else range(2)
             for rank in ranks:
                 inputs = torch.arange(3.0) + rank + step
                 (torch_model(inputs).square().sum() / len(ranks)).backward()
             if synced:
                 synchronise(sync, made)
-            optimiser.step()
+            optimizer.step()
         return [parameter.detach().clone() for parameter in made]
 
     first, second = FakeWorld(2).run(lambda group: train(group, synced=True))
@@ -161,7 +161,7 @@ def test_nan_and_inf_reach_every_rank():
 
 def test_a_wrong_number_of_gradients_is_an_error():
     sync = FlatSync(SingleProcess("cpu"), parameters())
-    with pytest.raises(ValueError, match=r"2 gradients were given; .* over 5 parameters"):
+    with pytest.raises(ValueError, match=r"2 gradients were given; .* for 5 parameters"):
         sync([None, None])
 
 

@@ -5,7 +5,7 @@ import torch
 from rl_games.algos_torch.running_mean_std import RunningMeanStd
 
 from rltrain.testing import FakeWorld
-from rltrain_rl_games.normaliser import Expected, PooledMeanStd, expect
+from rltrain_rl_games.normalizer import PendingBatches, PooledMeanStd, pool_pending
 
 
 def pooled(shape, **settings):
@@ -18,9 +18,9 @@ def test_two_ranks_have_the_moments_of_one_rank_with_all_data_for_one_collective
     steps = [1e3 + 2 * torch.randn(2, 8, *shape) for _ in range(3)]
 
     def on_rank(group):
-        normaliser, mine = pooled(shape), [step[group.rank] for step in steps]
-        expect(group, [Expected(normaliser, mine, rounds=2)])
-        return normaliser, [normaliser(batch) for batch in [*mine, *mine]]
+        normalizer, mine = pooled(shape), [step[group.rank] for step in steps]
+        pool_pending(group, [PendingBatches(normalizer, mine, repeats=2)])
+        return normalizer, [normalizer(batch) for batch in [*mine, *mine]]
 
     world = FakeWorld(2)
     (first, mine), (second, theirs) = world.run(on_rank)
@@ -40,39 +40,39 @@ def test_ranks_may_have_batches_of_different_sizes():
     batches = [torch.randn(5, 2), torch.randn(3, 2)]
 
     def on_rank(group):
-        normaliser = pooled((2,))
-        expect(group, [Expected(normaliser, [batches[group.rank]])])
-        normaliser(batches[group.rank])
-        return normaliser
+        normalizer = pooled((2,))
+        pool_pending(group, [PendingBatches(normalizer, [batches[group.rank]])])
+        normalizer(batches[group.rank])
+        return normalizer
 
     alone = RunningMeanStd((2,))
     alone(torch.cat(batches))
-    for normaliser in FakeWorld(2).run(on_rank):
-        assert torch.allclose(normaliser.running_mean, alone.running_mean, atol=1e-6)
-        assert torch.allclose(normaliser.running_var, alone.running_var, atol=1e-6)
+    for normalizer in FakeWorld(2).run(on_rank):
+        assert torch.allclose(normalizer.running_mean, alone.running_mean, atol=1e-6)
+        assert torch.allclose(normalizer.running_var, alone.running_var, atol=1e-6)
 
 
-def test_images_of_bytes_are_announced_as_they_are_and_come_between_0_and_1():
+def test_uint8_images_are_pooled_as_they_are_and_passed_as_floats_from_0_to_1():
     images = torch.randint(0, 256, (6, 2, 2, 3), dtype=torch.uint8)
 
     def on_rank(group):
-        normaliser = pooled((2, 2, 3))
-        expect(group, [Expected(normaliser, [images])])
-        normaliser(images.float() / 255)
-        return normaliser
+        normalizer = pooled((2, 2, 3))
+        pool_pending(group, [PendingBatches(normalizer, [images])])
+        normalizer(images.float() / 255)
+        return normalizer
 
     alone = RunningMeanStd((2, 2, 3))
     alone(images.float() / 255)
-    (normaliser,) = FakeWorld(1).run(on_rank)
-    assert torch.allclose(normaliser.running_mean, alone.running_mean, atol=1e-6)
-    assert torch.allclose(normaliser.running_var, alone.running_var, atol=1e-6)
+    (normalizer,) = FakeWorld(1).run(on_rank)
+    assert torch.allclose(normalizer.running_mean, alone.running_mean, atol=1e-6)
+    assert torch.allclose(normalizer.running_var, alone.running_var, atol=1e-6)
 
 
 def test_moments_of_other_data_go_with_the_same_collective():
     data = torch.arange(6.0)
 
     def on_rank(group):
-        (moments,) = expect(group, [], [data[group.rank * 3 : group.rank * 3 + 3]])
+        (moments,) = pool_pending(group, [], [data[group.rank * 3 : group.rank * 3 + 3]])
         return moments
 
     for moments in FakeWorld(2).run(on_rank):
@@ -81,32 +81,32 @@ def test_moments_of_other_data_go_with_the_same_collective():
         assert float(moments.variance) == pytest.approx(float(data.var(unbiased=False)))
 
 
-def test_an_update_that_normalises_nothing_asks_no_rank():
+def test_an_update_that_normalizes_nothing_runs_no_collective():
     world = FakeWorld(2)
-    assert world.run(lambda group: expect(group, [])) == [[], []]
+    assert world.run(lambda group: pool_pending(group, [])) == [[], []]
     assert not world.trace
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (3, 2)], ids=["another batch", "another shape"])
-def test_data_that_was_not_announced_is_an_error(shape):
+def test_data_that_is_not_pending_is_an_error(shape):
     def on_rank(group):
-        normaliser = pooled((2,))
-        expect(group, [Expected(normaliser, [torch.randn(4, 2)])])
-        with pytest.raises(RuntimeError, match="not announced"):
-            normaliser(torch.randn(shape))
+        normalizer = pooled((2,))
+        pool_pending(group, [PendingBatches(normalizer, [torch.randn(4, 2)])])
+        with pytest.raises(RuntimeError, match="not pooled"):
+            normalizer(torch.randn(shape))
 
     FakeWorld(1).run(on_rank)
 
 
-def test_evaluation_updates_nothing_and_needs_no_announcement():
+def test_evaluation_updates_nothing_and_needs_no_pooling():
     def on_rank(group):
-        normaliser = pooled((2,))
-        normaliser.eval()
-        before = {name: value.clone() for name, value in normaliser.state_dict().items()}
-        normaliser(torch.randn(4, 2))
-        normaliser(torch.randn(4, 2), denorm=True)
-        after = normaliser.state_dict()
-        return normaliser.training, all(torch.equal(before[name], after[name]) for name in after)
+        normalizer = pooled((2,))
+        normalizer.eval()
+        before = {name: value.clone() for name, value in normalizer.state_dict().items()}
+        normalizer(torch.randn(4, 2))
+        normalizer(torch.randn(4, 2), denorm=True)
+        after = normalizer.state_dict()
+        return normalizer.training, all(torch.equal(before[name], after[name]) for name in after)
 
     world = FakeWorld(1)
     assert world.run(on_rank) == [(False, True)]

@@ -1,12 +1,16 @@
-"""Options of rsl_rl 3 and 4 in the words of rsl_rl 5."""
+"""Options of rsl_rl 3 and 4 in the format of rsl_rl 5, and options that came after 5.0."""
 
 from __future__ import annotations
 
 import copy
 
 import pytest
+from rsl_rl_stubs import VERSION, small_agent
 
-from rltrain_rsl_rl.older import in_words_of_today
+from rltrain.errors import UsageError
+from rltrain.options import set_dotted
+from rltrain_rsl_rl import migrations
+from rltrain_rsl_rl.migrations import upgrade_options
 
 POLICY = {
     "class_name": "ActorCritic",
@@ -38,7 +42,7 @@ CRITIC = {
 def test_one_policy_becomes_two_models():
     given = {"policy": POLICY, "obs_groups": {"policy": ["policy"], "critic": ["critic"]}}
     before = copy.deepcopy(given)
-    assert in_words_of_today(given) == {
+    assert upgrade_options(given) == {
         "actor": ACTOR,
         "critic": CRITIC,
         "obs_groups": {"actor": ["policy"], "critic": ["critic"]},
@@ -46,16 +50,16 @@ def test_one_policy_becomes_two_models():
     assert given == before
 
 
-def test_normalisation_of_the_whole_run_is_that_of_both_models():
+def test_normalization_of_the_whole_run_is_that_of_both_models():
     bare = {name: value for name, value in POLICY.items() if "normal" not in name}
-    made = in_words_of_today({"policy": bare, "empirical_normalization": True})
+    made = upgrade_options({"policy": bare, "empirical_normalization": True})
     assert made["actor"]["obs_normalization"] is made["critic"]["obs_normalization"] is True
     assert "empirical_normalization" not in made
 
 
 def test_recurrent_policies():
     rnn = {"rnn_type": "lstm", "rnn_hidden_dim": 8, "rnn_num_layers": 1}
-    made = in_words_of_today({"policy": POLICY | {"class_name": "ActorCriticRecurrent"} | rnn})
+    made = upgrade_options({"policy": POLICY | {"class_name": "ActorCriticRecurrent"} | rnn})
     for model in ("actor", "critic"):
         assert made[model]["class_name"] == "RNNModel"
         assert rnn.items() <= made[model].items()
@@ -68,7 +72,7 @@ def test_a_policy_that_is_distilled_becomes_a_student_and_its_teacher():
     }
     policy["class_name"] = "StudentTeacher"
     given = {"policy": policy, "obs_groups": {"policy": ["policy"], "teacher": ["more"]}}
-    made = in_words_of_today(given)
+    made = upgrade_options(given)
     assert made["student"] == ACTOR
     # A checkpoint of PPO, whose actor it becomes, has the noise.
     assert made["teacher"] == CRITIC | {"distribution_cfg": GAUSSIAN}
@@ -81,7 +85,7 @@ def test_recurrent_students_may_have_teachers_that_are_not(whose):
     sizes = {"student_hidden_dims": [8], "teacher_hidden_dims": [8], "activation": "elu"}
     rnn = {"rnn_type": "gru", "rnn_hidden_dim": 8, "rnn_num_layers": 1}
     policy = {"class_name": "StudentTeacherRecurrent", "teacher_recurrent": whose, **sizes, **rnn}
-    made = in_words_of_today({"policy": policy})
+    made = upgrade_options({"policy": policy})
     assert made["student"]["class_name"] == "RNNModel"
     assert made["teacher"]["class_name"] == ("RNNModel" if whose else "MLPModel")
     assert (rnn.items() <= made["teacher"].items()) == whose
@@ -91,17 +95,46 @@ def test_models_that_say_whether_they_are_stochastic():
     noise = {"stochastic": True, "init_noise_std": 0.8, "noise_std_type": "log"}
     bare = {name: value for name, value in ACTOR.items() if name != "distribution_cfg"}
     given = {"actor": bare | noise, "critic": CRITIC | {"stochastic": False}}
-    assert in_words_of_today(given) == {"actor": ACTOR, "critic": CRITIC}
+    assert upgrade_options(given) == {"actor": ACTOR, "critic": CRITIC}
     given["actor"]["state_dependent_std"] = True
-    kind = in_words_of_today(given)["actor"]["distribution_cfg"]["class_name"]
+    kind = upgrade_options(given)["actor"]["distribution_cfg"]["class_name"]
     assert kind == "HeteroscedasticGaussianDistribution"
 
 
 def test_options_of_version_5_are_left_as_they_are():
     given = {"actor": ACTOR, "critic": CRITIC, "obs_groups": {"actor": ["policy"]}}
-    assert in_words_of_today(given) == given
+    assert upgrade_options(given) == given
 
 
 def test_policies_that_cannot_be_taken_apart():
     for given in ({**POLICY, "class_name": "MyActorCritic"}, ACTOR, "mine"):
-        assert in_words_of_today({"policy": given}) == {"policy": given}
+        assert upgrade_options({"policy": given}) == {"policy": given}
+
+
+NEWER = {
+    "torch_compile_mode": ("default", "5.1"),
+    "actor.distribution_cfg.std_range": ([0.1, 1.0], "5.2"),
+    "actor.distribution_cfg.learn_std": (False, "5.2"),
+    "student.distribution_cfg.class_name": ("rsl_rl.modules:BetaDistribution", "5.3"),
+    "actor.distribution_cfg.action_range": ([-2, 2], "5.3"),
+    "algorithm.use_mixed_precision": (True, "5.5"),
+}
+
+
+@pytest.mark.parametrize("key", NEWER)
+def test_an_option_is_refused_before_its_version(key, monkeypatch):
+    value, first = NEWER[key]
+    agent = small_agent()
+    agent["student"] = {"distribution_cfg": {}}
+    set_dotted(agent, key, value)
+    monkeypatch.setattr(migrations, "version", lambda name: first)
+    migrations.check_supported(agent)
+    monkeypatch.setattr(migrations, "version", lambda name: "5.0.1")
+    with pytest.raises(UsageError, match=rf"agent\.{key}.*pip install 'rsl-rl-lib>={first},<6'"):
+        migrations.check_supported(agent)
+
+
+def test_the_defaults_need_nothing_newer(monkeypatch):
+    monkeypatch.setattr(migrations, "version", lambda name: "5.0.1")
+    migrations.check_supported({**small_agent(), "torch_compile_mode": None})
+    assert str(VERSION) >= "5.0.1"

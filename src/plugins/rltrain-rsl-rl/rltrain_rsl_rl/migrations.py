@@ -1,0 +1,140 @@
+"""Options written for another version of rsl_rl than the installed one. Does not import rsl_rl.
+
+Options for rsl_rl 3 and 4 are converted to those of version 5. Isaac Lab 2 ships options with one
+`policy` for actor and critic, or for student and teacher; its betas for version 3 say of each model
+whether it is stochastic. Options that are newer than the installed version are refused.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from packaging.version import Version
+
+from rltrain.errors import UsageError
+from rltrain.options import get_dotted
+from rltrain_rsl_rl.options import MODELS, POLICIES
+
+__all__ = ["ADDED_IN", "check_supported", "upgrade_options"]
+
+_PPO, _DISTILLATION = ("actor", "critic"), ("student", "teacher")
+_MODELS_OF = {
+    "ActorCritic": _PPO,
+    "ActorCriticRecurrent": _PPO,
+    "StudentTeacher": _DISTILLATION,
+    "StudentTeacherRecurrent": _DISTILLATION,
+}
+"""By class of a policy, its two models."""
+
+_RNN_KEYS = ("rnn_type", "rnn_hidden_dim", "rnn_num_layers")
+
+_NOISE_KEYS = ("stochastic", "init_noise_std", "noise_std_type", "state_dependent_std")
+"""Options of a model in version 4 that belong to its distribution in version 5."""
+
+ADDED_IN = {
+    "torch_compile_mode": "5.1",
+    "std_range": "5.2",
+    "learn_std": "5.2",
+    "action_range": "5.3",
+    "BetaDistribution": "5.3",
+    "use_mixed_precision": "5.5",
+}
+"""By key, or value of a class_name, the first version that has it."""
+
+
+def upgrade_options(agent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options in the format of version 5; options of version 5 are returned unchanged."""
+    options = copy.deepcopy(dict(agent))
+    normalizes = options.pop("empirical_normalization", None)
+    models = _models_of(options.get("policy"))
+    if models and not options.keys() & set(models):
+        policy = options.pop("policy")
+        for model in models:
+            options[model] = _split_off(policy, model, bool(normalizes))
+        groups = options.get("obs_groups") or {}
+        if "policy" in groups and models[0] not in groups:
+            groups[models[0]] = groups.pop("policy")
+    for name in MODELS:
+        if isinstance(options.get(name), dict):
+            _move_noise_to_distribution(options[name])
+    return options
+
+
+def check_supported(agent: Mapping[str, Any]) -> None:
+    """Check that the installed rsl_rl knows all of the options.
+
+    rsl_rl itself would fail on every rank with an unexpected keyword, or ignore the option.
+
+    Raises:
+        UsageError: it is too old for one of them.
+    """
+    installed = Version(version("rsl-rl-lib"))
+    for option, name in _newer_options(agent):
+        if installed < Version(ADDED_IN[name]):
+            wanted = f"rsl-rl-lib>={ADDED_IN[name]},<6"
+            raise UsageError(
+                f"agent.{option}: rsl_rl has it from version {ADDED_IN[name]} on; {installed} is "
+                f"installed. Leave it out, or upgrade: pip install '{wanted}'."
+            )
+
+
+def _newer_options(agent: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each given option of `ADDED_IN`: its key as the user writes it, and its name there."""
+    if agent.get("torch_compile_mode") is not None:
+        yield "torch_compile_mode", "torch_compile_mode"
+    if "use_mixed_precision" in (agent.get("algorithm") or {}):
+        yield "algorithm.use_mixed_precision", "use_mixed_precision"
+    for model in POLICIES:
+        distribution = get_dotted(agent, f"{model}.distribution_cfg", None)
+        if not isinstance(distribution, Mapping):
+            continue
+        for key in ADDED_IN.keys() & distribution.keys():
+            yield f"{model}.distribution_cfg.{key}", key
+        kind = str(distribution.get("class_name")).replace(":", ".").rpartition(".")[2]
+        if kind in ADDED_IN:
+            yield f"{model}.distribution_cfg.class_name={kind}", kind
+
+
+def _models_of(policy: Any) -> tuple[str, ...]:
+    """Return the two models that a policy can be split into, or none."""
+    if not isinstance(policy, Mapping):
+        return ()
+    models = _MODELS_OF.get(policy.get("class_name", "ActorCritic"), ())
+    needed = {"activation", *(f"{model}_hidden_dims" for model in models)}
+    return models if policy.keys() >= needed else ()
+
+
+def _split_off(policy: Mapping[str, Any], model: str, normalizes: bool) -> dict[str, Any]:
+    """Return the options of one of a policy's two models.
+
+    Actor and student get the policy's noise. The teacher gets it too, since it is loaded from a
+    checkpoint of an actor.
+    """
+    recurrent = str(policy.get("class_name")).endswith("Recurrent")
+    if model == "teacher":
+        recurrent = recurrent and bool(policy.get("teacher_recurrent"))
+    options = {
+        "class_name": "RNNModel" if recurrent else "MLPModel",
+        "hidden_dims": policy[f"{model}_hidden_dims"],
+        "activation": policy["activation"],
+        "obs_normalization": policy.get(f"{model}_obs_normalization", normalizes),
+        "stochastic": model != "critic",
+    }
+    copied = (*(_RNN_KEYS if recurrent else ()), *_NOISE_KEYS)
+    return options | {key: policy[key] for key in copied if key in policy}
+
+
+def _move_noise_to_distribution(model: dict[str, Any]) -> None:
+    """Convert a model's noise from the format of version 4 to that of version 5, in place."""
+    noise = {key: model.pop(key) for key in _NOISE_KEYS if key in model}
+    if not noise.get("stochastic") or model.get("distribution_cfg"):
+        return
+    prefix = "Heteroscedastic" if noise.get("state_dependent_std") else ""
+    model["distribution_cfg"] = {
+        "class_name": f"{prefix}GaussianDistribution",
+        "init_std": noise.get("init_noise_std", 1.0),
+        "std_type": noise.get("noise_std_type", "scalar"),
+    }
