@@ -15,6 +15,7 @@ from rltrain.session import Session
 from rltrain_rl_games.checkpoints import save_checkpoint
 from rltrain_rl_games.meters import PooledMeter, pool_meters
 from rltrain_rl_games.upstream import AgentFixes, load_checkpoint
+from rltrain_torch.checkpoints import as_tensors
 
 __all__ = ["LogObserver", "RunAgent", "ScalarSink"]
 
@@ -157,7 +158,8 @@ class RunAgent(AgentFixes):
         self.restore_best_reward()
         # The state belongs to running episodes; these go on only if the environments do.
         if self.session.resuming_exactly:
-            self.set_rank_state(self.session.rank_state)
+            device = self.session.world.device
+            self.set_rank_state(as_tensors(self.session.rank_state, device))
 
     def _end_epoch(self) -> None:
         last = None if self.max_epochs == -1 else self.max_epochs

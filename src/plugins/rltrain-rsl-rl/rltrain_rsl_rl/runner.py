@@ -21,6 +21,7 @@ from rltrain_rsl_rl.logger import SessionLogger
 from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of
 from rltrain_rsl_rl.ppo import SessionPPO
 from rltrain_rsl_rl.upstream import keep_dtypes, set_symmetry_defaults
+from rltrain_torch.checkpoints import as_tensors
 
 if TYPE_CHECKING:
     from rltrain.session import Session
@@ -82,7 +83,7 @@ class SessionRunner(OnPolicyRunner):
             self._load(self.session.checkpoint)
         self.alg.connect(self.session, self.cfg.get("torch_compile_mode"))
         if self.session.resuming_exactly:
-            state = self.session.rank_state
+            state = as_tensors(self.session.rank_state, self.session.world.device)
             self.alg.set_state(state["algorithm"])
             self.env.set_state(state["env"])
 

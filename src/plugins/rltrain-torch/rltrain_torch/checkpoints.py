@@ -1,10 +1,11 @@
-"""Inspecting checkpoints of libraries that write them with `torch.save`."""
+"""Reading checkpoints of libraries that write them with `torch.save`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["top_level_keys"]
+__all__ = ["as_tensors", "top_level_keys"]
 
 
 def top_level_keys(path: str) -> list[str] | str:
@@ -20,3 +21,24 @@ def top_level_keys(path: str) -> list[str] | str:
         reason = " ".join(str(error).split())
         return f"it cannot be read as a checkpoint ({type(error).__name__}: {reason})."
     return [str(key) for key in loaded] if isinstance(loaded, Mapping) else []
+
+
+def as_tensors(state: Any, device: str) -> Any:
+    """Return a rank's saved state with its numpy arrays as tensors on the rank's device.
+
+    Version 0.1 saved arrays. Since then adapters save tensors, which need no conversion.
+
+    Args:
+        state: nested dicts, lists and tuples.
+        device: the rank's device.
+    """
+    import numpy as np
+    import torch
+
+    if isinstance(state, np.ndarray):
+        return torch.tensor(state, device=device)
+    if isinstance(state, dict):
+        return {name: as_tensors(item, device) for name, item in state.items()}
+    if isinstance(state, (list, tuple)):
+        return type(state)(as_tensors(item, device) for item in state)
+    return state
