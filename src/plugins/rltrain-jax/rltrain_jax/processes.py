@@ -19,7 +19,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import FrameType
 
-from rltrain.config import RunConfig
+from rltrain.config import Placement
 from rltrain.launch import (
     available_cores,
     ended_by_signal,
@@ -65,7 +65,7 @@ class ProcessesLauncher:
     The launcher's own process imports no tensor framework.
     """
 
-    def launch(self, config: RunConfig, work: Work) -> TrainResult:
+    def launch(self, config: Placement, work: Work) -> TrainResult:
         """Start the ranks, wait for them, and return what rank 0 returned.
 
         A node without rank 0 returns the result of an empty run.
@@ -90,7 +90,7 @@ class ProcessesLauncher:
 
 
 def _start(
-    config: RunConfig, work: Work, reports: Path, ranks: list[_Rank], free_port: int
+    config: Placement, work: Work, reports: Path, ranks: list[_Rank], free_port: int
 ) -> None:
     """Start this node's ranks with their environment variables, and append them to the list."""
     spawn, here, node = multiprocessing.get_context("spawn"), _ranks_here(config), config.node_rank
@@ -107,7 +107,7 @@ def _start(
         ranks.append(_Rank(rank, process, receiver))
 
 
-def _rank(work: Work, config: RunConfig, reports: str, sender: Connection) -> None:
+def _rank(work: Work, config: Placement, reports: str, sender: Connection) -> None:
     """Run a rank, and send its result."""
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -116,11 +116,11 @@ def _rank(work: Work, config: RunConfig, reports: str, sender: Connection) -> No
         os._exit(128 + signal.SIGINT)
 
 
-def _ranks_here(config: RunConfig) -> int:
+def _ranks_here(config: Placement) -> int:
     return int(config.nproc_per_node or 1)
 
 
-def _common_variables(config: RunConfig, free_port: int) -> dict[str, str]:
+def _common_variables(config: Placement, free_port: int) -> dict[str, str]:
     """Return the environment variables that all ranks of this node share."""
     threads = str(max(1, available_cores() // _ranks_here(config)))
     host, port = config.master_addr, config.master_port

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.hookspecs import hookimpl
-from rltrain.options import load_yaml, overlaid
+from rltrain.options import MANY_ENVS, load_yaml, overlaid
 from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
 from rltrain_skrl.iterations import ON_POLICY, iteration
@@ -18,9 +18,6 @@ from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS, REFUSES
 __all__ = ["default_agent", "in_jax", "rltrain_provides"]
 
 _DEFAULTS = Path(__file__).parent / "defaults"
-
-_MANY_ENVS = 64
-"""With this many environments per rank, short rollouts fill a batch."""
 
 _AGENT_OPTIONS = (
     "alpha",
@@ -111,7 +108,7 @@ def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
         task: what is known about the task.
         algorithm: one of `ALGORITHMS`.
     """
-    scale = "" if task.num_envs >= _MANY_ENVS else "_few_envs"
+    scale = "" if task.num_envs >= MANY_ENVS else "_few_envs"
     action = ACTS_IN.get(algorithm, task.action)
     kinds = (f"{action}{scale}", action)
     files = [_DEFAULTS / f"{algorithm}_{kind}.yaml" for kind in kinds]

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.errors import UsageError
-from rltrain.types import ArrayInfo
+from rltrain.types import is_image
 
 __all__ = ["Groups", "as_floats", "holds_bytes", "observation_groups"]
 
@@ -44,16 +44,11 @@ def observation_groups(space: spaces.Space[Any]) -> Groups:
     images = {
         name: part
         for name, part in groups.items()
-        if name not in ("policy", "critic") and _is_image(part)
+        if name not in ("policy", "critic") and is_image(part)
     }
     if images:
         groups["policy"] = spaces.Dict({"policy": groups["policy"], **images})
     return Groups(groups, True, bool(images))
-
-
-def _is_image(space: spaces.Space[Any]) -> bool:
-    """Whether a group is an image: height, width and channels."""
-    return isinstance(space, spaces.Box) and ArrayInfo(space.shape, str(space.dtype)).is_image
 
 
 def holds_bytes(space: spaces.Space[Any] | None) -> bool:

@@ -16,9 +16,9 @@ from rltrain_skrl import bootstrap
 from rltrain_skrl.iterations import ON_POLICY
 from rltrain_skrl.moment_pool import MomentPool
 from rltrain_skrl.torch.memory import RolloutMemory
-from rltrain_skrl.torch.moments import pool_moments
 from rltrain_skrl.torch.scaler import PooledScaler, ValueScaler
 from rltrain_skrl.torch.threshold import SharedThreshold
+from rltrain_torch.moments import pool_moments
 
 bootstrap.import_skrl()
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rltrain.config import RunConfig
+from rltrain.config import Placement
 from rltrain.errors import UsageError
 from rltrain.launch import ended_by_signal, failure, hide_rank_variables
 from rltrain.types import TrainResult
@@ -40,7 +40,7 @@ class ElasticLauncher:
     fast as one. Neither this process nor the server initializes CUDA.
     """
 
-    def launch(self, config: RunConfig, work: Callable[..., TrainResult | None]) -> TrainResult:
+    def launch(self, config: Placement, work: Callable[..., TrainResult | None]) -> TrainResult:
         """Start the ranks, wait for them, and return rank 0's result.
 
         On a node without rank 0, the result is that of an empty run.
@@ -57,7 +57,7 @@ class ElasticLauncher:
             shutil.rmtree(report_dir, ignore_errors=True)
 
     def _launch(
-        self, config: RunConfig, work: Callable[..., TrainResult | None], reports: Path
+        self, config: Placement, work: Callable[..., TrainResult | None], reports: Path
     ) -> TrainResult:
         from torch.distributed.elastic.multiprocessing import SignalException
         from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -84,7 +84,7 @@ class ElasticLauncher:
         return result or TrainResult(0, 0, None, None, run_dir="")
 
 
-def launch_config(config: RunConfig, reports: Path) -> Any:
+def launch_config(config: Placement, reports: Path) -> Any:
     """Return torch elastic's configuration; the options have the same meaning as torchrun's."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.launcher.api import LaunchConfig
@@ -108,7 +108,7 @@ def launch_config(config: RunConfig, reports: Path) -> Any:
     )
 
 
-def _endpoint(config: RunConfig) -> str:
+def _endpoint(config: Placement) -> str:
     if config.rdzv_endpoint is not None:
         return config.rdzv_endpoint
     if config.nnodes == 1:

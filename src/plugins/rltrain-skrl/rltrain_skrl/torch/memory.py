@@ -9,7 +9,7 @@ import torch
 from skrl.memories.torch import RandomMemory
 
 from rltrain_skrl import memory
-from rltrain_skrl.torch.moments import Moments, unbiased_variance
+from rltrain_torch.moments import Moments
 
 __all__ = ["PooledMemory", "ReplayMemory", "RolloutMemory"]
 
@@ -48,7 +48,7 @@ class RolloutMemory(memory.RolloutMemory, PooledMemory):
     def _over_ranks(self, raw: torch.Tensor, moments: Moments) -> torch.Tensor:
         raw = raw.double()
         std = raw.std() + 1e-8
-        std_over_ranks = unbiased_variance(moments).sqrt() + 1e-8
+        std_over_ranks = moments.unbiased_variance.sqrt() + 1e-8
         shift = raw.mean() - moments.mean
         standardized: torch.Tensor = self.tensors["advantages"].double() * std + shift
         return standardized / std_over_ranks

@@ -14,8 +14,8 @@ from rltrain_skrl.runner import BaseSessionRunner
 from rltrain_skrl.torch.agents import AGENTS
 from rltrain_skrl.torch.env import SkrlEnv
 from rltrain_skrl.torch.models import SessionModel
-from rltrain_skrl.torch.moments import pool_moments
 from rltrain_skrl.torch.scaler import PooledScaler, ValueScaler
+from rltrain_torch.moments import pool_moments
 
 __all__ = ["SessionRunner"]
 

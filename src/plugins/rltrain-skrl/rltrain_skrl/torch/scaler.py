@@ -10,7 +10,7 @@ import torch
 from skrl.resources.preprocessors.torch import RunningStandardScaler
 
 from rltrain_skrl import scaler
-from rltrain_skrl.torch.moments import Moments, unbiased_variance
+from rltrain_torch.moments import Moments
 
 __all__ = ["AsFloats", "PooledScaler", "ValueScaler"]
 
@@ -35,7 +35,7 @@ class PooledScaler(scaler.PooledScaler, RunningStandardScaler):
     def merge(self, moments: Moments) -> None:
         """Merge the moments of a batch into the running ones, as skrl does."""
         # skrl merges the unbiased estimate of a batch's variance as if it were its mean square.
-        self._parallel_variance(moments.mean, unbiased_variance(moments), moments.count)
+        self._parallel_variance(moments.mean, moments.unbiased_variance, moments.count)
 
 
 class ValueScaler(PooledScaler):
