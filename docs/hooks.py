@@ -17,6 +17,9 @@ from rltrain.options.checks import flag
 from rltrain.options.run import RunOptions, option_of
 
 ROOT = Path(__file__).parents[1]
+TYPED = {"agent": "agent.KEY=VALUE", "env": "env.KEY=VALUE", "plugins": "NAME.KEY=VALUE"}
+"""Options that have no flag: how they are typed."""
+
 COMMANDS = ("train", "tasks", "plugins", "doctor", "new")
 
 
@@ -45,7 +48,7 @@ def options() -> str:
         option = option_of(field)
         flags = [flag(field.name), *option.flags]
         if option.kind == "none":
-            flags = [f"{field.name}.KEY=VALUE"]
+            flags = [TYPED[field.name]]
         default = option.default_text or f"`{show(field.default)}`"
         shown = ", ".join(f"`{name}`" for name in flags)
         groups.setdefault(option.group, []).append(f"| {shown} | {default} | {option.help} |")
