@@ -47,9 +47,11 @@ class Group:
         self.dist.broadcast_object_list(box, src)
         return box[0]
 
-    def gather_objects(self, obj):
+    def gather_objects(self, obj, dst=None):
         gathered = [None] * self.world_size
         self.dist.all_gather_object(gathered, obj)
+        if dst is not None:
+            gathered = gathered if self.rank == dst else []
         return gathered
 
     def barrier(self):
@@ -141,8 +143,13 @@ WRONG = {
     ),
     "gathers its own object first": (
         "return gathered",
-        "return gathered[self.rank :] + gathered[: self.rank]",
+        "return gathered if dst is not None else gathered[self.rank :] + gathered[: self.rank]",
         "test_gather_objects_is_in_the_order_of_ranks",
+    ),
+    "gathers for one rank on all": (
+        " if self.rank == dst else []",
+        "",
+        "test_gather_objects_with_dst_is_for_one_rank",
     ),
     "lets ranks through a barrier": (
         "self.dist.barrier()",
@@ -238,13 +245,14 @@ class Group:
     def broadcast_object(self, obj, src=0):
         return self.gather_objects(obj)[src]
 
-    def gather_objects(self, obj):
+    def gather_objects(self, obj, dst=None):
         import pickle
 
         import numpy as np
 
         data = np.frombuffer(pickle.dumps(obj).ljust(1000, b"."), np.uint8)
-        return [pickle.loads(row.tobytes()) for row in self.rows(data)]
+        gathered = [pickle.loads(row.tobytes()) for row in self.rows(data)]
+        return gathered if dst in (None, self.rank) else []
 
     def barrier(self):
         self.gather_objects(None)

@@ -99,8 +99,13 @@ class ProcessGroup(Protocol):
         """Return rank `src`'s picklable object on every rank."""
         ...
 
-    def gather_objects(self, obj: Any) -> list[Any]:
-        """Return every rank's picklable object, in the order of ranks, on every rank."""
+    def gather_objects(self, obj: Any, dst: int | None = None) -> list[Any]:
+        """Return every rank's picklable object, in the order of ranks.
+
+        Args:
+            obj: this rank's.
+            dst: the only rank that needs them; the others get an empty list. None for every rank.
+        """
         ...
 
     def barrier(self) -> None:

@@ -29,7 +29,7 @@ class SingleProcess:
         """Return the object."""
         return obj
 
-    def gather_objects(self, obj: Any) -> list[Any]:
+    def gather_objects(self, obj: Any, dst: int | None = None) -> list[Any]:
         """Return a list of the one object."""
         return [obj]
 

@@ -216,7 +216,7 @@ class RankSession:
             "env": self.env.save_state(),
             "library": rank_state,
         }
-        ranks = self.group.gather_objects(host_state.dumps(rank))
+        ranks = self.group.gather_objects(host_state.dumps(rank), dst=0)
         if not self.world.is_root:
             return
         state = {

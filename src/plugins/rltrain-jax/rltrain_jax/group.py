@@ -103,14 +103,14 @@ class JaxProcessGroup:
             return pickle.loads(self._broadcast_bytes(data, lengths[src], src))
         return pickle.loads(messages[src])
 
-    def gather_objects(self, obj: Any) -> list[Any]:
-        """Return every rank's object."""
+    def gather_objects(self, obj: Any, dst: int | None = None) -> list[Any]:
+        """Return every rank's object, on one rank or on all: jax can only send them to all."""
         data = pickle.dumps(obj)
         lengths, messages = self._exchange(data)
         if messages is None:
             rows = self._gathered(data.ljust(max(lengths), b"\0"))
             messages = [row[:length] for row, length in zip(rows, lengths, strict=True)]
-        return [pickle.loads(message) for message in messages]
+        return [pickle.loads(message) for message in messages] if dst in (None, self.rank) else []
 
     def barrier(self) -> None:
         """Wait for all ranks."""

@@ -75,11 +75,14 @@ class TorchProcessGroup:
         dist.broadcast_object_list(box, src=src, device=self._staging)
         return box[0]
 
-    def gather_objects(self, obj: Any) -> list[Any]:
-        """Return every rank's object."""
+    def gather_objects(self, obj: Any, dst: int | None = None) -> list[Any]:
+        """Return every rank's object, on one rank or on all."""
         box: list[Any] = [None] * self.world_size
-        dist.all_gather_object(box, obj)
-        return box
+        if dst is None:
+            dist.all_gather_object(box, obj)
+            return box
+        dist.gather_object(obj, box if self.rank == dst else None, dst=dst)
+        return box if self.rank == dst else []
 
     def barrier(self) -> None:
         """Wait for all ranks."""

@@ -74,10 +74,11 @@ class FakeGroup:
         op = f"broadcast_object({self._source(src)})"
         return unpack(self._meet(op, "object", packed, lambda sent: [sent[src]] * len(sent)))
 
-    def gather_objects(self, obj: Any) -> list[Any]:
-        """Return copies of every rank's object, in the order of ranks, on every rank."""
-        sent = self._meet("gather_objects", "object", pack(obj), lambda sent: [sent] * len(sent))
-        return [unpack(item) for item in sent]
+    def gather_objects(self, obj: Any, dst: int | None = None) -> list[Any]:
+        """Return copies of every rank's object, in the order of ranks; see `ProcessGroup`."""
+        payload = "object" if dst is None else f"object to {dst}"
+        sent = self._meet("gather_objects", payload, pack(obj), lambda sent: [sent] * len(sent))
+        return [unpack(item) for item in sent] if dst in (None, self.rank) else []
 
     def barrier(self) -> None:
         """Wait until every rank is here."""

@@ -103,6 +103,14 @@ class BackendConformance:
         for rank, told in enumerate(self._told("gather_objects")):
             assert told == expected, f"on rank {rank}, {expected} were sent and {told} came"
 
+    @must("gather_objects with dst gives that rank all objects, and the others an empty list.")
+    def test_gather_objects_with_dst_is_for_one_rank(self) -> None:
+        """The last rank gathers."""
+        everything = [[src] * (src + 1) for src in range(self.ranks)]
+        for rank, told in enumerate(self._told("gather_objects_on_one")):
+            expected = everything if rank == self.ranks - 1 else []
+            assert told == expected, f"on rank {rank}, {expected} was expected and {told} came"
+
     @must("No rank leaves a barrier before every rank has come.")
     def test_no_rank_leaves_a_barrier_early(self) -> None:
         """Each rank comes late once."""

@@ -141,6 +141,12 @@ def gather_objects(rank: Rank) -> list[Any]:
     return rank.session.group.gather_objects([rank.world.rank] * (rank.world.rank + 1))
 
 
+def gather_objects_on_one(rank: Rank) -> list[Any]:
+    """Gather objects of several sizes on the last rank."""
+    dst = rank.world.world_size - 1
+    return rank.session.group.gather_objects([rank.world.rank] * (rank.world.rank + 1), dst=dst)
+
+
 def barrier(rank: Rank) -> list[list[int]]:
     """Let each rank come late once; tell who had come when this one left."""
     seen, ranks = [], range(rank.world.world_size)
@@ -202,6 +208,7 @@ CHECKS: tuple[Callable[[Rank], Any], ...] = (
     broadcast,
     broadcast_object,
     gather_objects,
+    gather_objects_on_one,
     barrier,
     wrap_model,
     fingerprints,
