@@ -316,7 +316,7 @@ def test_a_contradiction_of_the_environment_is_told_and_nothing_is_started(
     assert main([*WORDS, "--backend", "raises", "--json"]) == 1
     sections = json.loads(capsys.readouterr().out)["sections"]
     assert "ranks" not in sections
-    assert "The environment contradicts itself" in str(sections["launcher"])
+    assert "The environment variables contradict each other" in str(sections["launcher"])
     assert tries.seen == []
 
 

@@ -228,7 +228,7 @@ def test_nothing_set_is_said_too():
 
 
 def test_a_contradiction_is_a_problem_in_the_words_of_the_error():
-    error = UsageError("The environment contradicts itself: RANK=5.")
+    error = UsageError("The environment variables contradict each other: RANK=5.")
     found = named(variables({"RANK": "5"}, STARTS, error), "this process")
     assert said(found) == ("problem", str(error), "")
 
