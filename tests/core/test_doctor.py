@@ -144,7 +144,7 @@ def test_what_was_saved_and_helps_no_longer_is_replaced(check):
     tries = Tries({})
     found = check(tries, fix=True)
     assert tries.seen == [THIRD, {}]
-    assert "without what was saved, it works" in str(found)
+    assert "without the saved variables, it works" in str(found)
     assert user_config.saved_variables("raises") == {}
 
 
@@ -152,7 +152,7 @@ def test_what_the_user_has_set_is_not_tried_otherwise(check):
     tries = Tries()
     found = check(tries, environ={"FLAKY_FIRST": "0", "FLAKY_THIRD": "0"})
     assert tries.seen == [{}, SECOND]
-    assert found[-1].text == "none of what usually helps does"
+    assert found[-1].text == "none of the usual workarounds helps"
     assert found[-1].level == "problem"
 
 
@@ -161,7 +161,7 @@ def test_wrong_sums_are_a_failure_too(check):
     wrong = result(found=[[4.0, 4.0]], ranks=[own[0], {**own[1], "right": False}])
     found = check(Tries(FIRST, error="", result=wrong))
     assert (found[0].level, found[0].name) == ("problem", "all-reduce")
-    assert "wrong on rank 1: [[4.0, 4.0]] where 3 is right" in found[0].text
+    assert "wrong on rank 1: [[4.0, 4.0]] instead of 3" in found[0].text
 
 
 def test_a_hang_says_where_each_rank_was(check):
@@ -269,7 +269,10 @@ def test_no_process_outlives_the_doctor(flaky, pids, number):
 WRONG = [
     ("--backend raise", "Unknown backend 'raise'. Did you mean 'raises'?"),
     ("--launcher two", "Unknown launcher 'two'"),
-    ("--framework nump", "--framework nump: there is jax, numpy, torch. Did you mean 'numpy'?"),
+    (
+        "--framework nump",
+        "--framework nump: unknown. Choose from jax, numpy, torch. Did you mean 'numpy'?",
+    ),
     ("--library none", "Unknown library 'none'"),
     ("--timeout 0", "argument --timeout: invalid number of seconds value: '0'"),
     ("--nproc-per-node 0", "--nproc-per-node 0: must be a number from 1"),
@@ -316,7 +319,7 @@ def test_a_contradiction_of_the_environment_is_told_and_nothing_is_started(
     assert main([*WORDS, "--backend", "raises", "--json"]) == 1
     sections = json.loads(capsys.readouterr().out)["sections"]
     assert "ranks" not in sections
-    assert "The environment contradicts itself" in str(sections["launcher"])
+    assert "The environment variables contradict each other" in str(sections["launcher"])
     assert tries.seen == []
 
 

@@ -172,7 +172,7 @@ def test_a_framework_that_cannot_use_the_gpus_is_told(stub, nvidia_smi):
     nvidia_smi(TWO_GPUS)
     found = named(seen(), "stub_gpu")
     assert found.level == "warning"
-    assert "sees no GPU, and the driver has 2" in found.text
+    assert "sees no GPU, but the driver has 2" in found.text
     # Whoever hides them does not want them.
     assert named(seen({"CUDA_VISIBLE_DEVICES": ""}), "stub_gpu").level == "ok"
 
@@ -192,11 +192,11 @@ def test_a_driver_that_fails_or_hangs_is_told(stub, nvidia_smi, monkeypatch):
 @pytest.mark.parametrize(
     ("value", "level", "text"),
     [
-        ("1,0", "ok", "2, which are 0 to 1 for --gpu-ids"),
-        ("", "ok", "no GPU is to be used"),
+        ("1,0", "ok", "2 visible, numbered 0 to 1 for --gpu-ids"),
+        ("", "ok", "all GPUs are hidden"),
         ("0,2", "warning", "there is no GPU 2 of 2"),
         ("1,1", "warning", "a GPU is named twice"),
-        ("GPU-8f3a,1", "ok", "2, which are"),
+        ("GPU-8f3a,1", "ok", "2 visible, numbered"),
     ],
 )
 def test_visible_gpus_are_judged_as_they_were_read(stub, nvidia_smi, value, level, text):
@@ -228,7 +228,7 @@ def test_nothing_set_is_said_too():
 
 
 def test_a_contradiction_is_a_problem_in_the_words_of_the_error():
-    error = UsageError("The environment contradicts itself: RANK=5.")
+    error = UsageError("The environment variables contradict each other: RANK=5.")
     found = named(variables({"RANK": "5"}, STARTS, error), "this process")
     assert said(found) == ("problem", str(error), "")
 
@@ -314,7 +314,7 @@ def test_the_loopback_is_no_master_of_several_nodes():
 def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(1) or [])
     began = time.monotonic()
-    with pytest.raises(TimeoutError, match=r"nobody answered within 0\.1 s"):
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.1 s"):
         resolve("slow.example", 0.1)
     assert time.monotonic() - began < 0.9
 

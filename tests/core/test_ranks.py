@@ -59,12 +59,12 @@ def test_variables_that_do_not_speak_of_ranks_are_not_joined(variables):
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        (environ(RANK="a", LOCAL_RANK=0, WORLD_SIZE=1), "not numbers of ranks"),
-        (environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=0), "not numbers of ranks"),
-        (environ(RANK=2, LOCAL_RANK=0, WORLD_SIZE=2), "contradicts itself: RANK=2"),
-        (environ(RANK=-1, LOCAL_RANK=0, WORLD_SIZE=2), "contradicts itself: RANK=-1"),
-        (environ(RANK=0, LOCAL_RANK=2, WORLD_SIZE=2), "contradicts itself"),
-        (environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=2, LOCAL_WORLD_SIZE=4), "contradicts itself"),
+        (environ(RANK="a", LOCAL_RANK=0, WORLD_SIZE=1), "not valid rank numbers"),
+        (environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=0), "not valid rank numbers"),
+        (environ(RANK=2, LOCAL_RANK=0, WORLD_SIZE=2), "contradict each other: RANK=2"),
+        (environ(RANK=-1, LOCAL_RANK=0, WORLD_SIZE=2), "contradict each other: RANK=-1"),
+        (environ(RANK=0, LOCAL_RANK=2, WORLD_SIZE=2), "contradict each other"),
+        (environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=2, LOCAL_WORLD_SIZE=4), "contradict each other"),
     ],
 )
 def test_variables_that_contradict_each_other_are_refused(variables, said):
@@ -97,8 +97,14 @@ def test_torchruns_variables_are_put_before_skrls():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"JAX_RANK": "x"}, "JAX_RANK=x, JAX_LOCAL_RANK=1, JAX_WORLD_SIZE=2 are not numbers"),
-        ({"JAX_RANK": "2"}, "contradicts itself: JAX_RANK=2, JAX_LOCAL_RANK=1, JAX_WORLD_SIZE=2."),
+        (
+            {"JAX_RANK": "x"},
+            "JAX_RANK=x, JAX_LOCAL_RANK=1, JAX_WORLD_SIZE=2 are not valid rank numbers",
+        ),
+        (
+            {"JAX_RANK": "2"},
+            "contradict each other: JAX_RANK=2, JAX_LOCAL_RANK=1, JAX_WORLD_SIZE=2",
+        ),
     ],
 )
 def test_skrls_variables_that_contradict_each_other_are_refused(change, said):

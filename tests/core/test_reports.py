@@ -107,7 +107,7 @@ def test_the_log_is_named_where_it_stays(tmp_path):
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (-9, "Rank 1 was killed by SIGKILL. If nobody did it by hand, the machine may have run"),
+        (-9, "Rank 1 was killed by SIGKILL. If nobody killed it by hand, the machine may have run"),
         (-11, "Rank 1 was killed by SIGSEGV."),
         (-35, "Rank 1 was killed by signal 35."),
         (7, "Rank 1 exited with code 7 without an exception."),

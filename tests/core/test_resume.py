@@ -154,14 +154,14 @@ def test_each_rank_gets_its_own_state_back(train):
         ({"num_envs": 4}, "Changed: environments a rank 2 -> 4."),
         ({"seed": 7}, "Changed: seed 42 -> 7."),
         ({"env": {"mass": 2}}, "Changed: env.mass None -> 2."),
-        ({"env_class": stub_parts.StubEnv}, "The task cannot give its state"),
+        ({"env_class": stub_parts.StubEnv}, "The task cannot save its state"),
     ],
 )
 def test_what_has_changed_is_said_and_begins_anew(train, changed, said):
     _, result = train(2, env_class=changed.get("env_class", SavedEnv))
     notes, resumed = train(3, saved(result, 2), **changed)
     assert said in notes["said"]
-    assert "begin anew" in notes["said"]
+    assert "start fresh" in notes["said"]
     (told,) = notes[0]
     assert told[3] == 3
     assert resumed.frames > result.frames
@@ -173,7 +173,7 @@ def test_a_checkpoint_alone_is_a_beginning_too(train, tmp_path):
     path = tmp_path / "5.txt"
     path.write_text("5")
     notes, result = train(6, str(path))
-    assert "with nothing beside it" in notes["said"]
+    assert "has no saved rank state" in notes["said"]
     assert result.iterations == 1
 
 

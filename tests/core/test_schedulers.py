@@ -78,7 +78,7 @@ def test_mpirun_that_does_not_say_where_it_is_needs_an_address():
     ],
 )
 def test_variables_that_are_no_numbers_of_ranks_are_refused(variables):
-    with pytest.raises(UsageError, match="are not numbers of ranks"):
+    with pytest.raises(UsageError, match="are not valid rank numbers"):
         scheduled_world(variables, False)
 
 
@@ -106,7 +106,7 @@ KUBEFLOW = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "WORLD_SIZE": "4", "RANK": 
 def test_one_of_several_nodes_is_not_to_train_alone(variables, flags):
     with pytest.raises(UsageError) as caught:
         check_alone(variables)
-    assert f"For one run on all of them add {flags}" in str(caught.value)
+    assert f"For one run on all nodes add {flags}" in str(caught.value)
 
 
 @pytest.mark.parametrize(

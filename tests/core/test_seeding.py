@@ -66,5 +66,7 @@ def test_a_drawn_seed_owes_nothing_to_the_generators():
 
 
 def test_a_stream_that_is_none_is_named():
-    with pytest.raises(ValueError, match="no stream 'learning': model, environment, learner"):
+    with pytest.raises(
+        ValueError, match=r"no stream 'learning'\. Choose from model, environment, learner"
+    ):
         SeedPlan(42, 0).seed("learning")

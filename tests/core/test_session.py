@@ -210,7 +210,7 @@ class NoMode(stub_parts.StubEnv):
 @pytest.mark.parametrize(
     ("env", "said"),
     [
-        (WrongNumber, "'stubs' made 3 environments; 2 were asked for"),
+        (WrongNumber, "'stubs' made 3 environments; 2 were requested"),
         (NextStep, "SAME_STEP"),
         (NoMode, "autoreset mode None"),
     ],

@@ -1,4 +1,4 @@
-"""The records: what a run tells its writers, on rank 0 only."""
+"""The records: the events that a run sends to its writers, on rank 0 only."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ class RunStarted:
     config: Mapping[str, Any] = field(default_factory=dict)
     """The resolved run, as in the manifest."""
     iteration: Iteration | None = None
-    """What one iteration is, where the library says."""
+    """The size of one iteration, if the library declares it."""
     resumed: str = ""
-    """What the run goes on from and what has changed since, in sentences; "" if it begins anew."""
+    """What the run resumes from and what has changed since, in sentences; "" for a new run."""
 
 
 @dataclass(frozen=True)
 class Scalars:
-    """The figures of one iteration.
+    """The metrics of one iteration.
 
-    An adapter gives `iteration`, `iterations` and this rank's `values`; `session.record` fills in
-    the rest and gives the writers values merged over ranks.
+    An adapter sets `iteration`, `iterations` and this rank's `values`. `session.record` fills in
+    the rest and sends the writers values merged over ranks.
     """
 
     iteration: int
-    """Iterations done, from 1, those before a loaded checkpoint included."""
+    """Iterations done, from 1, including those before a loaded checkpoint."""
     values: Mapping[str, Any]
-    """By name, such as "loss/policy": a number, or the pair (sum, count) of several. Merged over
-    ranks: the mean over those that gave the name, weighted by the counts; the least, the greatest
-    or the sum for names that end in "(min)", "(max)" or "(sum)". For the times of phases,
-    "time/rollout" and "time/update" in s, least and greatest are kept beside the mean."""
+    """By name, such as "loss/policy": a number, or the pair (sum, count) of several numbers. Merged
+    over ranks: the mean over the ranks that have the name, weighted by the counts; the minimum,
+    maximum or sum for names that end in "(min)", "(max)" or "(sum)". For phase times,
+    "time/rollout" and "time/update" in s, minimum and maximum are added to the mean."""
     iterations: int | None = None
-    """The iteration at which the run ends, if that is known."""
+    """The iteration at which the run ends, if known."""
     frames: int = 0
     """Environment steps so far, over all environments and ranks: the x axis of every plot."""
     seconds: float = 0.0
-    """Since training began."""
+    """Seconds since training started."""
     fps: tuple[float, ...] = ()
     """Frames per second of each rank in this iteration."""
     episode_return: float | None = None
@@ -61,7 +61,7 @@ class Scalars:
     episode_length: float | None = None
     """Mean over the same episodes, in steps."""
     success_rate: float | None = None
-    """Share of the same episodes that were a success, 0 to 1; None if the task does not say."""
+    """Fraction of the same episodes that were a success, 0 to 1; None if the task does not say."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class CheckpointSaved:
 
 @dataclass(frozen=True)
 class Media:
-    """A picture, video or sound that was written to the run folder."""
+    """An image, video or audio file that was written to the run folder."""
 
     path: str
     name: str
@@ -96,4 +96,4 @@ class RunEnded:
 
 
 Record = RunStarted | Scalars | CheckpointSaved | Media | RunEnded
-"""One thing told to the writers."""
+"""One event sent to the writers."""

@@ -1,4 +1,4 @@
-"""Seed streams: one base seed, three streams, and every rank's own place in them."""
+"""Seed streams: one base seed, three streams, and each rank's seed in every stream."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _STREAMS: tuple[Stream, ...] = ("model", "environment", "learner")
 class SeedPlan:
     """The seeds of one rank.
 
-    Streams are children of one `numpy.random.SeedSequence`, so that they are independent of each
-    other and of every other rank's. `environment` and `learner` go by the global rank; `model` is
-    the same on all ranks, so that models are built equal.
+    Streams are children of one `numpy.random.SeedSequence`, so they are independent of each other
+    and of other ranks' streams. `environment` and `learner` depend on the global rank. `model` is
+    the same on all ranks, so that models start equal.
     """
 
     base: int
@@ -26,15 +26,15 @@ class SeedPlan:
     rank: int
     """Global rank."""
     resumed_at: int = 0
-    """Iterations done before: a run that goes on must not meet the random numbers of its beginning
-    again, unless its generators are put back to where they were."""
+    """Iterations done before the checkpoint. A resumed run must not repeat the random numbers of
+    its start, unless its generators' states are restored."""
 
     def seed(self, stream: Stream) -> int:
         """Return the seed of a stream on this rank, 0 to 2**31 - 1."""
         import numpy as np
 
         if stream not in _STREAMS:
-            raise ValueError(f"There is no stream {stream!r}: {', '.join(_STREAMS)}.")
+            raise ValueError(f"There is no stream {stream!r}. Choose from {', '.join(_STREAMS)}.")
         rank = 0 if stream == "model" else self.rank
         key: tuple[int, ...] = (_STREAMS.index(stream), rank)
         if self.resumed_at:
@@ -44,7 +44,7 @@ class SeedPlan:
 
     @property
     def model(self) -> int:
-        """Seed of model initialisation: the same on all ranks."""
+        """Seed of model initialization: the same on all ranks."""
         return self.seed("model")
 
     @property
@@ -54,7 +54,7 @@ class SeedPlan:
 
     @property
     def learner(self) -> int:
-        """Seed of this rank's learner: exploration, mini-batches."""
+        """Seed of this rank's learner: exploration and mini-batches."""
         return self.seed("learner")
 
 

@@ -1,4 +1,4 @@
-"""One rank's side of a run: the typed face through which a plugin reaches it."""
+"""The session: one rank's interface to the run, as plugins see it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RunPaths(Protocol):
 
 
 class Session(Protocol):
-    """What a plugin may ask of the run."""
+    """A plugin's interface to the run, on one rank."""
 
     should_stop: bool
     """Whether to end training after this iteration. Equal on all ranks."""
@@ -44,7 +44,7 @@ class Session(Protocol):
 
     @property
     def config(self) -> RunConfig:
-        """The resolved run; `config.agent` are the library's options, `config.env` the task's."""
+        """The resolved run; `config.agent` has the library's options, `config.env` the task's."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class Session(Protocol):
 
     @property
     def group(self) -> ProcessGroup:
-        """The process group; of one rank without `--distributed`."""
+        """The process group; without `--distributed` it has one rank."""
         ...
 
     @property
@@ -69,12 +69,12 @@ class Session(Protocol):
 
     @property
     def env(self) -> VectorEnv[Any, Any, Any]:
-        """This rank's environments, once they are made. They count episodes as they are stepped."""
+        """This rank's environments, once they are made. Stepping them counts episodes."""
         ...
 
     @property
     def renders(self) -> bool:
-        """Whether this rank's environments are drawn: `render()` must return frames."""
+        """Whether this rank's environments are rendered: `render()` must return frames."""
         ...
 
     @property
@@ -84,7 +84,7 @@ class Session(Protocol):
 
     @property
     def rank_state(self) -> Any:
-        """What this rank gave `save_checkpoint` with `checkpoint`; None if it does not fit."""
+        """The `rank_state` saved with `checkpoint`; None if it does not fit this run."""
         ...
 
     @property
@@ -141,16 +141,16 @@ class Session(Protocol):
     ) -> None:
         """Save a checkpoint on rank 0; it is complete or absent. Collective.
 
-        Call it on every rank, after the iteration's `record`. It also holds what each rank needs to
-        continue bit for bit: its generators, its environments if the task can give their state, and
-        its `rank_state`.
+        Call it on every rank, after the iteration's `record`. The checkpoint also holds what each
+        rank needs to continue bit for bit: its generators, its environments if the task can save
+        their state, and its `rank_state`.
 
         Args:
             name: file name in the run folder's `checkpoints`.
             save: writes the library's own format to the path that it is given; called on rank 0.
-            iteration: for the record.
-            rank_state: what the library must keep of this rank, picklable and on the host:
-                recurrent states, a replay buffer. It comes back as `rank_state`.
+            iteration: iterations done, for the record.
+            rank_state: this rank's own state, picklable and on the host: recurrent states, a replay
+                buffer. A resumed run gets it back as `session.rank_state`.
         """
         ...
 

@@ -36,10 +36,10 @@ Fingerprints = Callable[[], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class World:
-    """What a rank knows of its place."""
+    """A rank's place in the run."""
 
     rank: int = 0
-    """Global rank: 0 to world_size - 1. Seeds and rank-0 I/O go by this one."""
+    """Global rank: 0 to world_size - 1. Seeds and rank-0 I/O use this one."""
     local_rank: int = 0
     """Rank on this node."""
     node_rank: int = 0
@@ -60,7 +60,7 @@ class World:
 class ProcessGroup(Protocol):
     """The collectives that the core and the adapters use. Every rank calls each in the same order.
 
-    An array is one of the backend's framework, on the rank's device, or a numpy array.
+    Arrays are the backend framework's, on the rank's device, or numpy's.
     """
 
     @property
@@ -87,7 +87,7 @@ class ProcessGroup(Protocol):
             op: how to combine.
 
         Returns:
-            The combined array, equal on all ranks, of the argument's kind and shape.
+            The combined array, equal on all ranks, of the argument's type and shape.
         """
         ...
 
@@ -109,7 +109,7 @@ class ProcessGroup(Protocol):
         ...
 
     def barrier(self) -> None:
-        """Wait until every rank is here."""
+        """Wait until every rank has reached this point."""
         ...
 
     def close(self) -> None:
@@ -118,18 +118,18 @@ class ProcessGroup(Protocol):
 
 
 class GradientSync(Protocol):
-    """Averages gradients over ranks: one object per optimiser, which keeps its buffers."""
+    """Averages gradients over ranks: one object per optimizer, which keeps its buffers."""
 
     def __call__(self, gradients: Any) -> Any:
         """Return the gradients averaged over ranks, with the structure they came in.
 
         Args:
-            gradients: for torch a list with one tensor or None per parameter, in the order in which
-                the parameters were given; for jax a pytree.
+            gradients: for torch a list with one tensor or None per parameter, in the order of the
+                parameters; for jax a pytree.
 
         Returns:
-            The same structure, averaged; for torch, tensors that may share one kept buffer. A
-            gradient that is None on every rank stays None.
+            The same structure, averaged. For torch the tensors may share one buffer that the sync
+            keeps. A gradient that is None on every rank stays None.
         """
         ...
 
@@ -145,7 +145,7 @@ class Launcher(Protocol):
 
         Raises:
             rltrain.errors.RankFailed: a rank failed; the others have been ended.
-            rltrain.errors.UsageError: a rank refused what was asked for.
+            rltrain.errors.UsageError: a rank refused the options.
         """
         ...
 
@@ -156,72 +156,72 @@ class ArrayInfo:
 
     shape: tuple[int, ...]
     dtype: str = "float32"
-    """By numpy's name."""
+    """Numpy's name of the dtype."""
 
     @property
     def is_image(self) -> bool:
-        """Whether it is an image as suites give them: of height, width and channels, in this order.
+        """Whether it is an image: height, width and channels, in this order.
 
-        Bytes from 0 to 255, which networks are given divided by 255; or float32, as it is.
+        Bytes from 0 to 255 are divided by 255 for networks; float32 is left unchanged.
         """
         return len(self.shape) == 3 and self.dtype in ("uint8", "float32")
 
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """What a suite can say of a task without making its environment."""
+    """What a suite knows of a task without making its environment."""
 
     name: str
     action: Literal["continuous", "discrete", "multi_discrete"]
     num_envs: int = 8
-    """Environments a rank, when the user does not say."""
+    """Default number of environments per rank."""
     max_episode_length: int | None = None
-    """In steps; None if episodes are not cut off."""
+    """In steps; None if episodes are not truncated."""
     random_lengths: bool = False
     """Whether the task's own trainer lets the first episodes have random lengths."""
     options: Mapping[str, Any] | None = None
-    """The `env.` options with their defaults; None if only making the environment tells."""
+    """The `env.` options with their defaults; None if unknown before the environment is made."""
     observations: Mapping[str, ArrayInfo] | None = None
-    """The observation groups by name, one called `policy` where the task has no groups; None if
-    only making the environment tells."""
+    """The observation groups by name, or one called `policy` if the task has no groups; None if
+    unknown before the environment is made."""
     actions: tuple[int, ...] | None = None
-    """How many numbers a continuous action has, one count; or how many choices each discrete action
-    has; None if only making the environment tells."""
+    """For continuous actions the one size of the vector; for discrete ones the number of choices of
+    each action; None if unknown before the environment is made."""
 
     @property
     def images(self) -> tuple[str, ...]:
-        """The groups of images that the policy sees, as far as is known: not the critic's."""
+        """The image groups that the policy sees, as far as known, without the critic's."""
         groups = self.observations or {}
         return tuple(name for name, x in groups.items() if x.is_image and name != "critic")
 
     @property
     def has_images(self) -> bool:
-        """Whether what the policy sees is an image, or has one in it, as far as is known."""
+        """Whether the policy's observations include an image, as far as known."""
         return bool(self.images)
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """What a library's options say of its iterations."""
+    """The size and number of a run's iterations, according to the library's options."""
 
     steps: int
     """Steps of every environment in one iteration."""
     iterations: int | None = None
     """Iteration at which training ends; None if the options do not say."""
     replay_rows: int | None = None
-    """Rows of a rank's replay buffer, over all environments; None: what is learned from is the
-    iteration's rollout."""
+    """Rows of a rank's replay buffer, over all environments; None if the library learns from the
+    iteration's rollout instead."""
     image_bytes: int = 1
-    """In how many bytes each byte of an image is kept."""
+    """Bytes in memory for each byte of an image."""
     mini_batches: int | None = None
-    """Into how many mini-batches a rank's rollout is cut; None if it is not."""
+    """Number of mini-batches of a rank's rollout; None if it is not split."""
 
     def experience(self, num_envs: int, ranks: int) -> str:
-        """Say how much a run learns from, in an iteration and in all.
+        """Describe how many frames a run learns from, per iteration and in total.
 
         Args:
-            num_envs: environments a rank.
-            ranks: how many.
+            num_envs: environments per rank.
+            ranks: number of ranks.
         """
         frames = self.steps * num_envs * ranks
         shared = f" x {ranks} ranks" if ranks > 1 else ""
@@ -234,12 +234,12 @@ class Iteration:
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a run came to: what rank 0 returns."""
+    """The outcome of a run, which rank 0 returns."""
 
     iterations: int
     """Iterations done in this run."""
     frames: int
-    """Environment steps over all environments and ranks, those before a checkpoint included."""
+    """Environment steps over all environments and ranks, including those before a checkpoint."""
     episode_return: float | None
     """Mean return of the last finished episodes over all ranks; None if none finished."""
     episode_length: float | None
@@ -247,7 +247,7 @@ class TrainResult:
     run_dir: str
     """The run folder."""
     checkpoint: str | None = None
-    """The last checkpoint that was written."""
+    """Path of the last checkpoint."""
     solved: bool = False
     """Whether the run ended because it reached its target return."""
     seconds: float = 0.0

@@ -1,1 +1,1 @@
-"""The plugins that come with the core: they import what any plugin may."""
+"""The plugins that come with the core. They import only what any plugin may import."""

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["ConsoleWriter"]
 
 LINE_INTERVAL = 1.0
-"""Seconds from one plain line to the next, except for the first and the last."""
+"""Seconds between plain lines. The first and the last are always printed."""
 PREFERRED = (r"learning.?rate|(?<![a-z])lr(?![a-z])", "loss", "kl|entropy", "")
-"""Which of the library's scalars the live view shows first, as patterns of their names."""
+"""Patterns of the scalar names that the live view shows first, in this order."""
 
 
 class ConsoleWriter:
-    """Shows the run to the user who started it.
+    """Shows a run's progress to the user who started it.
 
     Args:
         stream: where to write; by default the terminal's stdout as it was before the ranks
@@ -55,9 +55,9 @@ class ConsoleWriter:
                 for line in self._run.preface:
                     self._print(line)
         elif self._run is not None:
-            self._run.tell(record)
+            self._run.update(record)
             if self._live is None:
-                self._print_news(self._run)
+                self._print_update(self._run)
         elif isinstance(record, RunEnded):
             self._print("failed before training began")
 
@@ -67,16 +67,16 @@ class ConsoleWriter:
         if self._live is not None:
             self._live.stop()
 
-    def _print_news(self, run: _Run) -> None:
+    def _print_update(self, run: _Run) -> None:
         now, printed = run.latest, self._printed
-        figures = [" ".join(figure) for figure in run.figures]
+        metrics = [" ".join(metric) for metric in run.metrics]
         last = run.ended is not None or now.iteration == now.iterations
         due = printed is None or last or now.seconds - printed.seconds >= LINE_INTERVAL
         if due and now is not printed and run.first is not None:
             self._printed = now
-            self._print(*figures, *filter(None, [run.left(now.seconds)]))
+            self._print(*metrics, *filter(None, [run.left(now.seconds)]))
         if run.ended is not None:
-            self._print(run.status, *figures[:-1], f"time {_duration(run.elapsed)}")
+            self._print(run.status, *metrics[:-1], f"time {_duration(run.elapsed)}")
             if run.checkpoint is not None:
                 self._print("checkpoint", _shortest(run.checkpoint.path))
             self._print("run folder", _shortest(run.started.run_dir))
@@ -87,16 +87,16 @@ class ConsoleWriter:
 
 @dataclass
 class _Run:
-    """What the records have told so far."""
+    """The state of the run, according to the records so far."""
 
     started: RunStarted
     first: Scalars | None = None
     latest: Scalars = field(default_factory=lambda: Scalars(0, {}))
     checkpoint: CheckpointSaved | None = None
     ended: RunEnded | None = None
-    began: float = field(default_factory=time.monotonic)
+    start_time: float = field(default_factory=time.monotonic)
 
-    def tell(self, record: Record) -> None:
+    def update(self, record: Record) -> None:
         if isinstance(record, Scalars):
             self.first, self.latest = self.first or record, record
         elif isinstance(record, CheckpointSaved):
@@ -116,7 +116,7 @@ class _Run:
 
     @property
     def preface(self) -> list[str]:
-        """What is worth knowing before the first iteration."""
+        """Lines to show before the first iteration."""
         run, lines = self.started, []
         if run.iteration is not None:
             lines.append(run.iteration.experience(run.num_envs, run.world.world_size))
@@ -131,7 +131,7 @@ class _Run:
         return "interrupted" if self.ended.error.startswith("KeyboardInterrupt") else "failed"
 
     @property
-    def figures(self) -> list[tuple[str, str]]:
+    def metrics(self) -> list[tuple[str, str]]:
         now = self.latest
         total = "" if now.iterations is None else str(now.iterations)
         return [
@@ -145,14 +145,14 @@ class _Run:
 
     @property
     def elapsed(self) -> float:
-        return self.ended.seconds if self.ended else time.monotonic() - self.began
+        return self.ended.seconds if self.ended else time.monotonic() - self.start_time
 
     def left(self, elapsed: float) -> str:
-        """Say how long the run will go on, if that is known."""
+        """Return the estimated time left as text, or "" if unknown."""
         first, now = self.first, self.latest
         if first is None or now.iterations is None or self.ended is not None:
             return ""
-        # The first iteration warms up and compiles: it counts only while it is the only one.
+        # The first iteration includes warmup and compilation: use it only while it is the only one.
         done, seconds = now.iteration - first.iteration, now.seconds - first.seconds
         pace = seconds / done if done > 0 else now.seconds
         due = now.seconds + pace * (now.iterations - now.iteration)
@@ -160,28 +160,28 @@ class _Run:
 
 
 def _start_live(run: _Run, stream: TextIO) -> Live | None:
-    """Start a view that draws itself, so that its clock goes on; return None off a terminal."""
+    """Start a view that refreshes itself, so that its clock runs; None without a terminal."""
     from rich.console import Console, Group
     from rich.live import Live
 
     console = Console(file=stream, highlight=False)
-    # Rich takes any stream for a terminal where FORCE_COLOR is set, as CI services do.
+    # With FORCE_COLOR set, as on CI services, rich takes any stream for a terminal.
     if not (stream.isatty() and console.is_interactive):
         return None
 
     def draw() -> RenderableType:
-        # Rich would ask stdin, stdout and stderr, which in a rank are not the terminal.
+        # Rich would query stdin, stdout and stderr, which in a rank are not the terminal.
         columns, lines = os.get_terminal_size(stream.fileno())
         console.size = columns or 80, lines or 24
-        # The empty line is for what is printed by others if this process is killed.
+        # If this process is killed, output of other processes starts on the empty line.
         return Group(_panel(run, min(console.width, 100)), "")
 
-    # What would go through the panel is printed above it; what goes to a file goes there still.
+    # Redirect prints to above the panel, but not those that go to a file.
     out = sys.stdout is stream
     err = out and sys.stderr.isatty()
     live = Live(console=console, get_renderable=draw, redirect_stdout=out, redirect_stderr=err)
     live.start(refresh=True)
-    # A rank that is killed could not bring the cursor back.
+    # Keep the cursor visible: a rank that is killed could not restore it.
     console.show_cursor(True)
     return live
 
@@ -196,7 +196,7 @@ def _panel(run: _Run, width: int) -> RenderableType:
     now, elapsed = run.latest, run.elapsed
     color = {"training": "blue", "failed": "red"}.get(run.status, "green")
     bar = ProgressBar(now.iterations, now.iteration, complete_style=color, finished_style=color)
-    *figures, speed = run.figures
+    *metrics, speed = run.metrics
     scalars = [(name, _number(now.values[name])) for name in sorted(now.values, key=_preference)]
     clock = "  ".join((_duration(elapsed), run.left(elapsed)))
     rest = [speed, ("time", clock), ("run folder", _shortest(run.started.run_dir))]
@@ -206,7 +206,7 @@ def _panel(run: _Run, width: int) -> RenderableType:
         Group(
             Text("\n".join([run.heading, *run.preface])),
             Padding(bar if now.iterations else "", 0),
-            _grid([a + b for a, b in zip(figures, [*scalars, *[("", "")] * 5], strict=False)]),
+            _grid([a + b for a, b in zip(metrics, [*scalars, *[("", "")] * 5], strict=False)]),
             _grid(rest),
         ),
         title=Text(run.started.task),
@@ -219,7 +219,7 @@ def _panel(run: _Run, width: int) -> RenderableType:
 
 
 def _grid(rows: Sequence[tuple[str, ...]]) -> RenderableType:
-    """Draw rows of a name and a value, and perhaps of a second name and value beside them."""
+    """Return a table of rows with a name and a value, or with two names and values."""
     from rich.table import Table
     from rich.text import Text
 

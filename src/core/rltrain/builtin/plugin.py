@@ -1,4 +1,4 @@
-"""What the core itself provides; light, because it is imported whenever plugins are listed."""
+"""What the core itself provides. Imports are light: listing plugins imports this module."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The checks of `rltrain doctor`: one module a section of its page."""
+"""The checks of `rltrain doctor`, with one module for each section of its report."""

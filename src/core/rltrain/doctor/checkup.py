@@ -37,13 +37,13 @@ Check = tuple[str, Callable[[], Iterable[Finding]]]
 def checkup(
     options: Mapping[str, Any], *, as_json: bool, fix: bool, start_ranks: bool, timeout: float
 ) -> int:
-    """Make all checks, and print each section once it is done.
+    """Make all checks, and print each section when it is done.
 
     Args:
-        options: fields of `RunOptions`: where the run is to run.
+        options: fields of `RunOptions` that say where the run will run.
         as_json: whether to print one JSON object at the end instead.
-        fix: whether to save variables that help, if any are needed.
-        start_ranks: whether to make the real check too.
+        fix: whether to save environment variables that help, if any are needed.
+        start_ranks: whether to also start ranks.
         timeout: seconds for each start of ranks.
 
     Returns:
@@ -57,17 +57,17 @@ def checkup(
     library = options.get("library")
     _check_names(asked, library, registry)
     placement, placed = _placed(asked, registry)
-    # One page a node: of several ranks that somebody started, the others keep quiet.
+    # One report per node: if a launcher started this process, only local rank 0 prints.
     shown = not isinstance(placed, World) or placed.local_rank == 0
     checks = _checks(asked, placed, registry, library)
     if start_ranks and placement is not None and not isinstance(placed, Exception):
 
-        def say(text: str) -> None:
+        def report(text: str) -> None:
             if shown:
                 print(text, file=sys.stderr, flush=True)
 
         where = (placement, placed, registry, os.environ)
-        checks.append(("Ranks", lambda: ranks(*where, timeout, fix, say)))
+        checks.append(("Ranks", lambda: ranks(*where, timeout, fix, report)))
     sections: list[Section] = []
     for title, check in checks:
         sections.append(look(title, check))
@@ -97,9 +97,9 @@ def _checks(
 
 
 def _check_names(asked: RunOptions, library: str | None, registry: Registry) -> None:
-    """Refuse names that nothing installed has; of a plugin that is not ready the page tells."""
-    asleep = {record.name for record in registry.records if record.status != "ready"}
-    if library is not None and library not in asleep:
+    """Refuse unknown names. A library whose plugin is not ready is reported in its section."""
+    not_ready = {record.name for record in registry.records if record.status != "ready"}
+    if library is not None and library not in not_ready:
         registry.get(LibrarySpec, library)
     if asked.backend is not None:
         registry.get(BackendSpec, asked.backend)
@@ -109,13 +109,13 @@ def _check_names(asked: RunOptions, library: str | None, registry: Registry) -> 
     frameworks = sorted({*DEFAULT_BACKENDS, *(spec.framework for spec in backends)})
     if asked.framework not in frameworks:
         raise UsageError(
-            f"--framework {asked.framework}: there is {', '.join(frameworks)}."
+            f"--framework {asked.framework}: unknown. Choose from {', '.join(frameworks)}."
             f"{suggest(asked.framework, frameworks)}"
         )
 
 
 def _placed(asked: RunOptions, registry: Registry) -> tuple[Placement | None, Placed]:
-    """Place the run as the plan does; that it cannot be placed is a finding, not the end."""
+    """Place the run as the plan does. An error is returned, to be reported as a finding."""
     try:
         placement, world = place(asked, registry, os.environ)
     except RltrainError as error:
@@ -123,13 +123,13 @@ def _placed(asked: RunOptions, registry: Registry) -> tuple[Placement | None, Pl
     saved_variables(placement.backend)  # A mistake in the user's file is reported at once.
     few = placement.nproc_per_node == 1 and asked.nproc_per_node is None
     if world is None and few and placement.device_kind == "cpu":
-        # One rank on the one core: two tell more.
+        # The default for one core is one rank, which has no peer to talk to.
         placement = dataclasses.replace(placement, nproc_per_node=2)
     return placement, world
 
 
 def _master(asked: RunOptions, placed: Placed) -> tuple[str, int]:
-    """Return where the ranks meet."""
+    """Return host and port at which the ranks meet."""
     host, port = asked.master_addr, str(asked.master_port)
     if isinstance(placed, World) and asked.coordinator_address is None:
         host, port = os.environ.get("MASTER_ADDR", host), os.environ.get("MASTER_PORT", port)

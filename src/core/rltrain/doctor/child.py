@@ -1,4 +1,4 @@
-"""A process that starts ranks to be looked at, or joins as one, and may hang or die of it."""
+"""A child process that starts test ranks, or joins as one: it may hang or crash."""
 
 from __future__ import annotations
 
@@ -28,60 +28,60 @@ from rltrain.types import World
 __all__ = ["Outcome", "main", "try_ranks"]
 
 GRACE = 10.0
-"""Seconds in which the processes are to end by themselves once they are told to."""
+"""Seconds that the processes get to end after SIGTERM."""
 
 _CODE = "from rltrain.doctor.child import main; main()"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one try."""
+    """The outcome of one attempt."""
 
     variables: Mapping[str, str]
-    """What was set for it."""
+    """The environment variables that were set for it."""
     result: Mapping[str, Any] | None = None
-    """What `rltrain.doctor.probe.measure` returned; None if it did not come to that."""
+    """What `rltrain.doctor.probe.measure` returned; None if the attempt failed."""
     error: str = ""
-    """Why not."""
+    """Why it failed."""
     refused: bool = False
-    """Whether a rank refused what was asked for, which no variable changes."""
+    """Whether a rank refused the options, which no variable can fix."""
     hung: bool = False
-    """Whether it was ended because its time was over."""
+    """Whether it timed out."""
     wall: float = 0.0
-    """Seconds that it took."""
+    """Wall time in seconds."""
     ranks_at: Mapping[int, str] = field(default_factory=dict)
-    """What each rank was doing at the end of one that hung."""
+    """What each rank was doing when the attempt timed out."""
 
     @property
     def works(self) -> bool:
-        """Whether all ranks met, and got the right sums."""
+        """Whether all ranks met and got the correct sums."""
         return self.result is not None and all(rank["right"] for rank in self.result["ranks"])
 
 
 def try_ranks(
     placement: Placement, world: World | None, variables: Mapping[str, str], timeout: float
 ) -> Outcome:
-    """Start the ranks, or join as one, in a process of its own.
+    """Start the ranks, or join as one, in a child process.
 
     Args:
         placement: where the run runs.
         world: the place to join at; None starts ranks.
-        variables: put into their environment, before what is there.
-        timeout: in seconds; then all of it is ended.
+        variables: environment variables for the ranks; they override existing ones.
+        timeout: in seconds; then all processes are ended.
     """
     with tempfile.TemporaryDirectory(prefix="rltrain-") as name:
         folder = Path(name)
         given = {**asdict(placement), "log_root": name}
-        told = {"placement": given, "world": world and asdict(world)}
+        arguments = {"placement": given, "world": world and asdict(world)}
         began = time.monotonic()
-        with (folder / "said").open("w") as said:
+        with (folder / "output").open("w") as output:
             process = subprocess.Popen(
-                [sys.executable, "-c", _CODE, json.dumps(told)],
+                [sys.executable, "-c", _CODE, json.dumps(arguments)],
                 env={**os.environ, **variables},
                 stdin=subprocess.PIPE,  # Closed when this process ends, however it ends.
-                stdout=said,
-                stderr=said,
-                # Of its own: so that all that it starts can be ended.
+                stdout=output,
+                stderr=output,
+                # So that everything it starts can be ended with it.
                 start_new_session=True,
             )
         try:
@@ -94,24 +94,24 @@ def try_ranks(
         wall, status = time.monotonic() - began, process.returncode
         if status == 0 and (folder / RESULT).exists():
             return Outcome(variables, json.loads((folder / RESULT).read_text()), wall=wall)
-        text = (folder / "said").read_text(errors="replace").strip()
-        error = text or f"ended with status {status} and said nothing"
+        text = (folder / "output").read_text(errors="replace").strip()
+        error = text or f"ended with status {status} without output"
         return Outcome(variables, error=error, refused=status == 2, wall=wall)
 
 
 def main() -> None:
-    """Be that process; what went wrong is told on its output."""
+    """Run in the child process; errors go to its output."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    told = json.loads(sys.argv[1])
+    arguments = json.loads(sys.argv[1])
     given: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in told["placement"].items()
+        k: tuple(v) if isinstance(v, list) else v for k, v in arguments["placement"].items()
     }
-    placement, world = Placement(**given), told["world"]
+    placement, world = Placement(**given), arguments["world"]
     try:
         if world is not None:
             run_here(placement, World(**world), meet)
             return
-        assert placement.launcher is not None, "ranks that are to be started have a launcher"
+        assert placement.launcher is not None, "without a world to join, a launcher starts ranks"
         spec = discover(placement.no_plugins).get(LauncherSpec, placement.launcher)
         make_plugin(spec, placement.plugins).launch(placement, work)
     except RltrainError as error:
@@ -120,12 +120,12 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    os.read(0, 1)  # Nothing is ever written: this is the end.
+    os.read(0, 1)  # Nothing is ever written: this returns when the parent ends.
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End what still runs: the process gets the time to end its ranks, its session does not."""
+    """End everything that still runs, after giving the process time to end its ranks."""
     assert process.stdin is not None
     if process.poll() is None:
         for number in (signal.SIGTERM, signal.SIGKILL):

@@ -20,7 +20,7 @@ KNOWN = (
     Conflict(
         {"gym": "", "numpy": ">=2"},
         "gym has had no release since 2022 and uses names that numpy 2 removed; older versions of "
-        "rl_games need it.",
+        "rl_games need gym.",
         "pip install 'rl-games>=1.6.5', which uses gymnasium, or pip install 'numpy<2'",
     ),
     Conflict(
@@ -36,14 +36,14 @@ KNOWN = (
     *(
         Conflict(
             {f"nvidia-{name}-cu12": "", f"nvidia-{name}-cu13": ""},
-            f"Both put their library into the folder nvidia/{name}: torch and jax get the one that "
-            "was installed last, whichever they were built for.",
-            "pip uninstall both, and install torch (or jax) again for one version of CUDA.",
+            f"Both install their library into the folder nvidia/{name}: torch and jax load the one "
+            "that was installed last, whichever they were built for.",
+            "pip uninstall both, and reinstall torch (or jax) for one version of CUDA.",
         )
         for name in ("nccl", "cudnn")
     ),
 )
-"""Conflicts that packages do not declare themselves. Plugins add theirs: `Spec.conflicts`."""
+"""Conflicts that packages do not declare themselves. Plugins add more with `Spec.conflicts`."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class _Installed:
 
 
 def conflicts(records: Iterable[PluginRecord], watched: Iterable[str]) -> list[Finding]:
-    """Look for known conflicts, names that two plugins provide, and requirements that are unmet.
+    """Find known conflicts, names that two plugins provide, and unmet requirements.
 
     Args:
         records: the installed plugins.
-        watched: distributions whose requirements, and requirements of whom, are checked: a broken
-            package that has nothing to do with training is not rltrain's to tell.
+        watched: requirements by or on these distributions are checked. Broken packages that have
+            nothing to do with training are ignored.
     """
     records, installed = tuple(records), _installed()
     own = [conflict for record in records for spec in record.specs for conflict in spec.conflicts]
@@ -75,11 +75,11 @@ def _installed() -> dict[str, _Installed]:
     """Return every distribution by its canonical name."""
     found: dict[str, _Installed] = {}
     for each in importlib.metadata.distributions():
-        # Read once: each access to a property of a distribution parses its whole metadata.
+        # Read it once: each access to a property of a distribution parses its whole metadata.
         metadata = each.metadata
         if metadata["Name"]:
             requires = tuple(metadata.get_all("Requires-Dist") or ())
-            # Of two, the first is imported.
+            # If there are two, the first is the one that is imported.
             name = canonicalize_name(metadata["Name"])
             found.setdefault(name, _Installed(metadata["Version"], requires))
     return found
@@ -110,7 +110,7 @@ def _provided_twice(records: Iterable[PluginRecord]) -> Iterator[Finding]:
 
 
 def _unmet(watched: set[str], installed: Mapping[str, _Installed]) -> Iterator[Finding]:
-    """Read of every package what it requires, as `pip check` does."""
+    """Check the requirements of every package, as `pip check` does."""
     for name, package in installed.items():
         for requirement in _plain_requirements(package.requires):
             other = canonicalize_name(requirement.name)
@@ -128,12 +128,12 @@ def _unmet(watched: set[str], installed: Mapping[str, _Installed]) -> Iterator[F
 
 
 def _plain_requirements(texts: Iterable[str]) -> Iterator[Requirement]:
-    """Parse what a package needs in any case, without its extras."""
+    """Parse a package's requirements, without those of its extras."""
     for text in texts:
         try:
             requirement = Requirement(text)
             applies = not requirement.marker or requirement.marker.evaluate({"extra": ""})
-        except InvalidRequirement:  # Of an old package, which pip let pass.
+        except InvalidRequirement:  # Old packages can have these.
             continue
         if applies:
             yield requirement

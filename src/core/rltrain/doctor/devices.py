@@ -1,4 +1,4 @@
-"""GPUs and drivers, asked without touching CUDA in this process."""
+"""GPUs and drivers, queried without touching CUDA in this process."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rltrain.specs import BackendSpec
 __all__ = ["devices"]
 
 TIMEOUT = 30
-"""Seconds for nvidia-smi, which never answers where the driver hangs."""
+"""Seconds for nvidia-smi, which never answers if the driver hangs."""
 
 _QUERY = ("index", "name", "driver_version", "memory.total")
 
 
 def devices(environ: Mapping[str, str], registry: Registry, framework: str) -> Iterator[Finding]:
-    """Tell which GPUs there are, which are visible, and what the framework makes of them."""
+    """Report which GPUs exist, which are visible, and which the framework can use."""
     yield ok("cores", f"{available_cores()} for this process", cores=available_cores())
     gpus, finding = _nvidia_smi()
     yield finding
@@ -38,7 +38,7 @@ def devices(environ: Mapping[str, str], registry: Registry, framework: str) -> I
 
 
 def _specs(registry: Registry) -> list[BackendSpec]:
-    """Return every backend, also those that two plugins provide."""
+    """Return every backend, including those that two plugins provide."""
     return [
         spec
         for record in registry.records
@@ -48,19 +48,19 @@ def _specs(registry: Registry) -> list[BackendSpec]:
 
 
 def _nvidia_smi() -> tuple[int | None, Finding]:
-    """Return how many GPUs the driver has, None if that is not known, and what it says."""
+    """Return how many GPUs the driver has, None if unknown, and the finding about the driver."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return None, ok("driver", "no nvidia-smi: no NVIDIA driver, or not in this container")
     query = [command, f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader"]
-    hint = "Run nvidia-smi by hand; the driver may have to be loaded anew, or the node rebooted."
+    hint = "Run nvidia-smi by hand. You may have to reload the driver, or reboot the node."
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
         return None, problem("driver", f"nvidia-smi did not answer within {TIMEOUT} s", hint)
     if done.returncode != 0:
-        said = " ".join((done.stdout or done.stderr).split())
-        return None, warning("driver", f"nvidia-smi failed: {said}", hint)
+        output = " ".join((done.stdout or done.stderr).split())
+        return None, warning("driver", f"nvidia-smi failed: {output}", hint)
     rows = [[item.strip() for item in line.split(",")] for line in done.stdout.splitlines() if line]
     found = [dict(zip(_QUERY, row, strict=False)) for row in rows]
     named = "; ".join(f"{gpu['index']} {gpu['name']}, {gpu.get('memory.total')}" for gpu in found)
@@ -69,30 +69,30 @@ def _nvidia_smi() -> tuple[int | None, Finding]:
 
 
 def _visible(value: str, gpus: int | None) -> Finding:
-    """Judge CUDA_VISIBLE_DEVICES as it was read."""
-    name, said = "visible", f"CUDA_VISIBLE_DEVICES={value}"
+    """Check the value of CUDA_VISIBLE_DEVICES."""
+    name, setting = "visible", f"CUDA_VISIBLE_DEVICES={value}"
     ids = [item.strip() for item in value.split(",")] if value else []
     missing = [x for x in ids if x.isdigit() and gpus is not None and int(x) >= gpus]
     if missing:
-        hint = "CUDA shows none from the first wrong one on. Give indices that nvidia-smi lists."
-        return warning(name, f"{said}: there is no GPU {missing[0]} of {gpus}", hint)
+        hint = "CUDA hides all GPUs from the first wrong index on. Use indices from nvidia-smi."
+        return warning(name, f"{setting}: there is no GPU {missing[0]} of {gpus}", hint)
     if len(set(ids)) < len(ids):
-        return warning(name, f"{said}: a GPU is named twice", "CUDA then shows none. Name it once.")
+        hint = "CUDA then hides all GPUs. Name it once."
+        return warning(name, f"{setting}: a GPU is named twice", hint)
     if not ids or ids == ["-1"]:
-        return ok(name, f"{said}: no GPU is to be used")
-    return ok(name, f"{said}: {len(ids)}, which are 0 to {len(ids) - 1} for --gpu-ids")
+        return ok(name, f"{setting}: all GPUs are hidden")
+    return ok(name, f"{setting}: {len(ids)} visible, numbered 0 to {len(ids) - 1} for --gpu-ids")
 
 
 def _about(path: str, framework: str) -> Iterator[Finding]:
-    """Ask the framework, in a process of its own, what it is."""
+    """Report the framework's version and features, read in a child process."""
     try:
-        told: Mapping[str, Any] = preflight(path, in_child=True)
+        facts: Mapping[str, Any] = preflight(path, in_child=True)
     except RltrainError as error:
-        hint = "Install it again; the last line says what is missing."
+        hint = "Reinstall it; the error says what is missing."
         yield problem(framework, f"does not import: {_last_line(error)}", hint)
         return
-    said = ", ".join(f"{name} {value}" for name, value in told.items())
-    yield ok(framework, said, **told)
+    yield ok(framework, ", ".join(f"{name} {value}" for name, value in facts.items()), **facts)
 
 
 def _counted(spec: BackendSpec, gpus: int | None, environ: Mapping[str, str]) -> Finding:
@@ -104,10 +104,10 @@ def _counted(spec: BackendSpec, gpus: int | None, environ: Mapping[str, str]) ->
         return warning(spec.name, f"cannot count GPUs: {_last_line(error)}", hint)
     if not number and gpus and environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1"):
         hint = (
-            f"Install {spec.framework} for CUDA, of a version that the driver supports; "
-            "runs are on the CPU until then."
+            f"Install {spec.framework} for a CUDA version that the driver supports; until then, "
+            "runs use the CPU."
         )
-        text = f"sees no GPU, and the driver has {gpus}: {spec.framework} cannot use it"
+        text = f"sees no GPU, but the driver has {gpus}: {spec.framework} cannot use the GPUs"
         return warning(spec.name, text, hint)
     return ok(spec.name, f"sees {number or 'no'} GPU{'s' if number != 1 else ''}", visible=number)
 

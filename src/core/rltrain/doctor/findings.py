@@ -1,4 +1,4 @@
-"""What a check found."""
+"""The findings of the checks."""
 
 from __future__ import annotations
 
@@ -15,54 +15,54 @@ Level = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the page."""
+    """One line of the report."""
 
     level: Level
-    """ok; warning: some runs will fail, or be slow; problem: no run can be expected to work."""
+    """ok; warning: some runs will fail or be slow; problem: no run can be expected to work."""
     name: str
-    """What was looked at."""
+    """What was checked."""
     text: str
     """What was found."""
     hint: str = ""
-    """What to do about it."""
+    """What the user can do about it."""
     data: Mapping[str, Any] = field(default_factory=dict)
-    """The same for programs."""
+    """The details, for programs."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return what JSON can carry."""
-        told = {"level": self.level, "name": self.name, "text": self.text, "hint": self.hint}
-        return {**told, **self.data}
+        """Return the finding as a JSON-serializable dict."""
+        shown = {"level": self.level, "name": self.name, "text": self.text, "hint": self.hint}
+        return {**shown, **self.data}
 
 
 @dataclass(frozen=True)
 class Section:
-    """One section of the page."""
+    """One section of the report."""
 
     title: str
     findings: tuple[Finding, ...]
 
 
 def ok(name: str, text: str, **data: Any) -> Finding:
-    """Return a finding that is as it should be."""
+    """Return a finding without fault."""
     return Finding("ok", name, text, "", data)
 
 
 def warning(name: str, text: str, hint: str, **data: Any) -> Finding:
-    """Return a finding that spoils some runs."""
+    """Return a finding that affects some runs."""
     return Finding("warning", name, text, hint, data)
 
 
 def problem(name: str, text: str, hint: str, **data: Any) -> Finding:
-    """Return a finding that spoils every run."""
+    """Return a finding that affects every run."""
     return Finding("problem", name, text, hint, data)
 
 
 def look(title: str, check: Callable[[], Iterable[Finding]]) -> Section:
-    """Make a check; one that fails is a finding too, and spares the others."""
+    """Make a check. If it raises, that is a finding too, and the other checks still run."""
     try:
         return Section(title, tuple(check()))
     except RltrainError as error:
         return Section(title, (problem(title.lower(), str(error), ""),))
     except Exception as error:
-        said = f"could not be looked at: {type(error).__name__}: {error}"
-        return Section(title, (warning(title.lower(), said, "This is a fault of rltrain's."),))
+        text = f"could not be checked: {type(error).__name__}: {error}"
+        return Section(title, (warning(title.lower(), text, "This is a bug in rltrain."),))

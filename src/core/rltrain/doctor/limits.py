@@ -16,7 +16,7 @@ __all__ = ["limits"]
 MIB, GIB = 2**20, 2**30
 
 LOW_SHM = 256 * MIB
-"""NCCL's buffers take tens of MiB a pair of ranks; docker gives 64 MiB unless it is told."""
+"""NCCL's buffers take tens of MiB per pair of ranks; docker's default is 64 MiB."""
 
 LOW_DISK = GIB
 LOW_FILES = 1024
@@ -25,12 +25,12 @@ LOW_FILES = 1024
 def limits(
     log_root: str, *, root: Path = Path("/"), infiniband: Path = Path("/sys/class/infiniband")
 ) -> Iterator[Finding]:
-    """Tell what there is, and what a run may use of it.
+    """Report the machine's resources, and how much of them a run may use.
 
     Args:
-        log_root: where run folders are made.
-        root: what /proc and /sys/fs/cgroup are below.
-        infiniband: the folder of InfiniBand's devices, whose memory is to be locked.
+        log_root: where run folders are created.
+        root: the folder that contains /proc and /sys/fs/cgroup.
+        infiniband: the folder of InfiniBand devices, which need locked memory.
     """
     yield _shared_memory()
     yield _files()
@@ -47,7 +47,7 @@ def _shared_memory(folder: Path = Path("/dev/shm")) -> Finding:
     try:
         found = os.statvfs(folder)
     except OSError:
-        return warning("/dev/shm", "is not there: NCCL needs it between GPUs", hint)
+        return warning("/dev/shm", "does not exist: NCCL needs it between GPUs", hint)
     size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
     text = f"{_size(free)} free of {_size(size)}"
     data = {"size": size, "free": free}
@@ -60,7 +60,8 @@ def _files() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = f"{_count(soft)} (hard {_count(hard)})"
     if 0 <= soft < LOW_FILES:
-        return warning("open files", f"{text}: few for several ranks", "ulimit -n 4096", limit=soft)
+        text += ": few for several ranks"
+        return warning("open files", text, "ulimit -n 4096", limit=soft)
     return ok("open files", text, limit=soft)
 
 
@@ -82,7 +83,7 @@ def _processes() -> Finding:
 
 
 def _memory(root: Path) -> Finding:
-    """Tell how much memory is left, to the machine and to this process' cgroup."""
+    """Report how much memory is free, on the machine and in this process' cgroup."""
     lines = (root / "proc/meminfo").read_text().splitlines()
     known = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if "kB" in line}
     total, free = known["MemTotal"], known.get("MemAvailable", known["MemFree"])
@@ -93,13 +94,13 @@ def _memory(root: Path) -> Finding:
             total, free = limit, max(min(free, limit - (used or 0)), 0)
     text, data = f"{_size(free)} free of {_size(total)}", {"total": total, "free": free}
     if free < GIB:
-        hint = "Ranks that need more are killed. Fewer ranks, or a larger limit of the container."
+        hint = "Ranks that need more are killed. Use fewer ranks or a larger container limit."
         return warning("memory", text, hint, **data)
     return ok("memory", text, **data)
 
 
 def _cores(root: Path) -> Finding:
-    """Tell how much time on its cores this process' cgroup gets."""
+    """Report how much CPU time this process' cgroup gets."""
     cores, quota = available_cores(), None
     for group in _cgroups(root, "cpu"):
         share = _quota(group)
@@ -107,7 +108,7 @@ def _cores(root: Path) -> Finding:
             quota = share if quota is None else min(quota, share)
     if quota is None:
         return ok("CPU quota", f"none: all {cores} cores", cores=cores)
-    text, data = f"the time of {quota:g} of {cores} cores", {"cores": cores, "quota": quota}
+    text, data = f"CPU time of {quota:g} of {cores} cores", {"cores": cores, "quota": quota}
     if quota < cores:
         hint = f"Without GPUs: --nproc-per-node {max(1, int(quota))}"
         return warning("CPU quota", f"{text}: more ranks slow each other down", hint, **data)
@@ -115,7 +116,7 @@ def _cores(root: Path) -> Finding:
 
 
 def _cgroups(root: Path, controller: str) -> Iterator[Path]:
-    """Return the folders of this process' cgroup and those around it, of version 2 and 1."""
+    """Yield the folders of this process' cgroup and its parents, for cgroup versions 2 and 1."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -125,7 +126,7 @@ def _cgroups(root: Path, controller: str) -> Iterator[Path]:
         if names and controller not in names.split(","):
             continue
         top = root / "sys/fs/cgroup" / (controller if names else "")
-        # In a container, the path is often the host's, and the top is the container's own.
+        # In a container, the path is often the host's, while the top is the container's.
         here = top / path.strip("/")
         while True:
             if here.is_dir():
@@ -136,7 +137,7 @@ def _cgroups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _read(group: Path, *names: str) -> int | None:
-    """Return the number in the first of these files that is there; None for "max"."""
+    """Return the number in the first of these files that has one; None for "max"."""
     for name in names:
         try:
             return int((group / name).read_text())
@@ -146,7 +147,7 @@ def _read(group: Path, *names: str) -> int | None:
 
 
 def _quota(group: Path) -> float | None:
-    """Return how many cores' time a cgroup gets."""
+    """Return the CPU quota of a cgroup, in cores; None if unlimited."""
     try:
         limit, period = (group / "cpu.max").read_text().split()
         return None if limit == "max" else int(limit) / int(period)
@@ -157,15 +158,15 @@ def _quota(group: Path) -> float | None:
 
 
 def _disk(name: str, folder: Path) -> Finding:
-    """Tell how much room there is where a folder is, or will be made."""
+    """Report the free disk space for a folder, which may not exist yet."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     free = os.statvfs(there).f_bavail * os.statvfs(there).f_frsize
     text, data = f"{folder}: {_size(free)} free", {"folder": str(folder), "free": free}
     other = "--log-root DIR" if name == "log root" else "TMPDIR=DIR"
     if not there.is_dir() or not os.access(there, os.W_OK):
-        return problem(name, f"{folder}: cannot be written", f"Choose another: {other}", **data)
+        return problem(name, f"{folder}: not writable", f"Choose another: {other}", **data)
     if free < LOW_DISK:
-        return warning(name, text, f"Make room, or choose another: {other}", **data)
+        return warning(name, text, f"Free some space, or choose another: {other}", **data)
     return ok(name, text, **data)
 
 
@@ -174,7 +175,7 @@ def _count(number: int) -> str:
 
 
 def _size(number: float) -> str:
-    """Return bytes in words."""
+    """Format a number of bytes."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024:
             return f"{number:.{0 if number >= 100 else 1}f} {unit}"

@@ -1,4 +1,4 @@
-"""The page that `rltrain doctor` prints, section by section, as they are done."""
+"""The report that `rltrain doctor` prints, section by section."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rltrain.doctor.findings import Finding, Section
 __all__ = ["print_section", "print_summary"]
 
 LINES = 15
-"""Lines that are shown of what a rank said."""
+"""Maximum number of lines shown of a rank's output."""
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
@@ -37,16 +37,16 @@ def print_section(section: Section) -> None:
 
 
 def print_summary(sections: list[Section]) -> None:
-    """Print what it comes to."""
+    """Print the numbers of problems and warnings, and the verdict."""
     levels = [finding.level for section in sections for finding in section.findings]
     problems, warnings = levels.count("problem"), levels.count("warning")
-    said = f"{_count(problems, 'problem')}, {_count(warnings, 'warning')}."
+    counts = f"{_count(problems, 'problem')}, {_count(warnings, 'warning')}."
     verdict = "A run will not work as it is." if problems else "A run can be expected to work."
-    print(f"{said[0].upper()}{said[1:]} {verdict}")
+    print(f"{counts[0].upper()}{counts[1:]} {verdict}")
 
 
 def _details(finding: Finding) -> list[str]:
-    """Return the end of what a rank said, where that is more than a line."""
+    """Return the end of a rank's output, if it has more than one line."""
     if finding.level == "ok":
         return []
     lines = str(finding.data.get("error") or "").strip().splitlines()

@@ -1,4 +1,4 @@
-"""What a rank does that is looked at: it meets the others, and all-reduces."""
+"""The work of a test rank: it joins the process group and all-reduces."""
 
 from __future__ import annotations
 
@@ -21,52 +21,52 @@ from rltrain.types import ProcessGroup, World
 __all__ = ["RESULT", "measure", "meet", "stages", "work"]
 
 RESULT = "result.json"
-"""The file in the run's log root in which ranks write what was measured."""
+"""The file in the run's log root to which ranks write the measurements."""
 
 SMALL, SMALL_TIMES = 1, 50
 LARGE, LARGE_TIMES = 2**20, 10
-"""Numbers of 4 bytes, and how often they are all-reduced: the same on every rank."""
+"""How many numbers of 4 bytes are all-reduced, and how often: the same on every rank."""
 
 Filled = Callable[[int, float, str], Any]
 
 
 def work(placement: Placement, report_dir: str) -> None:
-    """Be looked at, as one of the ranks that rltrain's launcher started."""
+    """Run as one of the test ranks that rltrain's launcher started."""
     be_started(placement, report_dir, meet)
 
 
 def meet(placement: Placement, world: World, log: RankLog) -> None:
-    """Make the process group as a training does, and measure it. Collective."""
+    """Make the process group as a training run does, and measure it. Collective."""
     folder = Path(placement.log_root)
     spec = discover(placement.no_plugins).get(BackendSpec, placement.backend)
-    _say(folder, world, "loads the backend")
+    _write_stage(folder, world, "loads the backend")
     plugins = RunPlugins()
     plugins.choose(spec, placement.plugins)
     filled: Filled = load_object(spec.filled) if spec.filled else _of_numpy
     try:
-        _say(folder, world, "makes the process group")
+        _write_stage(folder, world, "makes the process group")
         group: ProcessGroup = plugins.first(
             "rltrain_init_distributed", f"backend {spec.name!r}", world=world, config=placement
         )
-        _say(folder, world, "is in the first all-reduce")
+        _write_stage(folder, world, "is in the first all-reduce")
         result = measure(group, filled)
-        _say(folder, world, "leaves the process group")
+        _write_stage(folder, world, "leaves the process group")
         group.close()
     except BaseException as error:
-        # A backend may have to leave at once, without waiting for peers, which may be gone.
+        # A backend may have to exit at once: waiting for peers that are gone would hang.
         plugins.call_each("rltrain_shutdown", session=None, error=error)
         raise
-    _say(folder, world, "is done")
-    # All do: of ranks that were started elsewhere, each has a folder of its own.
+    _write_stage(folder, world, "is done")
+    # Every rank writes: ranks that were started elsewhere each have their own folder.
     _write(folder / RESULT, world, json.dumps(result))
 
 
 def measure(group: ProcessGroup, filled: Filled) -> dict[str, Any]:
-    """All-reduce numbers whose sum is known, and take the time. Collective.
+    """All-reduce numbers whose sum is known, and measure the time. Collective.
 
     Args:
         group: the process group.
-        filled: makes a vector: of a size, full of a number, on a device.
+        filled: called with size, value and device; returns a vector filled with the value.
     """
 
     def vector(size: int) -> Any:
@@ -74,21 +74,21 @@ def measure(group: ProcessGroup, filled: Filled) -> dict[str, Any]:
 
     right = group.world_size * (group.world_size + 1) / 2
     sums = [group.all_reduce(vector(size), "sum") for size in (SMALL, LARGE)]
-    # Read on the host, where a device that works asynchronously has to be done.
-    seen = [(float(x.min()), float(x.max())) for x in sums]
+    # Reading on the host waits for devices that work asynchronously.
+    found = [(float(x.min()), float(x.max())) for x in sums]
     own = {
         "rank": group.rank,
         "host": platform.node(),
         "device": group.device,
-        "right": all(pair == (right, right) for pair in seen),
+        "right": all(pair == (right, right) for pair in found),
     }
-    # The maximum of all: of a sum of sums, numbers would soon be infinite.
+    # The maximum, because repeated sums would soon overflow.
     small, large = group.all_reduce(vector(SMALL), "max"), group.all_reduce(vector(LARGE), "max")
     latency = _time(group, small, SMALL_TIMES)
     seconds = _time(group, large, LARGE_TIMES)
     return {
         "expected": right,
-        "found": [list(pair) for pair in seen],
+        "found": [list(pair) for pair in found],
         "ranks": group.gather_objects(own),
         "latency_ms": latency * 1e3,
         "large_bytes": 4 * LARGE,
@@ -98,25 +98,25 @@ def measure(group: ProcessGroup, filled: Filled) -> dict[str, Any]:
 
 
 def stages(folder: Path) -> dict[int, str]:
-    """Return what each rank that began was last doing."""
+    """Return the last stage of each rank that started."""
     files = {int(file.stem.removeprefix("rank_")): file for file in folder.glob("rank_*.stage")}
     return {rank: files[rank].read_text() for rank in sorted(files)}
 
 
-def _say(folder: Path, world: World, stage: str) -> None:
-    """Leave word of what this rank does, for whoever finds that it hangs."""
+def _write_stage(folder: Path, world: World, stage: str) -> None:
+    """Write down what this rank is doing, to be reported if it hangs."""
     _write(folder / f"rank_{world.rank}.stage", world, stage)
 
 
 def _write(file: Path, world: World, text: str) -> None:
-    """Write a file so that it is read whole or not at all."""
+    """Write a file so that readers see it complete or not at all."""
     partial = file.with_name(f".{world.rank}.partial")
     partial.write_text(text)
     os.replace(partial, file)
 
 
 def _time(group: ProcessGroup, x: Any, times: int) -> float:
-    """Return the seconds that one all-reduce takes, until the host can read the result."""
+    """Return the seconds of one all-reduce, until the host can read the result."""
     group.barrier()
     began = time.perf_counter()
     for _ in range(times):

@@ -1,4 +1,4 @@
-"""The real check: ranks start as in a training, meet, and all-reduce."""
+"""The main check: ranks start as in a training run, form a process group, and all-reduce."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rltrain.types import World
 
 __all__ = ["ranks", "search"]
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 def ranks(
@@ -25,32 +25,32 @@ def ranks(
     environ: Mapping[str, str],
     timeout: float,
     fix: bool,
-    say: Say,
+    report: Report,
 ) -> Iterator[Finding]:
-    """Start the ranks, or join them; where that fails, look for variables with which it works.
+    """Start the ranks, or join them. If that fails, search for variables with which it works.
 
     Args:
         placement: where the run runs.
         world: the place to join at; None starts ranks.
         registry: the installed plugins.
         environ: the environment variables.
-        timeout: seconds for each try.
+        timeout: seconds for each attempt.
         fix: whether to save what helps for this user's later runs.
-        say: told what is tried, before it is.
+        report: called with a description of each attempt before it starts.
     """
     backend = registry.get(BackendSpec, placement.backend)
     saved = unset(saved_variables(backend.name, environ), environ)
-    first = _tried(placement, world, saved, timeout, say)
+    first = _attempt(placement, world, saved, timeout, report)
     if first.works:
         yield from _measured(placement, first, joined=world is not None)
         if fix:
-            yield ok("fallback", "there is nothing to fix: the ranks talk as they are")
+            yield ok("fallback", "there is nothing to fix: the ranks can communicate")
         return
     several = placement.nnodes > 1 or (world is not None and world.world_size > 1)
     helps: Outcome | None = None
     tried: list[Outcome] = []
     if backend.fallbacks and not several and not first.refused:
-        for outcome in search(placement, backend, saved, environ, timeout, say):
+        for outcome in search(placement, backend, saved, environ, timeout, report):
             tried.append(outcome)
             if outcome.works:
                 helps = outcome
@@ -66,8 +66,8 @@ def ranks(
         yield _helped(backend, helps, fix, environ)
         yield from _measured(placement, helps, joined=False)
     elif tried:
-        text = "none of what usually helps does"
-        yield problem("tried", text, "rltrain doctor --json has all that the ranks said.")
+        text = "none of the usual workarounds helps"
+        yield problem("tried", text, "rltrain doctor --json has the full output of the ranks.")
 
 
 def search(
@@ -76,17 +76,17 @@ def search(
     failed: Mapping[str, str],
     environ: Mapping[str, str],
     timeout: float,
-    say: Say,
+    report: Report,
 ) -> Iterator[Outcome]:
-    """Try the backend's fallbacks one after the other, to the first that works.
+    """Try the backend's fallbacks one after the other, until one works.
 
     Args:
         placement: where the run runs.
-        backend: whose fallbacks they are.
-        failed: the variables with which it failed; what the user saved before, for one.
-        environ: the environment variables. What is set there is the user's, and stays.
-        timeout: seconds for each try.
-        say: told what is tried, before it is.
+        backend: the backend, which has the fallbacks.
+        failed: variables that are known to fail, for example those that the user saved before.
+        environ: the environment variables. Those that the user has set are not changed.
+        timeout: seconds for each attempt.
+        report: called with a description of each attempt before it starts.
     """
     done = [dict(failed)]
     for fallback in ({}, *backend.fallbacks):
@@ -94,22 +94,22 @@ def search(
         if variables in done:
             continue
         done.append(variables)
-        outcome = _tried(placement, None, variables, timeout, say)
+        outcome = _attempt(placement, None, variables, timeout, report)
         yield outcome
         if outcome.works:
             return
 
 
-def _tried(
+def _attempt(
     placement: Placement,
     world: World | None,
     variables: Mapping[str, str],
     timeout: float,
-    say: Say,
+    report: Report,
 ) -> Outcome:
     what = "joining the ranks" if world else f"starting {placement.nproc_per_node} rank(s)"
     how = f" with {_words(variables)}" if variables else ""
-    say(f"{what}{how}, on {placement.backend}, for at most {timeout:g} s ...")
+    report(f"{what}{how}, on {placement.backend}, for at most {timeout:g} s ...")
     return try_ranks(placement, world, variables, timeout)
 
 
@@ -121,32 +121,32 @@ def _failed(
     several: bool,
     searched: bool,
 ) -> Finding:
-    """Tell how the ranks failed, and what to do where nothing was tried."""
+    """Report how the ranks failed, and what to do if no fallback was tried."""
     name, hint = "ranks", ""
     if outcome.result is not None:
         name = "all-reduce"
     with_ = f" with {_words(outcome.variables)}" if outcome.variables else ""
     text = f"{placement.backend}{with_}: {_headline(outcome)}"
     if outcome.hung:
-        hint = "A slow disk or many ranks: --timeout 300. "
+        hint = "With a slow disk or many ranks: --timeout 300. "
     if several and backend.fallbacks:
         each = "; ".join(_words(variables) for variables in backend.fallbacks)
         hint += f"Try on every node, one after the other: {each}. "
     elif not searched and not outcome.hung:
-        hint = "What the rank said is below."
+        hint = "The rank's output is below."
     return Finding(level, name, text, hint.strip(), _data(outcome))
 
 
 def _helped(backend: BackendSpec, helps: Outcome, fix: bool, environ: Mapping[str, str]) -> Finding:
-    said = _words(helps.variables) if helps.variables else "without what was saved, it"
+    what = _words(helps.variables) if helps.variables else "without the saved variables, it"
     data = {"variables": dict(helps.variables)}
     if fix:
         file = save_variables(backend.name, helps.variables, environ)
-        return ok("fallback", f"{said} works; saved in {file}: later runs have it", **data)
+        return ok("fallback", f"{what} works; saved in {file} for later runs", **data)
     hint = f"rltrain doctor --fix saves it in {path(environ)}, for all of your runs"
     if helps.variables:
-        hint += f"; or: export {said}"
-    return warning("fallback", f"{said} works", f"{hint}.", **data)
+        hint += f"; or: export {what}"
+    return warning("fallback", f"{what} works", f"{hint}.", **data)
 
 
 def _measured(placement: Placement, outcome: Outcome, joined: bool) -> Iterator[Finding]:
@@ -157,12 +157,12 @@ def _measured(placement: Placement, outcome: Outcome, joined: bool) -> Iterator[
     hosts = ", ".join(f"{count} on {host}" for host, count in where.items())
     with_ = f", with {_words(outcome.variables)}" if outcome.variables else ""
     how = "joined" if joined else f"started by {placement.launcher}"
-    text = f"{number} on {placement.backend}, {how}{with_}: {hosts}; {outcome.wall:.1f} s in all"
+    text = f"{number} on {placement.backend}, {how}{with_}: {hosts}; {outcome.wall:.1f} s in total"
     yield ok("ranks", text, **_data(outcome))
     if number == 1:
         yield ok("all-reduce", "nothing to reduce: there is one rank")
         return
-    yield ok("all-reduce", f"right on every rank: 1 to {number} add up to {result['expected']:g}")
+    yield ok("all-reduce", f"correct on every rank: 1 to {number} add up to {result['expected']:g}")
     yield ok("latency", f"{result['latency_ms']:.3f} ms for 4 bytes")
     size = result["large_bytes"] / 2**20
     speed = f"{result['bandwidth_gb_s']:.2f} GB/s: {size:g} MiB in {result['large_ms']:.2f} ms"
@@ -170,14 +170,14 @@ def _measured(placement: Placement, outcome: Outcome, joined: bool) -> Iterator[
 
 
 def _headline(outcome: Outcome) -> str:
-    """Say in one line how a try failed."""
+    """Describe in one line how an attempt failed."""
     if outcome.result is not None:
         wrong = [str(rank["rank"]) for rank in outcome.result["ranks"] if not rank["right"]]
         expected, found = outcome.result["expected"], outcome.result["found"]
-        return f"wrong on rank {', '.join(wrong)}: {found} where {expected:g} is right"
+        return f"wrong on rank {', '.join(wrong)}: {found} instead of {expected:g}"
     if outcome.hung:
         at = "; ".join(f"rank {rank} {stage}" for rank, stage in outcome.ranks_at.items())
-        return f"{outcome.error}: {at or 'no rank began'}"
+        return f"{outcome.error}: {at or 'no rank started'}"
     return outcome.error.strip().splitlines()[-1]
 
 

@@ -1,4 +1,4 @@
-"""The variables by which launchers and schedulers speak to ranks, as they were read."""
+"""The environment variables that launchers, schedulers and libraries have set."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GROUPS = {
     "memory": r"XLA_\w+|PYTORCH_\w+",
     "rltrain": r"RLTRAIN_\w+",
 }
-"""By who speaks: which variables are worth a look, whole names."""
+"""By who sets them: patterns of the variables to show, for whole names."""
 
 _SIZES = {
     "srun": "SLURM_STEP_NUM_TASKS",
@@ -40,41 +40,41 @@ _SIZES = {
     "Kubeflow": "PET_NNODES",
     "a scheduler": "NUM_PROCESSES",
 }
-"""By who started several processes: where that one says how many."""
+"""By who starts processes: the variable with their number."""
 
 _RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
 _BY_HAND = (
-    "Start one rltrain a node, with --nnodes, --node-rank and --master-addr; or the ranks by "
-    "torchrun."
+    "Start rltrain once per node, with --nnodes, --node-rank and --master-addr; or start the ranks "
+    "with torchrun."
 )
 
 
 def variables(
     environ: Mapping[str, str], asked: RunOptions, placed: World | Exception | None
 ) -> Iterator[Finding]:
-    """Tell which variables are set, and what rltrain makes of them.
+    """Report which variables are set, and how rltrain interprets them.
 
     Args:
         environ: the environment variables.
         asked: the options of the run.
-        placed: this process' place, None if ranks are to be started, or why neither.
+        placed: this process' place; None if it will start ranks; the error if neither is possible.
     """
     found = False
     for who, pattern in _GROUPS.items():
         names = sorted(name for name in environ if re.fullmatch(pattern, name))
         if names:
             found = True
-            said = " ".join(f"{name}={environ[name]}" for name in names)
-            yield ok(who, said, variables={name: environ[name] for name in names})
+            text = " ".join(f"{name}={environ[name]}" for name in names)
+            yield ok(who, text, variables={name: environ[name] for name in names})
     if not found:
         yield ok("environment", "no launcher, scheduler or library has set a variable")
-    yield _made_of_them(asked, placed)
+    yield _interpreted(asked, placed)
     if placed is None:
         yield from _not_joined(environ, asked)
 
 
-def _made_of_them(asked: RunOptions, placed: World | Exception | None) -> Finding:
+def _interpreted(asked: RunOptions, placed: World | Exception | None) -> Finding:
     if isinstance(placed, Exception):
         return problem("this process", str(placed), "")
     if placed is None:
@@ -91,18 +91,18 @@ def _made_of_them(asked: RunOptions, placed: World | Exception | None) -> Findin
 
 
 def _not_joined(environ: Mapping[str, str], asked: RunOptions) -> Iterator[Finding]:
-    """Tell of several processes that rltrain does not see as ranks of one run."""
+    """Report processes that rltrain does not recognize as ranks of one run."""
     given = [name for name in _RANK if environ.get(name)]
     lacking = [name for name in _RANK if name not in given]
     nodes = "RANK" in given and _number(environ.get("WORLD_SIZE")) > 1
     if given and lacking and not (nodes and asked.nnodes > 1):
-        said = " ".join(f"{name}={environ[name]}" for name in given)
-        text = f"{said} without {' and '.join(lacking)}: rltrain does not read that as a rank"
-        if nodes:  # So PAI-DLC counts them, and each would train alone.
+        found = " ".join(f"{name}={environ[name]}" for name in given)
+        text = f"{found} without {' and '.join(lacking)}: rltrain does not treat this as a rank"
+        if nodes:  # PAI-DLC counts nodes this way; each would train alone.
             hint = "If these are nodes: --nnodes $WORLD_SIZE --node-rank $RANK --master-addr HOST"
             yield problem("ranks", text, f"{hint}. If not, unset them.")
         else:
-            hint = f"unset {' '.join(given)}, or set all of {', '.join(_RANK)}"
+            hint = f"Unset {' '.join(given)}, or set all of {', '.join(_RANK)}."
             yield warning("ranks", text, hint)
     for who, name in _SIZES.items():
         size = _number(environ.get(name))
@@ -116,6 +116,6 @@ def _not_joined(environ: Mapping[str, str], asked: RunOptions) -> Iterator[Findi
 
 
 def _number(text: str | None) -> int:
-    """Return the number that a variable ends with ("2", "1:2"), or 0."""
+    """Return the number at the end of a value such as "2" or "1:2", or 0."""
     found = re.fullmatch(r"(?:\d+:)?(\d+)", text or "")
     return int(found[1]) if found else 0

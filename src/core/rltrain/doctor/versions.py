@@ -1,4 +1,4 @@
-"""Versions: of Python, of rltrain and its plugins, and of what the plugins adapt."""
+"""Versions of Python, of rltrain and its plugins, and of what the plugins adapt."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from rltrain.specs import LibrarySpec
 __all__ = ["versions"]
 
 ALWAYS_WATCHED = ("numpy", "gymnasium", "rltrain")
-"""What everything else stands on, whichever plugins are installed."""
+"""Distributions that are always checked, whichever plugins are installed."""
 
 
 def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
-    """Tell which versions are installed, and whether they meet the ranges that plugins declare.
+    """Report which versions are installed, and whether they are in the ranges of the plugins.
 
     Args:
         registry: the installed plugins.
-        library: the library that the user means to train with; without its plugin nothing works.
+        library: the library that the user will train with; its plugin must be ready.
     """
     yield ok("Python", f"{platform.python_version()}, {sys.executable}")
     yield ok("rltrain", __version__)
@@ -37,7 +37,7 @@ def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
         if record.distribution != "rltrain" or record.status != "ready":
             yield _plugin(record, needed, library)
     if not registry.names(LibrarySpec):
-        hint = "pip install 'rltrain-rl-games[library]', or another plugin of a library"
+        hint = "pip install 'rltrain-rl-games[library]', or another library's plugin"
         yield problem("libraries", "No RL library can be used.", hint)
     yield from conflicts(registry.records, watched)
 
@@ -46,8 +46,8 @@ def _plugin(record: PluginRecord, needed: Iterable[Requirement], library: str | 
     name, ranges = record.distribution, [_range(requirement) for requirement in needed]
     data = {"version": record.version, "status": record.status, "adapts": ranges}
     if record.status == "ready":
-        told = ", ".join(f"{each['name']} {each['installed']} ({each['range']})" for each in ranges)
-        return ok(name, f"{record.version}: {told}" if told else record.version, **data)
+        text = ", ".join(f"{each['name']} {each['installed']} ({each['range']})" for each in ranges)
+        return ok(name, f"{record.version}: {text}" if text else record.version, **data)
     reason, _, command = record.reason.partition(": pip install ")
     hint = f"pip install {command}" if command else _HINTS[record.status]
     chosen = library is not None and record.name == library
@@ -57,8 +57,8 @@ def _plugin(record: PluginRecord, needed: Iterable[Requirement], library: str | 
 
 
 _HINTS = {
-    "blocked": "Leave out --no-plugin, or add it to RLTRAIN_PLUGINS.",
-    "broken": "RLTRAIN_STRICT=1 rltrain plugins shows where it raised; tell its author.",
+    "blocked": "Omit --no-plugin, or add it to RLTRAIN_PLUGINS.",
+    "broken": "RLTRAIN_STRICT=1 rltrain plugins shows the traceback; report it to its author.",
     "unmet": "Install what it needs.",
 }
 
@@ -67,11 +67,11 @@ def _adapted_by(record: PluginRecord) -> list[Requirement]:
     try:
         return adapted(importlib.metadata.requires(record.distribution) or ())
     except (importlib.metadata.PackageNotFoundError, ValueError):
-        return []  # A plugin without metadata of its own, or with what cannot be parsed.
+        return []  # A plugin without metadata, or with metadata that cannot be parsed.
 
 
 def _range(requirement: Requirement) -> dict[str, str | bool | None]:
-    """Return what is installed of what a plugin adapts, and whether it fits."""
+    """Return the installed version of a package, and whether it meets a requirement."""
     try:
         installed = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:

@@ -1,6 +1,6 @@
-"""Ranks and their machine: where they are, what they print, and how a failure is reported.
+"""Ranks and their machine: where they run, what they log, and how a failure is reported.
 
-What launchers, backends and suites use of it is named here; the modules below are the core's own.
+The names below are for launchers, backends and suites. The modules in this package are internal.
 """
 
 from rltrain.launch.drawing import check_mujoco_draws

@@ -1,4 +1,4 @@
-"""Whether this machine can draw environments."""
+"""Whether this machine can render environments."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ __all__ = ["cannot_draw", "check_mujoco_draws"]
 
 
 def cannot_draw(error: Exception) -> UsageError:
-    """Return the error of environments that could not be drawn."""
+    """Return the error for environments that could not be rendered."""
     return UsageError(
-        f"--video: the environments could not be drawn: {type(error).__name__}: {error}. What "
-        "MuJoCo draws needs a display, or the environment variable MUJOCO_GL: egl draws without "
-        "one on a GPU, and in software where Mesa is installed; osmesa in software only."
+        f"--video: the environments could not be rendered: {type(error).__name__}: {error}. MuJoCo "
+        "needs a display, or the environment variable MUJOCO_GL: egl renders without a display, on "
+        "a GPU or, with Mesa, in software; osmesa renders in software."
     )
 
 
 def check_mujoco_draws() -> None:
-    """Begin to draw with MuJoCo, for suites whose simulator would do so amid its own work.
+    """Check early that MuJoCo can render, for suites whose simulator would find out too late.
 
     Raises:
-        UsageError: it cannot draw here.
+        UsageError: MuJoCo cannot render here.
     """
     fault = _mujoco_fault()
     if fault is not None:
@@ -32,7 +32,7 @@ def check_mujoco_draws() -> None:
 
 @functools.cache
 def _mujoco_fault() -> Exception | None:
-    """Return why MuJoCo cannot draw. Asked once: after a failure, a second try ends the process."""
+    """Return why MuJoCo cannot render. Cached: after a failure, a second try kills the process."""
     mujoco = importlib.import_module("mujoco")
     try:
         mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 8, 8).close()

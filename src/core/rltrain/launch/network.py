@@ -1,4 +1,4 @@
-"""The network interfaces of this machine, and which of them leads to the master."""
+"""The network interfaces of this machine, and the one that leads to the master."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ NCCL_FALLBACKS: tuple[Mapping[str, str], ...] = (
     {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1", "NCCL_ALGO": "Ring"},
     {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
 )
-"""Variables to try, one set after the other, where NCCL fails: those of Isaac Lab's page on
-troubleshooting, its combinations of them, and at last sockets alone."""
+"""Sets of variables to try, in order, if NCCL fails: those of Isaac Lab's troubleshooting page,
+its combinations of them, and finally sockets only."""
 
 _SIOCGIFADDR = 0x8915
 """Linux's ioctl for an interface's IPv4 address; see netdevice(7)."""
 
 
 def interfaces() -> dict[str, str | None]:
-    """Return the IPv4 address of each interface by its name; None for one that has none."""
+    """Return the IPv4 address of each interface by its name; None if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         return {name: _address(probe, name) for _, name in socket.if_nameindex()}
 
 
 def interface_towards(host: str) -> str | None:
-    """Return the name of the interface whose address a packet to `host` would carry.
+    """Return the name of the interface through which packets to `host` leave.
 
     No packet is sent: connecting a UDP socket only looks up the route.
 
     Returns:
-        The name, such as "lo" or "eth0"; None if it cannot be told (an IPv6 route, say).
+        The name, such as "lo" or "eth0"; None if unknown (for example an IPv6 route).
     """
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

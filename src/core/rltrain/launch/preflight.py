@@ -1,7 +1,7 @@
 """Checks that need a framework, made before a run starts.
 
-A process that will start ranks makes them in a child, so that it stays light, and because it must
-never touch CUDA, not even to count devices: its children could not use it then.
+A process that will start ranks makes these checks in a child process. It stays light, and it never
+touches CUDA: after even counting devices, its forked children could not use CUDA.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rltrain.specs import load_object
 __all__ = ["preflight"]
 
 TIMEOUT = 120
-"""Seconds; importing a framework from a cold network disk can take a minute."""
+"""In seconds. Importing a framework from a cold network disk can take a minute."""
 
 _CODE = """
 import json, sys
@@ -34,11 +34,11 @@ def preflight(path: str, *arguments: Any, in_child: bool) -> Any:
 
     Args:
         path: "package.module:function".
-        *arguments: what JSON can carry.
-        in_child: whether in a process of its own, or in this one, which starts no ranks.
+        *arguments: must be JSON-serializable.
+        in_child: whether to call it in a child process, or in this one, which starts no ranks.
 
     Returns:
-        What the function returned, which JSON can carry too.
+        What the function returned, which must be JSON-serializable too.
 
     Raises:
         RltrainError: the child failed.

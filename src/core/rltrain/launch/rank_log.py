@@ -1,4 +1,4 @@
-"""A rank's log file: whatever the rank prints, from Python or from C, goes there."""
+"""A rank's log file, which receives whatever the rank prints, from Python or from C."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _console: TextIO | None = None
 
 
 def console_stream() -> TextIO:
-    """Return the stream on which this process' user reads: stdout as it was before any RankLog."""
+    """Return the stream that the user sees: stdout as it was before any `RankLog`."""
     return _console or sys.stdout
 
 
 class RankLog:
-    """Sends stdout and stderr to a file while it is entered.
+    """Context manager that redirects stdout and stderr to a file.
 
-    The run folder is known only once all ranks have agreed: until `move`, the log stands where the
-    launcher looks for what a rank that failed early had to say; afterwards a link stands there.
+    The run folder is known only once all ranks have agreed. Until `move`, the log is where the
+    launcher looks for the output of a rank that failed early. Afterwards a link is there.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,7 +60,7 @@ class RankLog:
             os.close(saved)
 
     def move(self, path: Path) -> None:
-        """Go on in another file, which takes over what was written so far."""
+        """Continue in another file, which starts with what was written so far."""
         self._close()
         shutil.copyfile(self.path, path)
         self.path.unlink()
@@ -72,7 +72,7 @@ class RankLog:
         try:
             on_descriptor = stdout.fileno() == 1
         except (OSError, ValueError, AttributeError):
-            on_descriptor = False  # A notebook's stream, say: it does not go through descriptor 1.
+            on_descriptor = False  # For example a notebook's stream, which is not descriptor 1.
         if not on_descriptor:
             return stdout
         return os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace", buffering=1)
@@ -93,6 +93,6 @@ def _open(path: Path) -> TextIO:
 
 def _flush(*streams: TextIO) -> None:
     for stream in streams:
-        # The reader may be gone, as under `| head`: nothing is lost that anybody wants.
+        # The reader may have exited, as with `| head`: nobody wants the rest.
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

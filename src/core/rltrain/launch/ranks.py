@@ -1,4 +1,4 @@
-"""Where a rank stands: joining ranks that somebody started, counting ranks, choosing devices."""
+"""Ranks and devices: joining ranks started elsewhere, counting ranks, choosing devices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 MAX_CPU_RANKS = 8
-"""Ranks on a machine without GPUs, when the user does not say."""
+"""Default maximum of ranks on a machine without GPUs."""
 
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 _JAX_RANK_VARIABLES = tuple(f"JAX_{name}" for name in _RANK_VARIABLES)
@@ -33,9 +33,9 @@ def joined_world(
 ) -> World | None:
     """Return this rank's place, if a launcher such as torchrun started it; else None.
 
-    Clusters such as PAI-DLC set RANK and WORLD_SIZE too, but count nodes with them: only together
-    with LOCAL_RANK do they speak of ranks. skrl's launcher for jax sets variables of its own, which
-    do not say how many ranks a node has.
+    Clusters such as PAI-DLC set RANK and WORLD_SIZE too, but to count nodes: they count ranks only
+    if LOCAL_RANK is set as well. skrl's launcher for jax sets its own variables, which do not
+    include the number of ranks per node.
 
     Raises:
         UsageError: the variables contradict each other.
@@ -52,24 +52,26 @@ def joined_world(
         num_nodes = int(of_nodes.get("GROUP_WORLD_SIZE") or -(-world_size // local_world_size))
     except (ValueError, ZeroDivisionError):
         values = ", ".join(f"{name}={environ[name]}" for name in names)
-        raise UsageError(f"The environment's {values} are not numbers of ranks.") from None
-    if not (0 <= rank < world_size and 0 <= local_rank < local_world_size <= world_size):
-        said = dict(zip(names, (rank, local_rank, world_size), strict=True))
-        if of_nodes:
-            said["LOCAL_WORLD_SIZE"] = local_world_size
-        values = ", ".join(f"{name}={value}" for name, value in said.items())
         raise UsageError(
-            f"The environment contradicts itself: {values}. Unset these variables, or start "
+            f"The environment variables {values} are not valid rank numbers. Unset or correct them."
+        ) from None
+    if not (0 <= rank < world_size and 0 <= local_rank < local_world_size <= world_size):
+        found = dict(zip(names, (rank, local_rank, world_size), strict=True))
+        if of_nodes:
+            found["LOCAL_WORLD_SIZE"] = local_world_size
+        values = ", ".join(f"{name}={value}" for name, value in found.items())
+        raise UsageError(
+            f"The environment variables contradict each other: {values}. Unset them, or start "
             f"rltrain with {'torchrun' if of_nodes else 'rltrain itself'}."
         )
     return World(rank, local_rank, node_rank, world_size, local_world_size, num_nodes, device)
 
 
 def export_rank_env(world: World, placement: Placement, environ: MutableMapping[str, str]) -> None:
-    """Say a joined rank's place by torchrun's variables, which backends read, whoever started it.
+    """Set torchrun's variables for a joined rank: backends read them, whichever tool started it.
 
-    For jax, where its coordinator is to be is said too. Nothing is, where nobody knows: under SLURM
-    and Open MPI jax finds out.
+    For jax, the address of its coordinator is set too, if it is known. Under SLURM and Open MPI jax
+    finds it by itself.
     """
     by_torchrun = all(environ.get(name) for name in _RANK_VARIABLES)
     if placement.framework == "jax":
@@ -82,19 +84,19 @@ def export_rank_env(world: World, placement: Placement, environ: MutableMapping[
 def _coordinator(
     placement: Placement, environ: Mapping[str, str], by_torchrun: bool
 ) -> dict[str, str]:
-    """Return host and port of jax's coordinator, if they are not what the environment says."""
+    """Return the variables for host and port of jax's coordinator; empty if these are unknown."""
     host, port = environ.get("JAX_COORDINATOR_ADDR"), environ.get("JAX_COORDINATOR_PORT")
     if placement.coordinator_address is not None:
         host, port = placement.master_addr, str(placement.master_port)
     elif by_torchrun:
         host, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
         if port and environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-            port = str(int(port) + 1)  # On that one torchrun's own store listens.
+            port = str(int(port) + 1)  # torchrun's own store listens on the port itself.
     return {"MASTER_ADDR": host, "MASTER_PORT": port} if host and port else {}
 
 
 def rank_variables(world: World) -> dict[str, str]:
-    """Return a place as the variables by which torchrun tells it."""
+    """Return a rank's place as torchrun's environment variables."""
     return {
         "RANK": str(world.rank),
         "LOCAL_RANK": str(world.local_rank),
@@ -112,7 +114,7 @@ def hide_rank_variables(environ: MutableMapping[str, str]) -> None:
 
 
 def available_cores() -> int:
-    """Return how many processor cores this process may use."""
+    """Return how many CPU cores this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -122,12 +124,12 @@ def select_gpus(
     """Return the GPUs that the user chose, as indices into the visible ones.
 
     Args:
-        gpu_ids: the option of this name.
-        num_gpus: the option of this name.
-        visible: how many GPUs there are.
+        gpu_ids: the option `gpu_ids`.
+        num_gpus: the option `num_gpus`.
+        visible: how many GPUs are visible.
 
     Raises:
-        UsageError: they are not there.
+        UsageError: they do not exist.
     """
     there = f"{visible} GPU{'s are' if visible != 1 else ' is'} visible" if visible else None
     if gpu_ids == "all" and not visible:
@@ -161,9 +163,9 @@ def count_ranks(
     Args:
         asked: the option `nproc_per_node`.
         device: the kind of device.
-        gpus: those that were chosen.
+        gpus: the GPUs that were chosen.
         shared: whether ranks may share them.
-        instead: how ranks can share GPUs, for the error.
+        instead: for the error message: how ranks can share GPUs.
 
     Raises:
         UsageError: more than one rank would share a GPU.
@@ -189,14 +191,15 @@ def rank_device(
 ) -> str:
     """Return a rank's device.
 
-    A scheduler that shows each rank only its own GPU leaves one visible: it is every rank's first.
+    If only one device is visible, every rank uses index 0: schedulers can show each rank only its
+    own GPU.
 
     Args:
         kind: the kind of device.
-        local_rank: the rank's place on its node.
-        visible: how many devices there are.
+        local_rank: the rank's number on its node.
+        visible: how many devices are visible.
         shared: whether ranks may share them.
-        instead: how ranks can share GPUs, for the error.
+        instead: for the error message: how ranks can share GPUs.
 
     Raises:
         UsageError: there are fewer devices than ranks on this node.

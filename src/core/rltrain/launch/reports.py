@@ -1,4 +1,4 @@
-"""Reports: how a rank that fails tells its launcher what happened."""
+"""Failure reports, which a rank writes for its launcher."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _PEER_LOST = (
     "Socket closed",
     "recvValue failed",
 )
-"""What gloo, NCCL and the rendezvous say when another rank has gone: never the first failure."""
+"""Error texts of gloo, NCCL and the rendezvous when another rank is gone: never the root cause."""
 
 _JAX_COLLECTIVE = re.compile(r"[A-Z_]+: Gloo [\w -]+ failed: ")
-"""How jax begins what gloo said, in exceptions of several types, ValueError among them."""
+"""How jax's messages of gloo errors begin. Their exception types vary; ValueError is one."""
 
 LOG_LINES = 20
 
@@ -54,7 +54,7 @@ class Report:
     time: float
     """Seconds since the epoch."""
     kind: Kind
-    """usage: the user's mistake; peer_lost: the consequence of another rank's failure."""
+    """usage: the user's mistake; peer_lost: a consequence of another rank's failure."""
     message: str
     traceback: str
 
@@ -72,7 +72,7 @@ def make_report(rank: int, error: BaseException) -> Report:
 
 
 def forget_report(folder: Path, rank: int) -> None:
-    """Remove what this rank left before its launcher started it anew: report and link to a log."""
+    """Remove the report and log link that a rank left before its launcher restarted it."""
     (folder / f"rank_{rank}.json").unlink(missing_ok=True)
     log_path(folder, rank).unlink(missing_ok=True)
 
@@ -85,13 +85,13 @@ def write_report(folder: Path, report: Report) -> None:
 
 
 def read_reports(folder: Path) -> list[Report]:
-    """Return all reports: causes before consequences, the earliest first."""
+    """Return all reports, the earliest first; lost peers, which are consequences, come last."""
     reports = [Report(**json.loads(path.read_text())) for path in folder.glob("rank_*.json")]
     return sorted(reports, key=lambda report: (report.kind == "peer_lost", report.time))
 
 
 def log_path(folder: Path, rank: int) -> Path:
-    """Return where a rank's log begins; see `rltrain.launch.rank_log.RankLog.move`."""
+    """Return the first path of a rank's log; see `rltrain.launch.rank_log.RankLog.move`."""
     return folder / f"rank_{rank}.log"
 
 
@@ -99,21 +99,20 @@ def failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
     """Return the error with which a run ends.
 
     Args:
-        folder: where the ranks wrote reports and began their logs.
-        rank: the rank whose process ended first, if that is known.
-        exit_code: its exit status; negative for the signal that killed it. The run's is the same,
-            or 128 and the signal's number, as shells have it.
+        folder: where the ranks wrote their reports and started their logs.
+        rank: the rank whose process ended first, if known.
+        exit_code: its exit status; negative for the signal that killed it. The run gets the same
+            status, or 128 plus the signal's number, as in shells.
     """
     status = exit_code if exit_code > 0 else 128 - exit_code if exit_code < 0 else 1
     reports = read_reports(folder)
     own = next((report for report in reports if report.rank == rank), None)
     first = reports[0] if reports else None
     if rank is not None and own is None and (first is None or first.kind == "peer_lost"):
-        said = _without_report(folder, rank, exit_code)
-        return RankFailed(said, rank=rank, exit_code=status)
+        return RankFailed(_without_report(folder, rank, exit_code), rank=rank, exit_code=status)
     if first is None:
-        said = f"A rank failed with exit code {exit_code}."
-        return RankFailed(said, rank=None, exit_code=status)
+        message = f"A rank failed with exit code {exit_code}."
+        return RankFailed(message, rank=None, exit_code=status)
     if first.kind == "usage":
         return UsageError(first.message)
     log = log_path(folder, first.rank).resolve()
@@ -125,21 +124,21 @@ def failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
 
 
 def ended_by_signal(number: signal.Signals) -> BaseException:
-    """Return the error with which a run ends whose launcher got a signal."""
+    """Return the error of a run whose launcher received a signal."""
     if number == signal.SIGINT:
         return KeyboardInterrupt()
-    message = f"The launcher got {number.name} and ended the run."
+    message = f"The launcher received {number.name} and ended the run."
     return RankFailed(message, rank=None, exit_code=128 + number)
 
 
 def _without_report(folder: Path, rank: int, exit_code: int) -> str:
-    """Describe the end of a rank that could say nothing itself."""
+    """Describe the end of a rank that wrote no report."""
     if exit_code < 0:
         known = {number.value: number.name for number in signal.Signals}
         name = known.get(-exit_code, f"signal {-exit_code}")
         text = f"Rank {rank} was killed by {name}."
         if name == "SIGKILL":
-            text += " If nobody did it by hand, the machine may have run out of memory."
+            text += " If nobody killed it by hand, the machine may have run out of memory."
     else:
         text = f"Rank {rank} exited with code {exit_code} without an exception."
     log = log_path(folder, rank).resolve()

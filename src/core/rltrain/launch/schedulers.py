@@ -1,4 +1,4 @@
-"""Ranks that SLURM or Open MPI started, which jax finds by itself; nodes that a cluster counts."""
+"""Ranks started by SLURM or Open MPI, which jax detects by itself; nodes counted by a cluster."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from rltrain.types import World
 __all__ = ["check_alone", "scheduled_world"]
 
 _SLURM = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS")
-"""What srun sets for each task; by all of these jax knows SLURM."""
+"""What srun sets for each task; jax detects SLURM if all of them are set."""
 
 _OPEN_MPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE")
 
 _OPEN_MPI_URI = "OMPI_MCA_orte_hnp_uri"
-"""Where mpirun is: from it jax takes the coordinator's address. Open MPI 5 does not set it."""
+"""The address of mpirun, which jax uses for its coordinator. Open MPI 5 does not set it."""
 
 _OF_NODES = (
     ("PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"),
     ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"),
 )
-"""What clusters set for each node: how many there are, which one this is, where the first is."""
+"""What clusters set for each node: number of nodes, this node's rank, the first node's address."""
 
 
 def check_alone(environ: Mapping[str, str]) -> None:
-    """Refuse to start a run of this node alone where a cluster has started several nodes.
+    """Refuse to start a run on this node alone if a cluster has started several nodes.
 
-    PAI-DLC and Volcano count nodes with WORLD_SIZE and RANK; Kubeflow does with torchrun's PET_...,
-    beside which its WORLD_SIZE may count ranks.
+    PAI-DLC and Volcano count nodes with WORLD_SIZE and RANK. Kubeflow counts them with torchrun's
+    PET_... variables, and its WORLD_SIZE may count ranks.
 
     Args:
         environ: the environment variables of a process that joins no ranks.
@@ -41,7 +41,7 @@ def check_alone(environ: Mapping[str, str]) -> None:
     if not found:
         return
     count, rank, address, port = found[0]
-    nodes = environ[count].rpartition(":")[2]  # At most, where a run may have 1:4 nodes.
+    nodes = environ[count].rpartition(":")[2]  # The maximum of a range such as "1:4".
     if not nodes.isdecimal() or int(nodes) < 2:
         return
     host = f"${address}" if environ.get(address) else "HOST_OF_NODE_0"
@@ -49,9 +49,9 @@ def check_alone(environ: Mapping[str, str]) -> None:
     if environ.get(port):
         flags += f" --master-port ${port}"
     raise UsageError(
-        f"The environment says {count}={environ[count]} and {rank}={environ[rank]} without "
-        "LOCAL_RANK, as clusters do that count nodes: each node would train alone. For one run on "
-        f"all of them add {flags}. If they count ranks, set LOCAL_RANK as well. For a run of this "
+        f"The environment sets {count}={environ[count]} and {rank}={environ[rank]} without "
+        "LOCAL_RANK, like clusters that count nodes: each node would train alone. For one run on "
+        f"all nodes add {flags}. If they count ranks, set LOCAL_RANK as well. To train on this "
         f"node alone put `env -u {count} -u {rank}` before the command."
     )
 
@@ -64,16 +64,16 @@ def scheduled_world(environ: Mapping[str, str], addressed: bool) -> World | None
         addressed: whether the coordinator's address is known without the scheduler.
 
     Raises:
-        UsageError: nothing says where the coordinator is to be.
+        UsageError: the coordinator's address is unknown.
     """
     world = _of_slurm(environ) or _of_open_mpi(environ)
     if world is None or world.world_size == 1:
         return None
     if _of_slurm(environ) is None and not addressed and not environ.get(_OPEN_MPI_URI):
         raise UsageError(
-            f"mpirun started {world.world_size} ranks, but does not say where "
-            f"({_OPEN_MPI_URI} is not set, as before Open MPI 5). Add --coordinator-address "
-            "HOST:PORT: the host of rank 0, and a port that is free there."
+            f"mpirun started {world.world_size} ranks, but did not set {_OPEN_MPI_URI}, from which "
+            "jax takes the coordinator's address (Open MPI 5 no longer sets it). Add "
+            "--coordinator-address HOST:PORT: the host of rank 0, and a free port there."
         )
     return world
 
@@ -82,7 +82,7 @@ def _of_slurm(environ: Mapping[str, str]) -> World | None:
     if not all(environ.get(name) for name in _SLURM):
         return None
     try:
-        # In a step inside an allocation SLURM_NTASKS may be the allocation's.
+        # In a job step, SLURM_NTASKS may be that of the whole allocation.
         ranks = int(environ.get("SLURM_STEP_NUM_TASKS") or environ["SLURM_NTASKS"])
         node = int(environ.get("SLURM_NODEID") or 0)
         nodes = int(environ.get("SLURM_STEP_NUM_NODES") or environ.get("SLURM_NNODES") or 1)
@@ -94,7 +94,7 @@ def _of_slurm(environ: Mapping[str, str]) -> World | None:
 
 
 def _tasks_per_node(text: str) -> list[int]:
-    """Read SLURM's short form: "2(x3),1" is 2, 2, 2, 1."""
+    """Parse SLURM's short form: "2(x3),1" is 2, 2, 2, 1."""
     found = re.findall(r"(\d+)(?:\(x(\d+)\))?(?:,|$)", text)
     return [int(tasks) for tasks, times in found for _ in range(int(times or 1))]
 
@@ -112,4 +112,6 @@ def _of_open_mpi(environ: Mapping[str, str]) -> World | None:
 
 def _unreadable(environ: Mapping[str, str], names: tuple[str, ...]) -> UsageError:
     values = ", ".join(f"{name}={environ.get(name)}" for name in names)
-    return UsageError(f"The environment's {values} are not numbers of ranks.")
+    return UsageError(
+        f"The environment variables {values} are not valid rank numbers. Unset or correct them."
+    )

@@ -1,1 +1,1 @@
-"""What is measured while training: episodes, scalars over ranks, divergence."""
+"""What is measured during training: episodes, scalars merged over ranks, divergence."""

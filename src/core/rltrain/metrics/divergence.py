@@ -14,15 +14,15 @@ __all__ = ["check_divergence"]
 def check_divergence(
     group: ProcessGroup, watched: Mapping[str, Fingerprints], iteration: int
 ) -> None:
-    """Compare over ranks what must be equal. Collective.
+    """Check that the watched tensors are equal on all ranks. Collective.
 
-    Two numbers cross: the least and the greatest checksum of all fingerprints. Only where they
-    differ do the ranks tell each other more.
+    Normally only two numbers are reduced: the minimum and maximum checksum of all fingerprints.
+    The fingerprints themselves are gathered only if these differ.
 
     Args:
         group: the process group.
-        watched: by role, what gives fingerprints.
-        iteration: for the message.
+        watched: by role, the function that returns the fingerprints.
+        iteration: for the error message.
 
     Raises:
         DivergenceError: ranks differ; the message names the first tensor and the ranks.
@@ -31,7 +31,7 @@ def check_divergence(
         return
     import numpy as np
 
-    # By text, so that a NaN equals a NaN: a run that blew up alike has not diverged.
+    # Compared as text, so that NaN equals NaN: ranks that all blew up alike have not diverged.
     local = {
         f"{role}.{name}": repr(fingerprint)
         for role, fingerprints in watched.items()
@@ -53,6 +53,6 @@ def check_divergence(
                 "same learning rate on every rank."
             )
     raise DivergenceError(
-        f"Ranks have diverged at iteration {iteration}: they watch the same tensors in another "
-        "order. Every rank must call session.wrap_model and session.watch in the same order."
+        f"Ranks have diverged at iteration {iteration}: they watch the same tensors in a "
+        "different order. Call session.wrap_model and session.watch in the same order on all ranks."
     )

@@ -1,4 +1,4 @@
-"""The environment of a rank as the adapters see it. Imported only when an environment is made."""
+"""A rank's environment as the adapters see it. Imported only when an environment is made."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ else:  # Generic only since Gymnasium 1.4.
 
 
 class StepRecorder(Protocol):
-    """Follows the environments step by step, such as to record videos."""
+    """Follows the environments step by step, for example to record videos."""
 
     def step(self) -> None:
         """Called after each step."""
         ...
 
     def close(self) -> None:
-        """Complete what is in progress."""
+        """Finish what is in progress."""
         ...
 
 
 class CountedEnv(_Wrapper):
-    """Counts frames, returns and lengths, so that every library reports the same figures.
+    """Counts frames, returns and lengths, so that every library reports the same metrics.
 
-    Its recorder, if it has one, is told of every step.
+    It calls its recorder, if it has one, after every step.
 
-    What a suite adds to its environment (`max_episode_length`, `get_state`, ...) is read through
-    this wrapper, and set on `unwrapped`.
+    Attributes that a suite adds to its environment (`max_episode_length`, `get_state`, ...) can be
+    read through this wrapper. Set them on `unwrapped`.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class CountedEnv(_Wrapper):
         random_lengths: bool = False,
         recorder: StepRecorder | None = None,
     ) -> None:
-        """Wrap what the suite has made.
+        """Wrap the environments that the suite made.
 
         Args:
             env: the suite's environments.
-            seed: this rank's, for the first reset.
+            seed: this rank's seed, for the first reset.
             random_lengths: let the first episodes have random lengths, as if they had begun
-                earlier, so that the environments do not march in step.
-            recorder: what is told of every step, to record videos.
+                earlier, so that the environments do not all reset in the same step.
+            recorder: called after every step, to record videos.
         """
         super().__init__(env)
         self.recorder = recorder
@@ -74,12 +74,12 @@ class CountedEnv(_Wrapper):
     ) -> tuple[Any, dict[str, Any]]:
         """Reset all environments; the first time with this rank's seed.
 
-        In a run that goes on exactly, the first call resets nothing: it returns the observations at
-        which the checkpoint was written.
+        In a run that resumes exactly, the first call resets nothing: it returns the observations
+        from when the checkpoint was written.
 
         Raises:
-            UsageError: the first episodes' lengths were to be random, and the environment does not
-                let them be set.
+            UsageError: random lengths were requested, and the environment does not support setting
+                the lengths of running episodes.
         """
         if self._resuming:
             self._resuming = False
@@ -109,15 +109,15 @@ class CountedEnv(_Wrapper):
         most = getattr(env, "max_episode_length", None)
         if not most or not hasattr(env, "episode_length_buf"):
             raise UsageError(
-                "--random-lengths: the task's environments do not let the lengths of running "
-                "episodes be set (max_episode_length, episode_length_buf). Leave the option out."
+                "--random-lengths: the task's environments do not support setting the lengths of "
+                "running episodes (max_episode_length, episode_length_buf). Omit the option."
             )
-        # Not the sequence that the environments themselves may have begun with this seed.
+        # Not the plain seed: the environments' own generators may use it.
         lengths = np.random.default_rng((seed, 1)).integers(0, int(most), self.num_envs)
         env.episode_length_buf = lengths.tolist()
 
     def save_state(self) -> dict[str, Any] | None:
-        """Return all that the next steps depend on, or None if the task cannot give its state."""
+        """Return all that the next steps depend on, or None if the task cannot save its state."""
         if not hasattr(self.env.unwrapped, "get_state") or self._observations is None:
             return None
         return {
@@ -127,8 +127,8 @@ class CountedEnv(_Wrapper):
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on, bit for bit, from where `save_state` was called."""
-        self.env.reset(seed=self._seed)  # What is made at the first reset has to be there.
+        """Continue, bit for bit, from where `save_state` was called."""
+        self.env.reset(seed=self._seed)  # Some attributes exist only after the first reset.
         self.env.unwrapped.set_state(state["env"])  # type: ignore[attr-defined]
         self.episodes.set_state(state["episodes"])
         self._observations, self._resuming = state["observations"], True
@@ -136,18 +136,18 @@ class CountedEnv(_Wrapper):
 
 
 def check_env(env: VectorEnv[Any, Any, Any], num_envs: int, suite: str) -> None:
-    """Check what crosses from the suite to the library.
+    """Check the environments that the suite passes to the library.
 
     Raises:
-        PluginError: the suite did not make what was asked for.
+        PluginError: their number or their autoreset mode is wrong.
     """
     if env.num_envs != num_envs:
         raise PluginError(
-            f"The suite {suite!r} made {env.num_envs} environments; {num_envs} were asked for."
+            f"The suite {suite!r} made {env.num_envs} environments; {num_envs} were requested."
         )
     mode = env.metadata.get("autoreset_mode")
     if mode != AutoresetMode.SAME_STEP:
         raise PluginError(
-            f"The suite {suite!r} made an environment with autoreset mode {mode}; it must give "
+            f"The suite {suite!r} made an environment with autoreset mode {mode}; it must be "
             "SAME_STEP (metadata['autoreset_mode'])."
         )

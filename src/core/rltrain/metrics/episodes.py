@@ -1,4 +1,4 @@
-"""Episodes counted: on each rank as they end, and over the last ones of all ranks."""
+"""Episode statistics: per rank as episodes end, and over the last episodes of all ranks."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 __all__ = ["EPISODE_SUMS", "EpisodeCounter", "EpisodeWindow"]
 
 EPISODE_SUMS = 5
-"""Sums that are kept of episodes: returns, lengths, episodes; successes, and the episodes of which
-the task says whether they were one."""
+"""Number of sums over episodes: returns, lengths, number of episodes, successes, and number of
+episodes for which the task reports success or failure."""
 
 
 class EpisodeCounter:
     """Counts returns, lengths and successes of one rank's episodes, on the arrays' own device.
 
-    It uses nothing but operators that numpy, torch and jax arrays share, and copies nothing to the
-    host until `take` is called, once an iteration. For jax it is one program, compiled in the first
-    step: operator by operator it would cost more than a step of a fast environment.
+    It uses only operators that numpy, torch and jax arrays share, and copies nothing to the host
+    until `take` is called, once an iteration. For jax it is one program, compiled in the first
+    step: separate operators would cost more than a step of a fast environment.
     """
 
     def __init__(self) -> None:
         self.steps = 0
         """Environment steps, over this rank's environments."""
         self._zeros: tuple[Any, Any] = (0.0, 0.0)
-        """From which counting begins: for each environment, and for a sum."""
+        """The initial value of a per-environment count, and of a sum."""
         self._return: Any = 0.0
         self._length: Any = 0.0
         self._sums: Any = (0.0,) * EPISODE_SUMS
@@ -37,10 +37,10 @@ class EpisodeCounter:
         """Count one step of every environment; each argument has shape (num_envs,).
 
         Args:
-            rewards: of this step.
-            terminations: which episodes ended by themselves.
-            truncations: which were cut off.
-            success: which of those that ended were successes, or None if the task does not say.
+            rewards: the rewards of this step.
+            terminations: which episodes terminated.
+            truncations: which episodes were truncated.
+            success: which of the ended episodes were successes; None if the task does not say.
         """
         self.steps += len(rewards)
         jax = sys.modules.get("jax")
@@ -53,7 +53,7 @@ class EpisodeCounter:
         )
 
     def restart(self) -> None:
-        """Begin every environment's episode anew, as a reset does; unfinished ones do not count."""
+        """Start a new episode in every environment, as a reset does; drop unfinished ones."""
         self._return = self._length = self._zeros[0]
 
     def take(self) -> tuple[float, ...]:
@@ -63,15 +63,15 @@ class EpisodeCounter:
         return sums
 
     def get_state(self) -> dict[str, Any]:
-        """Return what goes on counting where this one is."""
+        """Return the counter's state."""
         return dict(vars(self))
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on where the counter that returned this was."""
+        """Continue from the state of another counter."""
         vars(self).update(state)
 
     def _begin_on_device(self, rewards: Any) -> None:
-        """Keep zeros where the rewards are: numbers of the host's would be sent there each time."""
+        """Keep zeros on the rewards' device: zeros on the host would be copied there each time."""
         zeros = importlib.import_module("jax.numpy").zeros_like(rewards)
         self._zeros = zeros, zeros.sum()
         self._return = self._length = zeros
@@ -81,7 +81,7 @@ class EpisodeCounter:
 def _count(
     state: tuple[Any, Any, Any], rewards: Any, terminations: Any, truncations: Any, success: Any
 ) -> tuple[Any, Any, Any]:
-    """Return what an `EpisodeCounter` keeps: running returns, running lengths, sums."""
+    """Return the next state of an `EpisodeCounter`: running returns, running lengths, sums."""
     done = (terminations | truncations) * 1.0
     running, length = state[0] + rewards, state[1] + 1.0
     returns, lengths, count, successes, judged = state[2]
@@ -110,7 +110,7 @@ def _on_host(values: tuple[Any, ...]) -> tuple[float, ...]:
 
 @functools.cache
 def _compiled() -> Callable[..., Any]:
-    """Return the one program of all counters of this process."""
+    """Return the compiled program, which all counters of this process share."""
     program: Callable[..., Any] = importlib.import_module("jax").jit(_count)
     return program
 
@@ -119,11 +119,11 @@ class EpisodeWindow:
     """Means over the last finished episodes of all ranks."""
 
     def __init__(self, kept: Iterable[tuple[float, ...]] = (), episodes: int = 100) -> None:
-        """Keep as few past iterations as hold at least `episodes` episodes.
+        """Create a window of the fewest past iterations that hold at least `episodes` episodes.
 
         Args:
-            kept: the iterations that an earlier window kept.
-            episodes: how many.
+            kept: the `kept` of an earlier window, to continue from.
+            episodes: size of the window.
         """
         self._episodes = episodes
         self._kept = deque(kept)
@@ -137,7 +137,7 @@ class EpisodeWindow:
 
     @property
     def kept(self) -> list[tuple[float, ...]]:
-        """What a later window goes on from."""
+        """The window's state, from which a later window can continue."""
         return list(self._kept)
 
     @property
@@ -147,7 +147,7 @@ class EpisodeWindow:
 
     @property
     def full(self) -> bool:
-        """Whether the window holds as many episodes as it is meant to."""
+        """Whether the window holds at least as many episodes as its size."""
         return self.count >= self._episodes
 
     @property
@@ -162,7 +162,7 @@ class EpisodeWindow:
 
     @property
     def success_rate(self) -> float | None:
-        """Share of episodes that were a success, 0 to 1; None if the task does not say."""
+        """Fraction of episodes that were a success, 0 to 1; None if the task does not say."""
         return self._mean(3, 4)
 
     def _mean(self, total: int, count: int) -> float | None:

@@ -1,4 +1,4 @@
-"""How far a run has come, over all ranks."""
+"""The progress of a run, over all ranks."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class Progress:
     """Counts iterations, frames and episodes of all ranks; equal on all of them.
 
     Attributes:
-        iteration: iterations done, those before a loaded checkpoint included.
+        iteration: iterations done, including those before a loaded checkpoint.
         frames: environment steps over all environments and ranks, likewise.
-        window: the last episodes.
+        window: the last finished episodes.
     """
 
     def __init__(self) -> None:
         self.iteration = self.frames = 0
         self.window = EpisodeWindow()
-        self._began: int | None = None
+        self._first_iteration: int | None = None
         self._started = self._lap = time.monotonic()
         self._counted = 0
 
     def start(self, group: ProcessGroup, env: CountedEnv) -> None:
-        """Begin to count."""
+        """Start counting."""
         self._exchange, self._env = ScalarExchange(group), env
         self._started = self._lap = time.monotonic()
         self._counted = env.episodes.steps
 
     def advance(self, record: Scalars) -> Scalars:
-        """Merge one iteration's figures over ranks. Collective.
+        """Merge one iteration's metrics over ranks. Collective.
 
         Raises:
             DivergenceError: the ranks are not at the same iteration.
@@ -50,8 +50,8 @@ class Progress:
         steps = counter.steps - self._counted
         fps = steps / max(now - self._lap, 1e-9)
         self._lap, self._counted = now, counter.steps
-        if self._began is None:
-            self._began = record.iteration - 1
+        if self._first_iteration is None:
+            self._first_iteration = record.iteration - 1
         sums = [*counter.take(), steps]
         merged = self._exchange.merge(record.iteration, record.values, sums, fps)
         self.iteration = record.iteration
@@ -77,9 +77,9 @@ class Progress:
         self._exchange.finish(self.iteration, EPISODE_SUMS + 1)
 
     def result(self, run_dir: str, checkpoint: str | None, solved: bool) -> TrainResult:
-        """Return what the run has come to."""
+        """Return the outcome of the run so far."""
         return TrainResult(
-            iterations=self.iteration - (self._began or 0),
+            iterations=self.iteration - (self._first_iteration or 0),
             frames=self.frames,
             episode_return=self.window.mean_return,
             episode_length=self.window.mean_length,
@@ -90,7 +90,7 @@ class Progress:
         )
 
     def ended(self, error: BaseException | None, solved: bool) -> RunEnded:
-        """Return the record of the end."""
+        """Return the record of the run's end."""
         return RunEnded(
             iterations=self.iteration,
             frames=self.frames,
@@ -101,10 +101,10 @@ class Progress:
         )
 
     def get_state(self) -> dict[str, Any]:
-        """Return what a resumed run goes on counting from."""
+        """Return the counts from which a resumed run continues."""
         return {"iteration": self.iteration, "frames": self.frames, "window": self.window.kept}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on counting from there."""
+        """Continue counting from a saved state."""
         self.iteration, self.frames = state["iteration"], state["frames"]
         self.window = EpisodeWindow(state["window"])

@@ -1,4 +1,4 @@
-"""The figures of an iteration merged over ranks, in one collective."""
+"""An iteration's scalars, merged over ranks in one collective."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from rltrain.errors import DivergenceError
 from rltrain.types import ProcessGroup
 
-__all__ = ["Figure", "Merged", "ScalarExchange"]
+__all__ = ["Merged", "Scalar", "ScalarExchange"]
 
-Figure = float | tuple[float, float]
-"""A rank's own figure: one number, or the pair (sum, count) of several."""
+Scalar = float | tuple[float, float]
+"""One rank's value: a number, or the pair (sum, count) of several numbers."""
 
 PHASES = "time/"
-"""Names that begin so are the times of phases: least and greatest over ranks are kept as well."""
+"""Prefix of the names of phase times, whose minimum and maximum over ranks are kept as well."""
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What all ranks together told."""
+    """One iteration's metrics of all ranks together."""
 
     values: dict[str, float]
     """The scalars, by name."""
@@ -31,11 +31,12 @@ class Merged:
 
 
 class ScalarExchange:
-    """Merges over ranks what each has to tell, as one packed sum in float64.
+    """Merges scalars over ranks with one all-reduce of a packed float64 array.
 
-    Every rank sends the same numbers in the same places: a row of its own, zero on the others, with
-    what is not to be summed, and sums and counts by name. Names are agreed on when a rank first has
-    one that the others may not know; a rank that has nothing to say for a name adds a count of 0.
+    The array has the same layout on every rank. First come the values that must not be summed, one
+    row for each rank; a rank fills its own row and leaves the others zero. Then come the sums and
+    counts by name. When a rank has a new name, the ranks first agree on the list of names. A rank
+    without a value for a name adds a count of 0.
     """
 
     def __init__(self, group: ProcessGroup) -> None:
@@ -43,25 +44,25 @@ class ScalarExchange:
         self._names: tuple[str, ...] = ()
 
     def merge(
-        self, iteration: int, values: Mapping[str, Figure], sums: Sequence[float], fps: float
+        self, iteration: int, values: Mapping[str, Scalar], sums: Sequence[float], fps: float
     ) -> Merged:
-        """Merge one iteration's figures. Collective.
+        """Merge one iteration's scalars. Collective.
 
-        A name ending in "(min)", "(max)" or "(sum)" takes the least, the greatest or the sum; any
-        other the mean, weighted by the counts.
+        A name ending in "(min)", "(max)" or "(sum)" gets the minimum, maximum or sum; any other
+        gets the mean, weighted by the counts.
 
         Raises:
             DivergenceError: the ranks are not at the same iteration.
         """
-        figures = {name: _pair(value) for name, value in values.items()}
+        pairs = {name: _pair(value) for name, value in values.items()}
         place = [float(iteration), 0.0]
-        rows, rest = self._sum(place, figures, sums, fps)
-        if rows[:, 2].any():  # The same sum on every rank, so that all go this way or none.
+        rows, rest = self._sum(place, pairs, sums, fps)
+        if rows[:, 2].any():  # Equal on every rank, so either all ranks gather or none does.
             ranks = self._group.gather_objects(list(values))
             self._names = tuple(
                 dict.fromkeys([*self._names, *(n for names in ranks for n in names)])
             )
-            rows, rest = self._sum(place, figures, sums, fps)
+            rows, rest = self._sum(place, pairs, sums, fps)
         merged = {}
         for index, name in enumerate(self._names):
             total, count = rest[len(sums) + 2 * index :][:2]
@@ -73,18 +74,18 @@ class ScalarExchange:
         """Make sure that every rank ends after the same iteration. Collective.
 
         Args:
-            iteration: the last one of this rank.
+            iteration: the last iteration of this rank.
             sums: how many sums `merge` is given.
 
         Raises:
-            DivergenceError: a rank goes on, or ends elsewhere.
+            DivergenceError: a rank continues, or ends after another iteration.
         """
         self._sum([float(iteration), 1.0], {}, [0.0] * sums, 0.0)
 
     def _sum(
         self,
         place: list[float],
-        figures: Mapping[str, tuple[float, float]],
+        pairs: Mapping[str, tuple[float, float]],
         sums: Sequence[float],
         fps: float,
     ) -> tuple[Any, Any]:
@@ -93,11 +94,11 @@ class ScalarExchange:
 
         size, world_size = 4 + 2 * len(self._names), self._group.world_size
         rows = np.zeros((world_size, size))
-        unknown = any(name not in self._names for name in figures)
-        apart = [x for name in self._names for x in _apart(figures.get(name))]
-        rows[self._group.rank] = [*place, float(unknown), fps, *apart]
-        told = [x for name in self._names for x in figures.get(name, (0.0, 0.0))]
-        packed = self._group.all_reduce(np.concatenate([rows.ravel(), [*sums, *told]]), "sum")
+        unknown = any(name not in self._names for name in pairs)
+        means = [x for name in self._names for x in _mean(pairs.get(name))]
+        rows[self._group.rank] = [*place, float(unknown), fps, *means]
+        totals = [x for name in self._names for x in pairs.get(name, (0.0, 0.0))]
+        packed = self._group.all_reduce(np.concatenate([rows.ravel(), [*sums, *totals]]), "sum")
         rows = packed[: world_size * size].reshape(world_size, size)
         self._check_in_step(rows)
         return rows, packed[world_size * size :]
@@ -123,21 +124,21 @@ class ScalarExchange:
                 raise DivergenceError(
                     f"Ranks are out of step: rank 0 {_doing(rows[0])}, rank {rank} {_doing(row)}. "
                     "Every rank must call session.record once in every iteration, and end after "
-                    "the same one."
+                    "the same iteration."
                 )
 
 
-def _pair(value: Figure) -> tuple[float, float]:
+def _pair(value: Scalar) -> tuple[float, float]:
     if isinstance(value, tuple):
         return float(value[0]), float(value[1])
     return float(value), 1.0
 
 
-def _apart(figure: tuple[float, float] | None) -> tuple[float, float]:
-    """Return this rank's mean, and whether it has one."""
-    if figure is None or not figure[1]:
+def _mean(pair: tuple[float, float] | None) -> tuple[float, float]:
+    """Return this rank's mean, and 1.0 if it has one, else 0.0."""
+    if pair is None or not pair[1]:
         return 0.0, 0.0
-    return figure[0] / figure[1], 1.0
+    return pair[0] / pair[1], 1.0
 
 
 def _doing(row: Any) -> str:

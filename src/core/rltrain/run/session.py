@@ -286,7 +286,7 @@ class RankSession:
                 seed=config.seed,
                 config=dataclasses.asdict(config),
                 iteration=self._iteration,
-                resumed=self._resumption.said,
+                resumed=self._resumption.summary,
             )
         )
         self._progress.start(self.group, self.env)

@@ -1,1 +1,1 @@
-"""What is written: the run folder, checkpoints, the manifest."""
+"""What a run writes: the run folder, checkpoints, the manifest."""

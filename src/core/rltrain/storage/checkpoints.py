@@ -1,4 +1,4 @@
-"""Checkpoints: a library's own file, and beside it what every rank needs to go on exactly."""
+"""Checkpoints: the library's own file, and beside it each rank's state, for an exact resume."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rltrain.storage.run_folder import RunFolder, task_folder
 __all__ = ["CHOICES", "find_checkpoint", "read_state", "save_with_state"]
 
 CHOICES = ("latest", "best")
-"""What `--checkpoint` takes besides a path."""
+"""What `--checkpoint` accepts besides a path."""
 
 _INDEX = "checkpoints.json"
 """In the run folder: the checkpoints in the order in which they were saved."""
@@ -27,16 +27,16 @@ def save_with_state(
 ) -> Path:
     """Write a checkpoint and the ranks' state that belongs to it. Rank 0 only.
 
-    The state goes to `checkpoints/ranks/`, under a name that holds the checkpoint's digest. It is
-    written first, so that the file that appears last makes both of them count; one of the same name
-    that is replaced keeps its own state until then.
+    The state goes to `checkpoints/ranks/`, under a name that contains the checkpoint's digest. It
+    is written before the checkpoint, so that a checkpoint never lacks its state. A checkpoint of
+    the same name keeps its own state until it is replaced.
 
     Args:
-        folder: the run's.
+        folder: the run folder.
         name: file name in the run folder's `checkpoints`.
         save: writes the library's file to the path that it is given.
-        state: what `read_state` is to return; "iteration" and "episode_return" are put in the
-            index too.
+        state: what `read_state` will return. Its "iteration" and "episode_return" also go to the
+            index.
 
     Returns:
         The path of the library's file.
@@ -63,7 +63,7 @@ def save_with_state(
 def read_state(checkpoint: Path) -> dict[str, Any] | None:
     """Return the state that was written with a checkpoint, or None if there is none.
 
-    It unpickles the file: only for files that are trusted, like the checkpoint itself.
+    It unpickles the file: use it only with files that you trust, like the checkpoint itself.
     """
     path = checkpoint.parent / "ranks" / _state_name(checkpoint.name, _digest(checkpoint))
     if not path.is_file():
@@ -76,14 +76,14 @@ def find_checkpoint(choice: str, log_root: str, library: str, task: str) -> Path
     """Return the latest or the best checkpoint of the newest run that has one.
 
     Args:
-        choice: "latest" is the one saved last; "best" that with the highest mean return of the last
-            episodes when it was saved.
-        log_root: where run folders are.
-        library: of this library.
-        task: on this task.
+        choice: "latest" is the one saved last; "best" is the one with the highest mean return over
+            the last episodes when it was saved.
+        log_root: where the run folders are.
+        library: the runs' library.
+        task: the runs' task.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such checkpoint.
     """
     runs = task_folder(log_root, library, task)
     indices = sorted(runs.glob(f"*/{_INDEX}"), key=lambda path: path.stat().st_mtime_ns)
@@ -96,7 +96,7 @@ def find_checkpoint(choice: str, log_root: str, library: str, task: str) -> Path
             return _path(index.parent, entries[-1])
     raise UsageError(
         f"--checkpoint {choice}: no run of {library} on {task} below {runs} has saved one. Name a "
-        "file, or the --log-root of the run to go on from."
+        "file, or the --log-root of the run to resume."
     )
 
 

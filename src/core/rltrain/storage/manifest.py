@@ -1,4 +1,4 @@
-"""The manifest: what was run, with what, by whom; and the check that all ranks run the same."""
+"""The manifest of a run: command, versions, seeds, config. Also the check that all ranks agree."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _OF_THE_NODE = frozenset(
         *("master_addr", "coordinator_address", "rdzv_endpoint"),
     }
 )
-"""Options that may differ from node to node."""
+"""Options that may differ between nodes."""
 
 _OF_RANK_0 = frozenset({"checkpoint"})
-"""Options that rank 0 settles for all, after the comparison."""
+"""Options that rank 0 decides for all ranks, after the comparison."""
 
 
 @functools.cache
 def versions() -> Mapping[str, str]:
     """Return the versions of Python, every plugin, and what the plugins adapt.
 
-    Read once: what is installed does not change while a process trains.
+    Cached: what is installed does not change while a process trains.
     """
     points = importlib.metadata.entry_points(group=GROUP)
     plugins = [point.dist for point in points if point.dist is not None]
@@ -60,7 +60,7 @@ def versions() -> Mapping[str, str]:
 
 
 def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]:
-    """Return everything needed to tell, and repeat, what was run."""
+    """Return everything needed to know what was run, and to repeat it."""
     ranks = (SeedPlan(seeds.base, rank) for rank in range(world.world_size))
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -85,10 +85,10 @@ def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]
 
 
 def write_config(folder: RunFolder, config: RunConfig) -> None:
-    """Write `config.yaml`, with which `rltrain --config` repeats the run, and `agent.yaml`."""
+    """Write `config.yaml`, from which `rltrain --config` repeats the run, and `agent.yaml`."""
     from omegaconf import OmegaConf
 
-    # With --total-envs, each rank's share follows from it, on any number of ranks.
+    # With --total-envs, num_envs is computed from it for any number of ranks.
     derived = {"agent", "agent_config", "plugins"} | ({"num_envs"} if config.total_envs else set())
     resolved = dataclasses.asdict(config)
     names = [field.name for field in dataclasses.fields(RunOptions) if field.name in resolved]
@@ -106,13 +106,13 @@ def write_config(folder: RunFolder, config: RunConfig) -> None:
 
 
 def check_agreement(group: ProcessGroup, config: RunConfig) -> None:
-    """Compare the resolved run and all versions over ranks. Collective.
+    """Check that the resolved run and all versions are the same on all ranks. Collective.
 
-    Nodes can differ in what is installed, and each joined rank reads files of its own: ranks that
-    run different things would hang, or train nonsense.
+    Nodes can have different packages installed, and each joined rank reads its own files. Ranks
+    that run different things would hang or train nonsense.
 
     Raises:
-        UsageError: ranks differ; the message names what and where.
+        UsageError: ranks differ; the message names the difference and the rank.
     """
     if group.world_size == 1:
         return
@@ -128,6 +128,6 @@ def check_agreement(group: ProcessGroup, config: RunConfig) -> None:
             mine, theirs = ranks[0].get(name), other.get(name)
             if repr(mine) != repr(theirs):
                 raise UsageError(
-                    f"The ranks do not run the same: {name} is {mine!r} on rank 0 and {theirs!r} "
+                    f"The ranks do not agree: {name} is {mine!r} on rank 0 and {theirs!r} "
                     f"on rank {rank}. Start every node with the same options, files and versions."
                 )

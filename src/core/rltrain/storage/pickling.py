@@ -1,4 +1,4 @@
-"""A rank's state as bytes: equal where the state is, and readable on another device."""
+"""A rank's state as bytes: equal states give equal bytes, which any device can load."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["dumps", "jax_device", "loads"]
 
 
 def dumps(state: Any) -> bytes:
-    """Return a state as bytes; torch's tensors and jax's arrays in it are taken to the host.
+    """Return a state as bytes, with its torch tensors and jax arrays copied to the host.
 
-    A pickled tensor names its device, and where its memory was: it could not be read on another
-    machine, and no two would be the same bytes.
+    Plain pickle would store a tensor's device and memory location: another machine could not load
+    it, and equal tensors would give different bytes.
     """
     buffer = io.BytesIO()
     _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(state)
@@ -23,19 +23,19 @@ def dumps(state: Any) -> bytes:
 
 
 def loads(data: bytes, device: str) -> Any:
-    """Return the state; what was on a device is put on this rank's.
+    """Return the state. Tensors that were on a device are put on this rank's device.
 
     Args:
-        data: what `dumps` returned. It is unpickled: only from files that are trusted.
-        device: this rank's.
+        data: what `dumps` returned. It is unpickled: use only data that you trust.
+        device: this rank's device.
     """
     return _Unpickler(io.BytesIO(data), device).load()
 
 
 def jax_device(name: str) -> Any:
-    """Return jax's device for a rank's, "cpu" or "cuda:1".
+    """Return jax's device object for a rank's device, such as "cpu" or "cuda:1".
 
-    A process of several shows jax one device, whatever its number on the node is.
+    With several processes, jax sees one device in each, whatever its index on the node.
 
     Raises:
         RuntimeError: jax has no such device.
@@ -50,7 +50,7 @@ def jax_device(name: str) -> Any:
 
 class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: Any) -> tuple[str, Any, bool] | None:
-        """Return framework, numpy array and whether it was on the host, for a tensor."""
+        """Return a tensor's framework, its numpy array, and whether it was on the host."""
         package = type(obj).__module__.partition(".")[0]
         if package == "torch" and hasattr(obj, "detach"):
             return "torch", obj.detach().cpu().numpy(), obj.device.type == "cpu"
@@ -66,7 +66,7 @@ class _Unpickler(pickle.Unpickler):
         self._device = device
 
     def persistent_load(self, saved: tuple[str, Any, bool]) -> Any:
-        """Make the tensor again."""
+        """Rebuild the tensor."""
         framework, array, on_host = saved
         module = importlib.import_module(framework)
         if framework == "jax":

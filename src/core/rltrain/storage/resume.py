@@ -1,4 +1,4 @@
-"""Going on from a checkpoint: exactly where nothing has changed, sensibly where something has."""
+"""Resuming from a checkpoint: exactly if nothing has changed, else as far as possible."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ __all__ = ["Resumption", "circumstances", "iterations_left", "resumption"]
 
 @dataclass(frozen=True)
 class Resumption:
-    """What one rank goes on from."""
+    """The state from which one rank resumes."""
 
     progress: Mapping[str, Any] | None = None
     """For `Progress.set_state`; None if nothing is known."""
     rank: Mapping[str, Any] = field(default_factory=dict)
     """This rank's own state; empty if it does not fit this run."""
-    said: str = ""
-    """For the user: what the run goes on from, and what has changed."""
+    summary: str = ""
+    """For the user: what the run resumes from, and what has changed."""
 
     @property
     def exact(self) -> bool:
-        """Whether the run goes on as if it had never stopped."""
+        """Whether the run continues as if it had never stopped."""
         return bool(self.rank) and self.rank["env"] is not None
 
     @property
     def iteration(self) -> int:
-        """Iterations done before; 0 if that is not known."""
+        """Iterations done before; 0 if unknown."""
         return int(self.progress["iteration"]) if self.progress else 0
 
 
 def circumstances(config: RunConfig, world: World) -> dict[str, Any]:
-    """Return what must not change if a run is to go on exactly, by its name for the user."""
+    """Return what must not change for a run to resume exactly, by the name shown to the user."""
     return {
         "algorithm": config.algorithm,
         "ranks": world.world_size,
-        # Their generators draw other numbers, and neither can take the other's state.
+        # CPU and GPU generators draw different numbers, and cannot load each other's state.
         "device": world.device.partition(":")[0],
         "environments a rank": config.num_envs,
         "task": config.task,
@@ -59,25 +59,25 @@ def circumstances(config: RunConfig, world: World) -> dict[str, Any]:
 
 
 def iterations_left(total: int, done: int) -> int:
-    """Return how many iterations are left of `total` after those before a checkpoint.
+    """Return how many iterations are left of `total`, after `done` before a checkpoint.
 
     Raises:
-        UsageError: none is.
+        UsageError: none are left.
     """
     if done >= total:
         raise UsageError(
             f"--max-iterations {total}: the checkpoint was written after iteration {done}, so "
-            "that nothing is left to do. Iterations before the checkpoint count: give more."
+            "no iterations are left. Iterations before the checkpoint count: give a larger number."
         )
     return total - done
 
 
 def resumption(checkpoint: Path, config: RunConfig, world: World) -> Resumption:
-    """Read what belongs to a checkpoint.
+    """Read the state that was saved with a checkpoint.
 
     Args:
         checkpoint: the library's file.
-        config: the run that goes on, its seed drawn.
+        config: the run that resumes, with its seed drawn.
         world: this rank's place.
 
     Raises:
@@ -92,29 +92,30 @@ def resumption(checkpoint: Path, config: RunConfig, world: World) -> Resumption:
     state = read_state(checkpoint)
     if state is None:
         return Resumption(
-            said=f"Starting from {checkpoint}, with nothing beside it of the ranks that wrote it: "
-            "counters, environments and random numbers begin anew."
+            summary=f"Starting from {checkpoint}, which has no saved rank state beside it: "
+            "counters, environments and random numbers start fresh."
         )
     before, now = state["circumstances"], circumstances(config, world)
     if before.get("algorithm") != now["algorithm"]:
-        # Such as a teacher for its student: nothing is resumed.
+        # For example a student that starts from its teacher: nothing is resumed.
         return Resumption(
-            said=f"Starting {now['algorithm']} from {checkpoint}, which is of a run of "
-            f"{before.get('algorithm')}: counters, environments and random numbers begin anew."
+            summary=f"Starting {now['algorithm']} from {checkpoint}, which a run of "
+            f"{before.get('algorithm')} wrote: counters, environments and random numbers start "
+            "fresh."
         )
     changed = [
         f"{name} {before.get(name)} -> {now.get(name)}"
         for name in dict.fromkeys([*before, *now])
         if before.get(name) != now.get(name)
     ]
-    said = f"Resuming {checkpoint} after iteration {state['iteration']}"
+    summary = f"Resuming {checkpoint} after iteration {state['iteration']}"
     if changed:
         return Resumption(
             state["progress"],
-            said=f"{said}. Changed: {', '.join(changed)}. Environments and random numbers begin "
-            "anew; model, optimiser, normalisers and counters go on.",
+            summary=f"{summary}. Changed: {', '.join(changed)}. Environments and random numbers "
+            "start fresh; model, optimizer, normalizers and counters continue.",
         )
     rank = host_state.loads(state["ranks"][world.rank], world.device)
     if rank["env"] is None:
-        said += ". The task cannot give its state: environments and random numbers begin anew"
-    return Resumption(state["progress"], rank, f"{said}.")
+        summary += ". The task cannot save its state: environments and random numbers start fresh"
+    return Resumption(state["progress"], rank, f"{summary}.")

@@ -20,7 +20,7 @@ class RunFolder:
     """The folder of one run. Rank 0 creates it; every rank knows its path.
 
     It holds `manifest.json`, `config.yaml`, `checkpoints/` with their index `checkpoints.json`,
-    `logs/rank_N.log`, and what the writers put below it.
+    `logs/rank_N.log`, and what the writers add.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +32,7 @@ class RunFolder:
         return self.path / "checkpoints"
 
     def log_file(self, rank: int) -> Path:
-        """Path of a rank's log; its folder is made, on nodes that do not share a disk too."""
+        """Path of a rank's log. Creates its folder: a node may not share the disk of rank 0."""
         folder = self.path / "logs"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"rank_{rank}.log"
@@ -43,7 +43,7 @@ class RunFolder:
         self.write_atomically("manifest.json", lambda path: path.write_text(text))
 
     def write_atomically(self, name: str, write: Callable[[Path], Any]) -> Path:
-        """Write a file below the run folder so that it is complete or absent. Rank 0 only.
+        """Write a file in the run folder so that it is complete or absent. Rank 0 only.
 
         Args:
             name: path relative to the run folder.
@@ -54,8 +54,8 @@ class RunFolder:
         """
         target = self.path / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        # In a folder of its own, under its own name: some libraries choose a format by the suffix,
-        # and torch keeps the file's name inside the file.
+        # Write to a scratch folder, under the final file name: some libraries choose the format by
+        # the suffix, and torch stores the file's name inside the file.
         scratch = target.with_name(f".partial-{os.getpid()}-{target.name}")
         scratch.mkdir(exist_ok=True)
         try:
@@ -67,7 +67,7 @@ class RunFolder:
 
 
 def create_run_folder(log_root: str, library: str, task: str, run_name: str | None) -> RunFolder:
-    """Create a folder that did not exist: `<log_root>/<library>/<task>/<time>[_<run_name>]`.
+    """Create a new folder: `<log_root>/<library>/<task>/<time>[_<run_name>]`.
 
     Raises:
         UsageError: it cannot be created.
@@ -92,7 +92,7 @@ def task_folder(log_root: str, library: str, task: str) -> Path:
 
 
 def check_log_root(log_root: str) -> None:
-    """Check, without leaving a trace, that run folders can be made below `log_root`.
+    """Check that run folders can be created in `log_root`; leave nothing behind.
 
     Raises:
         UsageError: they cannot.

@@ -1,4 +1,4 @@
-"""For authors of plugins: ranks without processes, and kits that check the contract.
+"""For plugin authors: ranks without processes, and kits that check the contract.
 
 `FakeWorld` runs N ranks in one process. The conformance kits are classes to subclass in a test
 file; they need pytest.
@@ -57,7 +57,7 @@ _KITS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a kit when it is first asked for: none needs the others' modules."""
+    """Import a kit when it is first used: kits do not need each other's modules."""
     if name not in _KITS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.kits.{_KITS[name]}"), name)

@@ -14,7 +14,7 @@ def make_config(**fields: Any) -> RunConfig:
     """Return a resolved run without planning it: nothing is looked up or checked.
 
     Args:
-        **fields: those that matter to the test; the others are of a small run on the CPU.
+        **fields: fields that matter to the test; the others describe a small run on the CPU.
 
     Example:
         ```python
@@ -22,7 +22,7 @@ def make_config(**fields: Any) -> RunConfig:
         assert REFUSAL.applies(config, task)
         ```
     """
-    usual: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "backend": "gloo",
         "library": "rl_games",
         "algorithm": "ppo",
@@ -31,4 +31,4 @@ def make_config(**fields: Any) -> RunConfig:
         "grad_sync": "flat",
         "num_envs": 8,
     }
-    return RunConfig(**{**usual, **fields})
+    return RunConfig(**{**defaults, **fields})

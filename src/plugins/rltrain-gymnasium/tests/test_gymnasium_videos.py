@@ -104,7 +104,7 @@ def test_mujoco_is_drawn_or_says_what_it_needs(gl, request):
         [sys.executable, "-c", DRAWN], env=environ, capture_output=True, text=True, timeout=120
     )
     if gl is None:
-        assert "UsageError: --video: the environments could not be drawn" in result.stderr
+        assert "UsageError: --video: the environments could not be rendered" in result.stderr
     elif result.returncode:
         pytest.skip(f"MuJoCo cannot draw here: {result.stderr[-200:]}")
 

@@ -1,4 +1,4 @@
-"""The arithmetic of collectives over arrays of any framework, and what tells two apart."""
+"""The arithmetic of collectives over arrays of any framework, and descriptions of their calls."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _HERE = f"{Path(__file__).parent}{os.sep}"
 
 @dataclass(frozen=True)
 class Collective:
-    """One completed collective, as the trace keeps it."""
+    """One completed collective, as recorded in the trace."""
 
     op: str
-    """The operation with what qualifies it: "all_reduce(sum)", "broadcast(src=0)", "barrier"."""
+    """The operation and its parameters: "all_reduce(sum)", "broadcast(src=0)", "barrier"."""
     carries: str
     """What is sent: "float32[3, 2]", "object", or "" for a barrier."""
     bytes: int
-    """The most that one rank sent."""
+    """The largest number of bytes that one rank sent."""
     ranks: tuple[int, ...]
     """The ranks that took part."""
     callers: tuple[str, ...]
-    """For each of them the line that called, as "file:line in function"."""
+    """The line of each rank's call, as "file:line in function"."""
     last: int
-    """The rank that came last, for which the others waited."""
+    """The rank that arrived last, for which the others waited."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Call:
 
 
 def caller() -> str:
-    """Return the innermost line that is neither this package's nor torch's."""
+    """Return the innermost line of the stack that is neither in this package nor in torch."""
     torch = sys.modules.get("torch")
     inside: tuple[str, ...] = (_HERE,)
     if torch is not None:
@@ -76,7 +76,7 @@ def caller() -> str:
 
 
 def describe(arrays: Sequence[Any]) -> str:
-    """Return dtypes and shapes: "float32[3, 2]"; of several arrays joined by " and "."""
+    """Return dtypes and shapes, such as "float32[3, 2]"; several are joined by " and "."""
     names = []
     for x in arrays:
         dtype = str(x.dtype).removeprefix("torch.")
@@ -85,7 +85,7 @@ def describe(arrays: Sequence[Any]) -> str:
 
 
 def size(payload: Any) -> int:
-    """Return the bytes of a payload: of an array, of pickled bytes, or of a list of either."""
+    """Return the bytes of a payload: an array, pickled bytes, or a list of these."""
     if isinstance(payload, bytes):
         return len(payload)
     if isinstance(payload, (list, tuple)):
@@ -94,7 +94,7 @@ def size(payload: Any) -> int:
 
 
 def copied(x: Any) -> Any:
-    """Return a copy that shares nothing with an array, nor its history of gradients."""
+    """Return a copy of an array that shares neither memory nor gradient history with it."""
     x = x.detach() if hasattr(x, "detach") else x
     return x.clone() if hasattr(x, "clone") else x.copy()
 
@@ -105,7 +105,7 @@ def reduced(arrays: Sequence[Any], op: ReduceOp) -> Any:
     Only operators and methods that numpy, torch and jax arrays share are used.
     """
     shape = arrays[0].shape
-    # With one dimension more, since numpy makes a scalar of the sum of two 0-dimensional arrays.
+    # Add a dimension: in numpy, the sum of two 0-dimensional arrays is a scalar, not an array.
     rows = [x.detach()[None] if hasattr(x, "detach") else x[None] for x in arrays]
     if op in ("sum", "mean"):
         total = functools.reduce(operator.add, rows)
@@ -115,28 +115,28 @@ def reduced(arrays: Sequence[Any], op: ReduceOp) -> Any:
     elif op == "max":
         combined = functools.reduce(lambda a, b: a.clip(min=b), rows)
     else:
-        raise ValueError(f"all_reduce knows no operation {op!r}: sum, mean, min or max.")
+        raise ValueError(f"all_reduce has no operation {op!r}. Use sum, mean, min or max.")
     return combined.reshape(shape)
 
 
 def reject_unfit(op: str, x: Any) -> None:
-    """Refuse what is no array, and an array inside a function that jax compiles.
+    """Refuse values that are not arrays, and arrays inside a function that jax compiles.
 
     Raises:
-        TypeError: it is one, or no array at all.
+        TypeError: the value is one of these.
     """
     if not hasattr(x, "dtype"):
-        raise TypeError(f"{op} takes an array, not {x!r}: numpy.array([x]) makes one of a number.")
+        raise TypeError(f"{op} takes an array, not {x!r}. For a number: numpy.array([x]).")
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(x, jax.core.Tracer):
         raise TypeError(
             f"{op} was called inside a function that jax traces (jit, grad, vmap). The fake "
-            "group's collectives are the host's: call them between compiled functions."
+            "group's collectives run on the host: call them between compiled functions."
         )
 
 
 def pack(obj: Any) -> bytes:
-    """Pickle an object: ranks share nothing, as if they were processes."""
+    """Pickle an object, so that ranks share nothing, as if they were processes."""
     return pickle.dumps(obj)
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong between ranks, as errors that name the ranks and the lines."""
+"""Errors between ranks, which name the ranks and the lines."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ __all__ = ["CollectiveMismatch", "Deadlock", "FaultNotReached", "PeerLost", "Ran
 
 
 class Deadlock(RltrainError):
-    """No rank can go on: each waits for one that waits elsewhere, or has returned."""
+    """No rank can continue: each waits for one that waits elsewhere or has returned."""
 
 
 class CollectiveMismatch(RltrainError):
-    """Ranks met with different collectives, shapes, dtypes or sources."""
+    """Ranks called different collectives, or passed different shapes, dtypes or sources."""
 
 
 class FaultNotReached(RltrainError):
-    """A planted fault never came to pass, so that the test would have shown nothing."""
+    """A planted fault never happened, so the test would prove nothing."""
 
 
 class PeerLost(RuntimeError):
-    """A collective cannot complete because another rank has failed, in gloo's words."""
+    """A collective cannot complete because another rank has failed. The message is like gloo's."""
 
 
 class RankDied(BaseException):
-    """A planted death. Not an `Exception`: nothing can catch it, as nothing catches a SIGKILL."""
+    """A planted death. Not an `Exception`, so that code does not catch it, as with SIGKILL."""

@@ -1,4 +1,4 @@
-"""Faults that can be planted in a fake world."""
+"""Faults to plant in a fake world."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Kind = Literal["dies", "sends_nan", "returns_early", "is_late"]
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong on one rank, at one of its collectives.
+    """A fault of one rank, at one of its collectives.
 
     Example:
         `FakeWorld(4, faults=[Fault("dies", rank=1, at=3)])`
@@ -22,18 +22,19 @@ class Fault:
     kind: Kind
     """What happens.
 
-    - `dies`: the rank ends as by SIGKILL, and its peers lose it.
-    - `sends_nan`: what it sends is NaN.
-    - `returns_early`: it leaves the function it runs, as by a `return` there.
-    - `is_late`: it comes to this collective when no other rank can go on without it.
+    - `dies`: the rank ends as if by SIGKILL, and its peers lose it.
+    - `sends_nan`: the rank sends NaN.
+    - `returns_early`: the rank's function ends, as if it had a `return` there.
+    - `is_late`: the rank joins this collective only when no other rank can continue without it.
     """
     rank: int
     at: int
-    """Which of the rank's collectives, counted from 1."""
+    """Number of the rank's collective, counted from 1."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
-            raise ValueError(f"No fault is called {self.kind!r}: {', '.join(get_args(Kind))}.")
+            kinds = ", ".join(get_args(Kind))
+            raise ValueError(f"There is no fault {self.kind!r}. Choose from {kinds}.")
 
     def __str__(self) -> str:
         return f"{self.kind} on rank {self.rank} at its collective number {self.at}"
@@ -48,5 +49,5 @@ def poisoned(fault: Fault, call: str, payload: Any) -> Any:
     if isinstance(payload, (list, tuple)):
         return [poisoned(fault, call, x) for x in payload]
     if "float" not in str(getattr(payload, "dtype", "")):
-        raise ValueError(f"The fault {fault} meets {call}, which can carry no NaN.")
+        raise ValueError(f"The fault {fault} hits {call}, which cannot carry NaN.")
     return payload * float("nan")

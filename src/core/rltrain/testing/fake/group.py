@@ -21,7 +21,7 @@ __all__ = ["FakeGroup", "Meet"]
 
 
 class Meet(Protocol):
-    """Brings this rank to a collective; returns its part of the result when all have come."""
+    """Joins a collective; returns this rank's part of the result once all ranks have joined."""
 
     def __call__(
         self,
@@ -33,9 +33,9 @@ class Meet(Protocol):
         """Wait for the others.
 
         Args:
-            call: what this rank calls.
-            combine: turns what all members sent, in their order, into what each of them gets.
-            group: name of the group that meets.
+            call: this rank's call.
+            combine: turns the payloads of all members, in order, into the result of each.
+            group: name of the group.
             ranks: its members; None for all.
         """
         ...
@@ -44,8 +44,8 @@ class Meet(Protocol):
 class FakeGroup:
     """A `rltrain.types.ProcessGroup` between the ranks of a `FakeWorld`.
 
-    Arrays may be numpy's, torch's or jax's. Results are new arrays, never the ones that were given:
-    code that reads its argument instead of the result is found out.
+    Arrays may be numpy's, torch's or jax's. Results are always new arrays, so code that reads its
+    argument instead of the result fails its test.
 
     Attributes:
         world: this rank's place.
@@ -81,7 +81,7 @@ class FakeGroup:
         return [unpack(item) for item in sent] if dst in (None, self.rank) else []
 
     def barrier(self) -> None:
-        """Wait until every rank is here."""
+        """Wait until every rank has reached this point."""
         self._meet("barrier", "", None, lambda sent: sent)
 
     def close(self) -> None:
@@ -89,10 +89,10 @@ class FakeGroup:
         self.closed = True
 
     def _array(self, op: str, x: Any, combine: Callable[[list[Any]], Any]) -> Any:
-        """Meet with an array, of which every rank gets a copy of the combination."""
+        """Join a collective with an array; return a copy of the combined array."""
         reject_unfit(op, x)
 
-        # Lists, as torch's collectives send and get: on the default group the two can meet.
+        # Use lists, as torch's collectives do: on the default group, one can match the other.
         def combine_lists(sent: list[Any]) -> list[Any]:
             return [[combine([theirs for (theirs,) in sent])]] * len(sent)
 

@@ -1,4 +1,4 @@
-"""What is global in a process, kept apart for ranks that share one."""
+"""Process-global state, kept separately for each rank of one process."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ __all__ = ["RankStates"]
 
 
 class _Global(NamedTuple):
-    """One thing that a process has once."""
+    """One piece of process-global state."""
 
     read: Callable[[], Any]
     write: Callable[[Any], None]
 
 
 _State = tuple[dict[str, str], list[Any]]
-"""The variables of the environment, and a value for each `_Global`."""
+"""The environment variables, and a value for each `_Global`."""
 
 
 class RankStates:
-    """Gives every rank a state of its own for what a process has once.
+    """Gives every rank its own copy of process-global state.
 
-    That is: `os.environ`, the global generators of `random`, numpy and torch as far as they are
-    loaded when the ranks start, and the attributes that were registered as rank-local.
+    This covers `os.environ`; the global generators of `random`, numpy and torch, if they are loaded
+    when the ranks start; and the attributes that were registered as rank-local.
     """
 
     def __init__(self, environs: Sequence[Mapping[str, str]], rank_local: Sequence[str]) -> None:
-        """Every rank starts with the state that the caller has now, and its own variables.
+        """Start every rank with the caller's current state and the rank's own variables.
 
         Args:
-            environs: by rank, the variables to be set.
+            environs: by rank, the environment variables to set.
             rank_local: attributes as "module:path.to.attribute".
         """
         self._globals = [*_generators(), *(_attribute(name) for name in rank_local)]
@@ -44,15 +44,15 @@ class RankStates:
         self._ranks = [(environ | dict(own), values) for own in environs]
 
     def save(self, rank: int) -> None:
-        """Keep what is now as a rank's state."""
+        """Save the current state as a rank's."""
         self._ranks[rank] = self._now = self._read()
 
     def restore(self, rank: int) -> None:
-        """Put a rank's state in place. Nothing may have run since a state was saved."""
+        """Restore a rank's state. No code may have run since a state was saved."""
         self._write(self._ranks[rank])
 
     def leave(self) -> None:
-        """Put back what was before the ranks started."""
+        """Restore the state from before the ranks started."""
         self._now = self._read()
         self._write(self._before)
 
@@ -85,7 +85,7 @@ def _attribute(name: str) -> _Global:
     found: Any = importlib.import_module(module)
     if owner:
         found = operator.attrgetter(owner)(found)
-    getattr(found, attribute)  # A name that is wrong is told now.
+    getattr(found, attribute)  # Raise now if the name is wrong.
     return _Global(
         lambda: getattr(found, attribute), lambda value: setattr(found, attribute, value)
     )

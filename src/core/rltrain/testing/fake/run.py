@@ -1,4 +1,4 @@
-"""One run of a fake world: where ranks meet, and what becomes of those that cannot."""
+"""One run of a fake world: its collectives, and what happens to ranks that cannot complete them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class _Meeting:
-    """One collective for which some ranks wait."""
+    """One collective that some ranks have joined and wait for."""
 
     def __init__(self, ranks: tuple[int, ...]) -> None:
         self.ranks = ranks
@@ -60,7 +60,7 @@ class FakeRun:
         self._baton = Baton(len(worlds), self._states, self._stuck)
 
     def run(self, function: Callable[[FakeGroup], T]) -> list[T]:
-        """Do what `FakeWorld.run` says."""
+        """See `FakeWorld.run`."""
         results: list[Any] = [None] * len(self._worlds)
 
         def work(rank: int) -> None:
@@ -92,7 +92,7 @@ class FakeRun:
         group: str = "default",
         ranks: tuple[int, ...] | None = None,
     ) -> Any:
-        """Do what `rltrain.testing.fake.group.Meet` says, for one rank."""
+        """See `rltrain.testing.fake.group.Meet`; for one rank."""
         if rank in self._ended:
             raise RuntimeError(f"{call} on the group of a run that has ended on rank {rank}.")
         call = self._with_fault(rank, call)
@@ -126,7 +126,7 @@ class FakeRun:
                 last=last,
             )
         )
-        # The last goes on at once: for two ranks, that halves the hand-overs.
+        # The last rank continues at once: with two ranks, that halves the number of switches.
         for rank in sorted(set(meeting.ranks) - {last}):
             self._baton.make_ready(rank)
 
@@ -136,12 +136,12 @@ class FakeRun:
             raise self._thrown.pop(rank)
 
     def _check(self, group: str, meeting: _Meeting, rank: int, call: Call) -> None:
-        """Compare a call with that of the ranks that wait already; all equal the first of them."""
+        """Compare a call with the first waiting rank's; the others' calls equal that one."""
         for other, theirs in meeting.calls.items():
             if (theirs.op, theirs.carries) == (call.op, call.carries):
                 return
             message = (
-                "Ranks met with different collectives:\n"
+                "Ranks called different collectives:\n"
                 f"  rank {other}: {theirs}, called at {theirs.caller}\n"
                 f"  rank {rank}: {call}, called at {call.caller}"
             )
@@ -152,7 +152,7 @@ class FakeRun:
             raise error
 
     def _fail(self, rank: int, error: BaseException) -> None:
-        """Keep a rank's error; ranks that wait for it have lost it."""
+        """Record a rank's error; ranks that wait for this rank get `PeerLost`."""
         if rank in self.errors:
             return
         self.errors[rank] = error
@@ -171,13 +171,13 @@ class FakeRun:
         return PeerLost(f"Connection closed by peer: {call} lost rank {rank}, by {reason}")
 
     def _throw(self, errors: Mapping[int, BaseException]) -> None:
-        """Let ranks that wait go on, with an error each."""
+        """Wake waiting ranks, each with an error."""
         for rank, error in sorted(errors.items()):
             self._thrown[rank] = error
             self._baton.make_ready(rank)
 
     def _stuck(self) -> None:
-        """Make a rank ready although none can go on: those that wait would wait for ever."""
+        """Make a rank ready although none can continue: the waiting ranks would wait forever."""
         if self._parked:
             self._baton.make_ready(self._parked.pop(0))
             return
@@ -195,13 +195,13 @@ class FakeRun:
             for rank, call in meeting.calls.items():
                 lines[rank] = f"waits for {missing} in {call}, called at {call.caller}"
         each = [f"  rank {rank} {what}" for rank, what in sorted(lines.items())]
-        return "\n".join(["Deadlock: no rank can go on.", *each])
+        return "\n".join(["Deadlock: no rank can continue.", *each])
 
     def _with_fault(self, rank: int, call: Call) -> Call:
-        """Count a rank's collective, and let the fault that is planted there happen."""
+        """Count a rank's collective, and trigger the fault that is planted there, if any."""
         error = self.errors.get(rank)
         if isinstance(error, RankDied):
-            raise error  # It unwinds, and is dead already.
+            raise error  # The rank is dead already, and its stack is unwinding.
         self._counts[rank] += 1
         fault = self.faults.pop((rank, self._counts[rank]), None)
         if fault is None:
@@ -211,8 +211,8 @@ class FakeRun:
         if fault.kind == "returns_early":
             raise _ReturnsEarly
         if fault.kind == "dies":
-            # What a rank does while its stack unwinds, a process that was killed does not do: the
-            # rank unwinds only when no other can go on.
+            # A killed process runs no cleanup code. So the rank's stack unwinds only when no other
+            # rank can continue.
             self._fail(rank, RankDied(f"Planted: {fault}."))
         self._parked.append(rank)
         self._wait(rank)
@@ -222,7 +222,7 @@ class FakeRun:
 
 
 class _ReturnsEarly(BaseException):
-    """Unwinds a rank that is to return early."""
+    """Unwinds the stack of a rank whose planted fault is to return early."""
 
 
 def rank_variables(world: World) -> dict[str, str]:

@@ -1,14 +1,14 @@
 """torch.distributed between the ranks of a fake world.
 
-Library code that calls `torch.distributed` runs unmodified over a c10d backend of our own. This is
-the one file that needs private parts of torch; `tests/kit/test_torch_contract.py` holds it against
-the installed version. Public are `register_backend`, the class `ProcessGroup` to derive from, and
-all that a library calls. Private are:
+Library code that calls `torch.distributed` runs unmodified on our own c10d backend. This is the
+only file that uses private parts of torch; `tests/kit/test_torch_contract.py` checks them against
+the installed version. `register_backend`, the base class `ProcessGroup` and everything that a
+library calls are public. These are private:
 
-- `torch.distributed.distributed_c10d._world`, where torch keeps its groups once for a process;
-- `_set_thread_isolation_mode`, by which its C++ side keeps them once for a thread;
-- `_create_work_from_future` and the collectives' option types, which a group in Python gets and
-  returns.
+- `torch.distributed.distributed_c10d._world`, where torch keeps its groups, once per process;
+- `_set_thread_isolation_mode`, which makes torch's C++ side keep them once per thread;
+- `_create_work_from_future` and the collectives' option types, which a group in Python returns
+  and receives.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _OPS: dict[Any, ReduceOp] = {
 }
 
 _RANK = threading.local()
-"""Of each rank's thread: `group`, its fake group, and `world`, torch's groups."""
+"""For each rank's thread: `group`, its fake group, and `world`, torch's groups."""
 
 
 class _ThreadWorld:
-    """Stands for torch's `_world`: every rank's thread has its own groups."""
+    """Replaces torch's `_world`, so that every rank's thread has its own groups."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_RANK.world, name)
@@ -61,7 +61,7 @@ class _ThreadWorld:
 
 
 class _RankWorld(distributed_c10d._World):
-    """One rank's groups: torch's own `_World`, whose tables are its own and not the module's."""
+    """One rank's groups: torch's `_World`, with its own tables instead of the module's."""
 
     group_count = 0
     pg_map = property(lambda self: self._tables["pg_map"])
@@ -78,19 +78,21 @@ class _RankWorld(distributed_c10d._World):
 
 @contextlib.contextmanager
 def rank_threads() -> Iterator[None]:
-    """Let torch keep process groups once for a thread while the context is open.
+    """Let torch keep process groups per thread while the context is open.
 
     Raises:
-        RuntimeError: this process has a process group already.
+        RuntimeError: this process already has a process group.
     """
     if dist.is_initialized():
-        raise RuntimeError("A fake world cannot run in a process that has a torch process group.")
+        raise RuntimeError(
+            "A fake world cannot run in a process that has a torch process group. Destroy it first."
+        )
     if not hasattr(dist.Backend, BACKEND.upper()):
         dist.Backend.register_backend(BACKEND, _make_group, devices=["cpu"])
     world, excepthook, threads = distributed_c10d._world, sys.excepthook, torch.get_num_threads()
     distributed_c10d._world = _ThreadWorld()  # type: ignore[assignment]
     _c10d._set_thread_isolation_mode(True)
-    torch.set_num_threads(1)  # As a rank that shares the processor with others; it is faster too.
+    torch.set_num_threads(1)  # As for a real rank that shares the CPU. It is faster, too.
     try:
         yield
     finally:
@@ -101,7 +103,7 @@ def rank_threads() -> Iterator[None]:
 
 
 def with_default_group(function: Callable[[FakeGroup], T]) -> Callable[[FakeGroup], T]:
-    """Return the function, with a default group of torch's on the rank that calls it."""
+    """Wrap a function so that the rank that calls it has a torch default group."""
 
     def on_rank(group: FakeGroup) -> T:
         _RANK.world, _RANK.group = _RankWorld(), group
@@ -122,10 +124,10 @@ def _make_group(store: Any, rank: int, size: int, timeout: timedelta) -> FakeTor
 
 
 class FakeTorchGroup(_ProcessGroup):  # type: ignore[misc]
-    """A c10d process group whose ranks meet in a fake world.
+    """A c10d process group whose collectives run in a fake world.
 
-    Collectives are done when they return, also those that are called as asynchronous. torch finds
-    each method by its name.
+    All collectives are complete when they return, asynchronous ones too. torch calls the methods
+    by name.
     """
 
     def __init__(self, rank: int, size: int) -> None:
@@ -140,7 +142,9 @@ class FakeTorchGroup(_ProcessGroup):  # type: ignore[misc]
         """Reduce tensors in place."""
         op = _OPS.get(opts.reduceOp.op if hasattr(opts.reduceOp, "op") else opts.reduceOp)
         if op is None:
-            raise NotImplementedError(f"The fake group knows no reduction {opts.reduceOp}.")
+            raise NotImplementedError(
+                f"The fake group has no reduction {opts.reduceOp}. Use SUM, AVG, MIN or MAX."
+            )
         return self._in_place(
             f"all_reduce({op})",
             tensors,
@@ -152,7 +156,7 @@ class FakeTorchGroup(_ProcessGroup):  # type: ignore[misc]
         return self.allreduce(tensors, opts)
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
-        """Copy the source's tensors over the others'."""
+        """Overwrite every rank's tensors with the source's."""
         src = opts.rootRank
         return self._in_place(
             f"broadcast(src={src})",
@@ -163,24 +167,24 @@ class FakeTorchGroup(_ProcessGroup):  # type: ignore[misc]
     def allgather(
         self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None
     ) -> Any:
-        """Give every rank every rank's tensors."""
+        """Gather all ranks' tensors on every rank."""
         gathered = self._meet("all_gather", inputs, _every_rank_gets_all)
         for output, received in zip(outputs, zip(*gathered, strict=True), strict=True):
             _fill(output, received)
         return _done(outputs)
 
     def all_gather_single(self, output: torch.Tensor, x: torch.Tensor, opts: Any = None) -> Any:
-        """Give every rank every rank's tensor, in one: newer torch gathers objects by it."""
+        """Gather all ranks' tensors into one; newer torch gathers objects with this method."""
         gathered = self._meet("all_gather", [x], _every_rank_gets_all)
         parts = [part.reshape(-1) for (part,) in gathered]
         _fill([output], [torch.cat(parts).view_as(output)])
         return _done([output])
 
     _allgather_base = all_gather_single
-    """As older torch calls it."""
+    """The name in older versions of torch."""
 
     def barrier(self, opts: Any = None) -> Any:
-        """Wait until every rank of the group is here."""
+        """Wait until every rank of the group has reached this point."""
         self._meet("barrier", [], lambda sent: sent)
         return _done([])
 
@@ -210,7 +214,7 @@ class FakeTorchGroup(_ProcessGroup):  # type: ignore[misc]
 def _absent(name: str) -> Callable[..., Any]:
     def method(*arguments: Any, **options: Any) -> Any:
         raise NotImplementedError(
-            f"The fake group has no {name}: it has all_reduce, broadcast, all_gather (of tensors "
+            f"The fake group has no {name}. It has all_reduce, broadcast, all_gather (of tensors "
             "and of objects) and barrier."
         )
 
@@ -226,13 +230,13 @@ def _every_rank_gets_all(sent: list[Any]) -> list[Any]:
 
 
 def _fill(outputs: list[torch.Tensor], results: Any) -> None:
-    """Write results into the tensors that were given, behind the back of autograd, as c10d does."""
+    """Copy results into the given tensors; like c10d, autograd does not see it."""
     for output, result in zip(outputs, results, strict=True):
         output.detach().copy_(result)
 
 
 def _done(result: Any) -> Any:
-    """Return work that is done."""
+    """Return completed work."""
     future: torch.futures.Future[Any] = torch.futures.Future()
     future.set_result(result)
     return _c10d._create_work_from_future(future)

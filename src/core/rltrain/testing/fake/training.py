@@ -1,4 +1,4 @@
-"""A whole run on the ranks of a fake world: only backend's group and launcher are replaced."""
+"""A whole run on the ranks of a fake world: only the process group and launcher are replaced."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ __all__ = ["RankRun", "current", "differing", "leaves", "plan_for", "train_rank"
 
 @dataclass(frozen=True)
 class RankRun:
-    """What one rank's training came to."""
+    """The outcome of training on one rank."""
 
     result: TrainResult
     """What the library returned on this rank."""
     models: Mapping[str, Any]
-    """The models that were wrapped, by role, as they are after training: torch's modules, jax's
-    trees."""
+    """The wrapped models by role, after training: torch modules or jax pytrees."""
     observers: Sequence[Any]
     """This rank's observers, in the order in which their factories were given."""
 
@@ -55,7 +54,7 @@ def leaves(tree: Any, name: str = "") -> dict[str, Any]:
 
 
 def differing(runs: Sequence[RankRun]) -> list[str]:
-    """Return the names of the tensors that are not on every rank what they are on the first.
+    """Return the names of the tensors that are not equal on all ranks.
 
     Args:
         runs: what `FakeWorld.train` returned.
@@ -73,11 +72,11 @@ def differing(runs: Sequence[RankRun]) -> list[str]:
 
 
 def plan_for(options: Mapping[str, Any], environ: Mapping[str, str]) -> Plan:
-    """Plan a distributed run on the CPU for ranks that are there already.
+    """Plan a distributed run on the CPU for ranks that already exist.
 
     Args:
         options: fields of `rltrain.options.RunOptions`.
-        environ: the variables of rank 0.
+        environ: the environment variables of rank 0.
 
     Raises:
         rltrain.errors.UsageError: an option is wrong, or a combination cannot work.
@@ -91,30 +90,30 @@ def plan_for(options: Mapping[str, Any], environ: Mapping[str, str]) -> Plan:
 def train_rank(
     plan: Plan, group: FakeGroup, observers: Sequence[Callable[[], object]] = ()
 ) -> RankRun:
-    """Train on one rank of a fake world, with a session like any other's."""
+    """Train on one rank of a fake world, with an ordinary session."""
     # Imported late: it needs the whole core.
     from rltrain.run.worker import make_session
 
-    stand_in, watching = _StandIn(group), [make() for make in observers]
-    more = [("fake group", stand_in), *((f"observer {i}", x) for i, x in enumerate(watching))]
+    replacement, watching = _StandIn(group), [make() for make in observers]
+    more = [("fake group", replacement), *((f"observer {i}", x) for i, x in enumerate(watching))]
     session = make_session(plan.config, group.world, plan.registry, more)
     result = session.run()
-    models = {role: current(session, role, model) for role, model in stand_in.models.items()}
+    models = {role: current(session, role, model) for role, model in replacement.models.items()}
     return RankRun(result, models, watching)
 
 
 def current(session: RankSession, role: str, model: Any) -> Any:
-    """Return a wrapped model as it is now.
+    """Return the current state of a wrapped model.
 
-    A module changes in place. A tree of arrays does not: its adapter registers it with the
-    divergence check, under the same role, by a callable with a method `get_tree`.
+    A module changes in place. A tree of arrays does not: its adapter registers a callable with a
+    method `get_tree` with the divergence check, under the same role.
     """
     get_tree = getattr(session._watched.get(role), "get_tree", None)
     return model if get_tree is None else get_tree()
 
 
 class _StandIn:
-    """Answers for the backend when it is asked for its process group, and keeps the models."""
+    """Returns the process group in the backend's place, and keeps the models."""
 
     def __init__(self, group: FakeGroup) -> None:
         self._group = group

@@ -25,9 +25,9 @@ class FakeWorld:
     """Runs a function as N ranks in one process, with real arithmetic, in milliseconds.
 
     Ranks are threads that pass a baton: exactly one runs at a time, and control changes hands only
-    inside a collective. The order of events is therefore the same in every run, what is global in a
-    process is each rank's own (`os.environ`, the generators of `random`, numpy and torch), and a
-    deadlock is found at once.
+    inside a collective. Therefore the order of events is the same in every run, each rank has its
+    own process-global state (`os.environ`, the generators of `random`, numpy and torch), and a
+    deadlock is detected at once.
 
     Example:
         >>> import numpy as np
@@ -52,15 +52,16 @@ class FakeWorld:
 
         Args:
             world_size: number of ranks.
-            num_nodes: nodes that they are spread over evenly: local ranks then differ from ranks.
+            num_nodes: number of nodes, with equally many ranks. With several nodes, local ranks
+                differ from ranks.
             torch: whether every rank of `run` also has torch's default group, for library code
-                that calls `torch.distributed` itself. In `train` it goes by the framework.
-            faults: what is to go wrong.
-            rank_local: attributes of which each rank has its own, as "module:path.to.attribute",
-                such as "skrl:config.torch". The modules are imported.
+                that calls `torch.distributed` itself. In `train` the framework decides.
+            faults: the faults to plant.
+            rank_local: attributes of which each rank gets its own copy, as
+                "module:path.to.attribute", such as "skrl:config.torch". The modules are imported.
 
         Raises:
-            ValueError: the numbers do not fit together.
+            ValueError: the ranks do not divide evenly over the nodes, or a fault is at no rank.
         """
         if world_size < 1 or num_nodes < 1 or world_size % num_nodes:
             raise ValueError(f"{world_size} ranks cannot be spread evenly over {num_nodes} nodes.")
@@ -72,24 +73,27 @@ class FakeWorld:
         self._faults = tuple(faults)
         for fault in self._faults:
             if not 0 <= fault.rank < world_size or fault.at < 1:
-                raise ValueError(f"There is no such place for a fault: {fault}.")
+                raise ValueError(
+                    f"Invalid fault: {fault}. Ranks go from 0 to {world_size - 1}, and `at` starts "
+                    "at 1."
+                )
         self._rank_local = tuple(rank_local)
 
     def run(self, function: Callable[[FakeGroup], T]) -> list[T]:
         """Call `function(group)` on every rank.
 
         Args:
-            function: what one rank does. Each rank starts with the caller's state of the random
-                generators, and with the variables RANK, LOCAL_RANK, WORLD_SIZE, ... of its place.
+            function: the work of one rank. Each rank starts with the caller's random generator
+                states, and with its own variables RANK, LOCAL_RANK, WORLD_SIZE, ...
 
         Returns:
-            What it returned, by rank; None for a rank that a fault made return early.
+            The function's results by rank; None for a rank that a fault made return early.
 
         Raises:
-            Deadlock: no rank could go on.
+            Deadlock: no rank could continue.
             CollectiveMismatch: ranks called different collectives.
-            FaultNotReached: a planted fault did not come to pass.
-            BaseException: what the first rank to fail raised, with its own traceback.
+            FaultNotReached: a planted fault did not happen.
+            BaseException: the error of the first rank that failed, with its own traceback.
         """
         return self._run(function, self._torch)
 
@@ -98,15 +102,15 @@ class FakeWorld:
     ) -> list[RankRun]:
         """Train as `rltrain.train` does, with the installed plugins, on the ranks of this world.
 
-        The backend seeds and wraps models as always; only its process group is this world's, and no
-        launcher starts anything. The caller's process is where ranks run, so that what they raise
-        has its own traceback, and a debugger stops in them.
+        The backend seeds and wraps models as usual, but this world provides the process group, and
+        there is no launcher. Ranks run in the caller's process, so errors have their own traceback,
+        and debuggers work.
 
         Args:
-            observers: called once on every rank; what they return is registered with the run, to
-                wrap or watch its hooks.
-            **options: fields of `rltrain.options.RunOptions`. There are no writers and the device
-                is the CPU unless these say otherwise.
+            observers: each is called once on every rank. The returned objects are registered with
+                the run, to wrap or watch its hooks.
+            **options: fields of `rltrain.options.RunOptions`. By default there are no writers and
+                the device is the CPU.
 
         Returns:
             Each rank's result, models and observers.
