@@ -76,6 +76,7 @@ def test_what_the_caller_gives_is_not_changed():
         ("agent.layers.0.size=7", ("agent", "layers.0.size", 7)),
         ("+agent.new=1", ("agent", "+new", 1)),
         ("+env.new=1", ("env", "+new", 1)),
+        ("csv.flush=1", ("csv", "flush", 1)),
     ],
 )
 def test_an_override_is_read_as_yaml(token, read):
@@ -83,7 +84,7 @@ def test_an_override_is_read_as_yaml(token, read):
     assert type(parse_override(token)[2]) is type(read[2])
 
 
-@pytest.mark.parametrize("token", ["agent=1", "--seed=1", "agents.x=1", "agent.x", "+x=1"])
+@pytest.mark.parametrize("token", ["agent=1", "--seed=1", "agent.x", "+x=1"])
 def test_what_is_no_override_is_not_read(token):
     assert parse_override(token) is None
 

@@ -17,6 +17,10 @@ from rltrain.specs import Spec, load_object
 __all__ = ["PluginOption", "check_options", "describe_options", "make_options", "make_plugin"]
 
 
+_SECTIONS = ("agent", "env")
+"""What else a dotted option may begin with."""
+
+
 @dataclass(frozen=True)
 class PluginOption:
     """One option of a plugin, as `rltrain plugins NAME` lists it."""
@@ -88,7 +92,7 @@ def check_options(specs: Iterable[Spec], given: Mapping[str, Mapping[str, Any]])
         if not named:
             running = sorted({spec.name for spec in specs if spec.options is not None})
             raise UsageError(
-                f"{name}: no plugin of this run has this name.{suggest(name, running)} "
+                f"{name}: no plugin of this run has this name.{suggest(name, [*running, *_SECTIONS])} "
                 f"Plugins with options: {', '.join(running) or 'none'}. Options of the library are "
                 "written agent.key=value, of the task env.key=value."
             )

@@ -1,4 +1,4 @@
-"""A pool of EnvPool's environments as a vector environment with the session's arrays."""
+"""Wraps a pool of EnvPool's environments in a vector environment with the session's arrays."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ __all__ = ["EnvPoolEnv"]
 
 
 class EnvPoolEnv(VectorEnv[Any, Any, Any]):
-    """Steps all environments at once, in threads of C++, and converts what goes in and comes out.
+    """Steps all environments together in C++ threads, and converts actions and observations.
 
     - Observations become float32 vectors, see `rltrain_envpool.spaces`.
     - Actions for a Box are clipped to its bounds.
-    - Autoreset is SAME_STEP: EnvPool itself would reset the environments that have finished in the
-      next step; here they are reset at once, they alone, by one more call. `info["final_obs"]` and
-      its mask `info["_final_obs"]` are there in every step; the rows of environments that have not
-      finished hold their observations.
-    - Steps are counted here, so that lengths can be set, and so that an episode which terminates in
-      its very last step counts as terminated: EnvPool tells only that it was the last one.
-    - EnvPool's parts of the reward are in `info["log"]`, as means over the environments, and what
-      it says of success in `info["success"]`.
+    - Autoreset is SAME_STEP. EnvPool (1.2) resets finished environments only in the next step; here
+      an extra call resets exactly those at once. Every step returns `info["final_obs"]` and its
+      mask `info["_final_obs"]`; the rows of unfinished environments hold their current
+      observations.
+    - Steps are counted here, so that lengths can be set, and so that an episode that terminates in
+      the step of its time limit counts as terminated: EnvPool (1.2) would report a truncation.
+    - EnvPool's reward terms are in `info["log"]`, averaged over the environments, and its success
+      flags in `info["success"]`.
 
     Attributes:
-        device: where the arrays are.
-        max_episode_length: in steps, or None if episodes are not cut off.
-        num_threads: how many threads step the environments.
-        step_dt: time between two steps, in s; only of tasks whose configuration tells it.
+        device: the device of the arrays.
+        max_episode_length: in steps, or None if there is no time limit.
+        num_threads: the number of threads that step the environments.
+        step_dt: time between two steps, in s; only if the task's configuration contains it.
     """
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
@@ -48,17 +48,17 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
     def __init__(
         self, task: str, num_envs: int, options: Mapping[str, Any], threads: int, arrays: Arrays
     ) -> None:
-        """Prepare the environments; they are made by the first reset, which brings their seeds.
+        """Prepare the environments; the first reset makes them, because it provides their seeds.
 
         Args:
             task: a name with the prefix "envpool/".
-            num_envs: how many environments.
-            options: of EnvPool's configuration of the task.
-            threads: how many step the environments, where the options do not say.
+            num_envs: the number of environments.
+            options: values in EnvPool's configuration of the task.
+            threads: the number of threads, unless the options set it.
             arrays: makes the arrays on the session's device.
 
         Raises:
-            UsageError: the task has no such option, or cannot be learned.
+            UsageError: the task has no such option, or no library can train it.
         """
         spec = configured(task, options)
         self._task, self._options, self._arrays = task, dict(options), arrays
@@ -80,23 +80,24 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode in every environment.
+        """Start an episode in every environment.
 
         Args:
-            seed: makes the environments anew, each with a seed of its own that is drawn from this
-                one: EnvPool's seeds are given when environments are made. None goes on.
+            seed: recreates the environments, each with its own seed derived from this one, because
+                EnvPool takes seeds only when it makes environments. None keeps the environments
+                and their random sequences.
             options: not used.
 
         Returns:
-            Observations of shape (num_envs, components), group by group if there are several, and
-            an empty info.
+            Observations of shape (num_envs, components), by group if there are several, and an
+            empty info.
         """
         super().reset(seed=seed)
         if seed is not None or self._pool is None:
             self._make(secrets.randbits(31) if seed is None else seed)
         self._lengths = np.zeros(self.num_envs, np.int64)
         observed, _ = self._pool.reset()
-        return self._told(self._observations.encode(observed, self.num_envs)), {}
+        return self._converted(self._observations.encode(observed, self.num_envs)), {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step every environment, and reset those that have finished.
@@ -113,21 +114,21 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
         """
         pool = self._current()
         decoded = self._actions.decode(self._arrays.to_numpy(actions))
-        observed, rewards, terminations, cut_off, about = pool.step(decoded)
+        observed, rewards, terminations, cut_off, step_info = pool.step(decoded)
         self._lengths = self._lengths + 1
         if self.max_episode_length is not None:
             cut_off = cut_off | (self._lengths >= self.max_episode_length)
         truncations = cut_off & ~terminations
         done = terminations | truncations
         final = self._observations.encode(observed, self.num_envs)
-        observations = self._begun(pool, done, final)
+        observations = self._reset_finished(pool, done, final)
         info = {
-            "final_obs": self._told(final),
+            "final_obs": self._converted(final),
             "_final_obs": self._arrays.asarray(done, "bool"),
-            **self._about(about),
+            **self._log_and_success(step_info),
         }
         return (
-            self._told(observations),
+            self._converted(observations),
             self._arrays.asarray(rewards, "float"),
             self._arrays.asarray(terminations, "bool"),
             self._arrays.asarray(truncations, "bool"),
@@ -146,19 +147,19 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
         self._lengths = self._arrays.to_numpy(lengths).reshape(self.num_envs).astype(np.int64)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Let the pool go, whose threads end with it: EnvPool's own `close` leaves them running."""
+        """Drop the pool, which ends its threads; EnvPool's `close` (1.2) leaves them running."""
         self._pool = None
 
     def _make(self, seed: int) -> None:
-        self._pool = None  # Its threads end before others begin.
+        self._pool = None  # Ends the old pool's threads before new ones start.
         settings = {**self._options, "num_threads": self.num_threads}
         if self.max_episode_length is not None:
             settings["max_episode_steps"] = self.max_episode_length + 1
         seeds = np.random.SeedSequence(seed).generate_state(self.num_envs) % 2**31
         self._pool = make_pool(self._task, num_envs=self.num_envs, seed=seeds.tolist(), **settings)
 
-    def _begun(self, pool: Any, done: Any, final: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the observations with which everybody goes on."""
+    def _reset_finished(self, pool: Any, done: Any, final: Mapping[str, Any]) -> dict[str, Any]:
+        """Reset the finished environments; return the observations from which all continue."""
         observations = {group: rows.copy() for group, rows in final.items()}
         finished = np.flatnonzero(done).astype(np.int32)
         if len(finished):
@@ -168,22 +169,22 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
             self._lengths[finished] = 0
         return observations
 
-    def _about(self, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what else EnvPool says of a step."""
-        said: dict[str, Any] = {}
-        log = {name: float(x.mean()) for name, x in about.items() if name.startswith("reward")}
+    def _log_and_success(self, step_info: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the reward terms and the success of a step, from EnvPool's info."""
+        found: dict[str, Any] = {}
+        log = {name: float(x.mean()) for name, x in step_info.items() if name.startswith("reward")}
         if log:
-            said["log"] = log
-        success = about.get("is_success", about.get("success"))
+            found["log"] = log
+        success = step_info.get("is_success", step_info.get("success"))
         if success is not None:
-            said["success"] = self._arrays.asarray(success.reshape(-1) > 0, "bool")
-        return said
+            found["success"] = self._arrays.asarray(success.reshape(-1) > 0, "bool")
+        return found
 
-    def _told(self, groups: Mapping[str, Any]) -> Any:
+    def _converted(self, groups: Mapping[str, Any]) -> Any:
         arrays = {group: self._arrays.asarray(rows, "float") for group, rows in groups.items()}
         return arrays["policy"] if len(arrays) == 1 else arrays
 
     def _current(self) -> Any:
         if self._pool is None:
-            raise ResetNeeded("Call reset() before anything else.")
+            raise ResetNeeded("The environment was never reset: call reset() first.")
         return self._pool

@@ -1,4 +1,4 @@
-"""What the plugin provides. Light: EnvPool is imported only when a task of it is asked for."""
+"""What the plugin provides. Light: EnvPool is imported only to look up one of its tasks."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rltrain.types import TaskInfo
 __all__ = ["PREFIX", "describe", "rltrain_provides", "tasks", "tuned"]
 
 PREFIX = "envpool/"
-"""Before EnvPool's own name of a task: many are Gymnasium's too."""
+"""The prefix of task names, because many of EnvPool's names are Gymnasium's too."""
 
 
 def describe(task: str) -> TaskInfo | None:
-    """Return what is known of a task, or None if EnvPool does not have it.
+    """Describe a task; return None if EnvPool does not have it.
 
     Args:
-        task: "envpool/" and the name that EnvPool knows the task by.
+        task: "envpool/" and EnvPool's name of the task.
 
     Raises:
-        UsageError: the task cannot be made here, or cannot be learned.
+        UsageError: the task cannot be made on this machine, or no library can train it.
     """
     if not task.startswith(PREFIX):
         return None
@@ -35,16 +35,16 @@ def describe(task: str) -> TaskInfo | None:
 
 
 def tasks() -> list[str]:
-    """Return the names of all tasks whose observations are numbers, not images."""
+    """Return the names of all tasks, except the families whose observations are images."""
     from rltrain_envpool.tasks import learnable
 
     return [PREFIX + name for name in learnable()]
 
 
 def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | None:
-    """Return options for a task: its own, or those for all whose critic sees more than the policy.
+    """Return options for a task: its own file, or a common one for tasks with a group `critic`.
 
-    A library's own defaults give the critic what the policy sees.
+    The common file is needed because a library's defaults give the critic the policy's group.
     """
     found = _tuned(task, library, algorithm)
     if found is None and "critic" in (task.observations or {}):
@@ -62,7 +62,7 @@ def rltrain_provides() -> Iterable[Spec]:
         SuiteSpec(
             name="envpool",
             factory="rltrain_envpool.suite:EnvPoolSuite",
-            summary="EnvPool's tasks, stepped in batches by threads of C++ on the CPU",
+            summary="EnvPool's tasks, stepped in batches by C++ threads on the CPU",
             frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,

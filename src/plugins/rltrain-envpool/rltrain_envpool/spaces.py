@@ -1,4 +1,4 @@
-"""EnvPool's observations and actions, and what becomes of them for the libraries."""
+"""Converts between EnvPool's observations and actions and those of the libraries."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from rltrain.types import ArrayInfo
 __all__ = ["Actions", "Observations", "space_of"]
 
 _GROUPS = {"state": "policy", "privileged_state": "critic"}
-"""What MuJoCo Playground's robots observe, by our names."""
+"""rltrain's names of the observation groups of MuJoCo Playground's robots."""
 
 _Path = tuple[str, ...]
 
 
 class Observations:
-    """Makes float32 vectors of what EnvPool gives, one vector for each group.
+    """Converts EnvPool's observations to float32 vectors, one for each group.
 
-    Tasks with an observation `privileged_state` beside `state` have the groups `critic` and
-    `policy`; all other tasks have `policy` alone, with all of their parts one after another.
-    A part with several axes is flattened; one of a number of choices becomes ones and zeros.
+    Tasks that observe exactly `state` and `privileged_state` have the groups `policy` and `critic`;
+    all other tasks have only `policy`, the concatenation of all parts. A part with several axes is
+    flattened; a discrete part is one-hot encoded.
 
     Attributes:
-        infos: the groups by name.
-        space: one environment's observations, as libraries see them.
+        infos: a description of each group, by name.
+        space: the space of one environment's observations after conversion.
     """
 
     def __init__(self, task: str, spec: Any) -> None:
         """Plan the conversion.
 
         Raises:
-            UsageError: the task is one of several players, or has images.
+            UsageError: the task has several players, or images.
         """
         if spec.config.max_num_players > 1:
             raise UsageError(
                 f"The task {task!r} is a game of {spec.config.max_num_players} players; only tasks "
-                "of one agent can be learned."
+                "with one agent are supported. Choose one of those."
             )
         space = space_of(spec, "observation_space")
         self._leaves: dict[str, list[tuple[_Path, Space[Any]]]] = {}
@@ -64,11 +64,11 @@ class Observations:
         self.space = boxes["policy"] if len(boxes) == 1 else Dict(boxes)
 
     def encode(self, observed: Any, count: int) -> dict[str, npt.NDArray[np.float32]]:
-        """Return new arrays of what EnvPool gave.
+        """Convert observations to new arrays.
 
         Args:
-            observed: arrays of shape (count, ...), nested as EnvPool's space is.
-            count: of how many environments.
+            observed: arrays of shape (count, ...), nested like EnvPool's space.
+            count: the number of environments.
 
         Returns:
             float32 of shape (count, components) for each group.
@@ -86,26 +86,26 @@ class Observations:
 
 
 class Actions:
-    """Makes EnvPool's actions of the libraries'.
+    """Converts the libraries' actions to EnvPool's.
 
-    Numbers are clipped to their bounds: a policy with a normal distribution does not keep to them.
-    Choices count from 0, also where the task's own do not.
+    Continuous actions are clipped to their bounds, because a Gaussian policy exceeds them. Discrete
+    actions count from 0, even if the task's do not.
 
     Attributes:
-        kind: by the words of `TaskInfo.action`.
-        sizes: by the rules of `TaskInfo.actions`.
-        space: one environment's actions, as libraries see them.
+        kind: the kind of actions, as in `TaskInfo.action`.
+        sizes: the sizes of the actions, as in `TaskInfo.actions`.
+        space: the space of one environment's actions, as libraries see it.
     """
 
     def __init__(self, task: str, spec: Any) -> None:
         """Plan the conversion.
 
         Raises:
-            UsageError: no library can act so.
+            UsageError: no library supports the action space.
         """
         space = space_of(spec, "action_space")
-        *_, told = spec.action_array_spec.values()
-        self._shape = tuple(size for size in told.shape if size != -1)
+        *_, array_spec = spec.action_array_spec.values()
+        self._shape = tuple(size for size in array_spec.shape if size != -1)
         self.kind: Literal["continuous", "discrete", "multi_discrete"]
         self.space: Space[Any]
         if isinstance(space, Discrete):
@@ -122,18 +122,18 @@ class Actions:
             self._low, self.space = space.low, MultiDiscrete(counts)
         else:
             raise UsageError(
-                f"The task {task!r} has the action space {space}; only numbers and choices with "
-                "one axis can be learned."
+                f"The task {task!r} has the action space {space}; only continuous and discrete "
+                "actions with one axis are supported. Choose a task that has these."
             )
 
     def decode(self, actions: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the actions of all environments as EnvPool takes them."""
+        """Convert the actions of all environments to EnvPool's format."""
         rows = actions.reshape(len(actions), *self._shape)
         return rows.clip(self._low, self._high) if self.kind == "continuous" else rows + self._low
 
 
 def space_of(made: Any, name: str) -> Any:
-    """Return a space of EnvPool's; Gymnasium would warn of how its bounds are rounded."""
+    """Return a space of EnvPool, without Gymnasium's warning that its bounds lose precision."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return getattr(made, name)
@@ -153,8 +153,8 @@ def _check_leaf(task: str, path: _Path, leaf: Space[Any]) -> None:
         where = f" in {'.'.join(path)}" if path else ""
         what = "images" if image else "the space"
         raise UsageError(
-            f"The task {task!r} has {what} {leaf}{where}; of EnvPool's tasks only those whose "
-            "observations are numbers are supported."
+            f"The task {task!r} has {what} {leaf}{where}; of EnvPool's tasks only those with "
+            "numeric observations are supported. `rltrain tasks --suite envpool` lists them."
         )
 
 

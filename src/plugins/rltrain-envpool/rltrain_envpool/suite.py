@@ -1,4 +1,4 @@
-"""The suite: pools of environments, whose threads share this node's cores with other ranks."""
+"""The suite: pools of environments. Their threads share the node's CPU cores with other ranks."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ class EnvPoolSuite:
 
 
 def threads(world: World) -> int:
-    """Return how many threads step a rank's environments: its share of this node's cores."""
+    """Return the number of threads for a rank's environments: its share of the node's cores."""
     return max(1, available_cores() // world.local_world_size)

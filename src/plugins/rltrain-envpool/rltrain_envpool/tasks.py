@@ -1,4 +1,4 @@
-"""EnvPool's tasks: found, described, and configured by the user's `env.` options."""
+"""Looks up and describes EnvPool's tasks, and applies the user's `env.` options to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IMAGES = frozenset(
 )
 """The families of tasks whose observations are images."""
 
-_OURS = frozenset(
+_NOT_OPTIONS = frozenset(
     (
         "num_envs",
         "batch_size",
@@ -33,24 +33,24 @@ _OURS = frozenset(
         "reward_threshold",
     )
 )
-"""What is no option of a user's: the run decides it, or it has no effect."""
+"""Keys that users cannot set, because the run decides them or they have no effect."""
 
 _NO_LIMIT = 2**31 - 1
 
 
 def learnable() -> list[str]:
-    """Return EnvPool's own names of its tasks, without the families of images."""
+    """Return EnvPool's own names of its tasks, without the families with images."""
     return [name for name, (family, _, _) in registry.specs.items() if family not in _IMAGES]
 
 
 def describe_task(task: str) -> TaskInfo | None:
-    """Return what EnvPool says of a task before it makes environments, or None.
+    """Describe a task without making environments; return None if EnvPool does not have it.
 
     Args:
         task: a name with the prefix "envpool/".
 
     Raises:
-        UsageError: the task cannot be made here, or cannot be learned.
+        UsageError: the task cannot be made on this machine, or no library can train it.
     """
     if task.removeprefix(PREFIX) not in envpool.list_all_envs():
         return None
@@ -72,10 +72,10 @@ def configured(task: str, options: Mapping[str, Any]) -> Any:
 
     Args:
         task: a name with the prefix "envpool/".
-        options: by their names in EnvPool's own configuration of the task.
+        options: values by their names in EnvPool's configuration of the task.
 
     Raises:
-        UsageError: the task has no such option, or it is not of this kind.
+        UsageError: the task has no such option, or a value has the wrong type.
     """
     known = _options(_spec(task))
     for name, value in options.items():
@@ -86,7 +86,7 @@ def configured(task: str, options: Mapping[str, Any]) -> Any:
 
 
 def steps_limit(spec: Any) -> int | None:
-    """Return the steps after which EnvPool cuts episodes off, or None if it does not."""
+    """Return the time limit of an episode in steps, or None if there is none."""
     limit = int(spec.config.max_episode_steps)
     return None if limit == _NO_LIMIT else limit
 
@@ -99,7 +99,7 @@ def make_pool(task: str, **settings: Any) -> Any:
     """
     pool = _made(envpool.make_gymnasium, task, settings)
     for name in ("observation_space", "action_space"):
-        space_of(pool, name)  # The pool keeps them, and would warn in its first step.
+        space_of(pool, name)  # The pool caches them; made in its first step, they would warn.
     return pool
 
 
@@ -111,20 +111,20 @@ def _made(make: Callable[..., Any], task: str, settings: Mapping[str, Any]) -> A
     try:
         return make(task.removeprefix(PREFIX), **settings)
     except (ImportError, RuntimeError) as error:
-        raise UsageError(f"The task {task!r} cannot be made here: {error}") from error
+        raise UsageError(f"The task {task!r} cannot be made on this machine: {error}") from error
 
 
 def _options(spec: Any) -> dict[str, Any]:
-    return {k: value for k, value in spec.config._asdict().items() if k not in _OURS}
+    return {k: value for k, value in spec.config._asdict().items() if k not in _NOT_OPTIONS}
 
 
 def _check(task: str, name: str, value: Any, default: Any) -> None:
-    """Check the kind of a value: EnvPool itself only answers with a signature of C++."""
+    """Check the type of a value, because EnvPool's own error only shows a C++ signature."""
     kinds = {float: (int, float), int: (int,)}.get(type(default), (type(default),))
     is_bool = isinstance(value, bool)
     if not isinstance(value, kinds) or is_bool != isinstance(default, bool):
         raise UsageError(
-            f"env.{name}={value!r} (task {task}): must be of the kind of its default, {default!r}."
+            f"env.{name}={value!r} (task {task}): must have the type of its default, {default!r}."
         )
     least = {"max_episode_steps": 1, "num_threads": 0, "frame_skip": 1, "frame_stack": 1}.get(name)
     if least is not None and value < least:

@@ -1,4 +1,4 @@
-"""What the suite takes for granted of EnvPool."""
+"""What the suite assumes about EnvPool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ envpool = pytest.importorskip("envpool")
 
 from envpool.registration import registry  # noqa: E402
 
-from rltrain_envpool.tasks import _IMAGES, _OURS  # noqa: E402
+from rltrain_envpool.tasks import _IMAGES, _NOT_OPTIONS  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered")
 
@@ -27,7 +27,7 @@ def test_the_registry_tells_families_apart():
 
 def test_what_is_not_the_users_is_in_every_configuration():
     for task in ("HalfCheetah-v4", "CartPole-v1"):
-        assert set(envpool.make_spec(task).config._fields) >= _OURS
+        assert set(envpool.make_spec(task).config._fields) >= _NOT_OPTIONS
 
 
 def test_the_next_step_would_reset_and_a_reset_of_some_does_so_at_once():
@@ -48,7 +48,7 @@ def test_the_next_step_would_reset_and_a_reset_of_some_does_so_at_once():
     assert made.step(np.zeros(3, int))[-1]["elapsed_step"].tolist() == [1, 0, 1]
 
 
-def test_an_end_in_the_last_step_is_told_as_a_truncation():
+def test_a_termination_in_the_last_step_is_reported_as_a_truncation():
     limit = 1
     while True:
         pool = envpool.make_gymnasium("CartPole-v1", max_episode_steps=limit + 1, seed=[0])
@@ -65,7 +65,7 @@ def test_an_end_in_the_last_step_is_told_as_a_truncation():
     assert (terminated.tolist(), truncated.tolist()) == ([False], [True])
 
 
-def test_closing_leaves_the_threads_and_letting_go_ends_them():
+def test_closing_leaves_the_threads_and_deleting_ends_them():
     before = task_threads()
     pool = envpool.make_gymnasium("CartPole-v1", num_envs=2, num_threads=2)
     pool.reset()

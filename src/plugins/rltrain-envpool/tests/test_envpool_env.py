@@ -1,4 +1,4 @@
-"""What the suite makes of EnvPool's environments: episodes, groups, actions, threads."""
+"""The suite's environments: episodes, groups, actions, threads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def seeds_of(num_envs, seed):
 
 @pytest.mark.filterwarnings("ignore:.*precision lowered")
 def test_steps_are_those_of_envpool_and_episodes_begin_at_once():
-    """EnvPool's own pool takes a step more for every end: it is given the resets by hand."""
+    """EnvPool alone needs an extra step after every end, so the test resets its pool by hand."""
     env = make(num_envs=8)
     pool = envpool.make_gymnasium("CartPole-v1", num_envs=8, seed=seeds_of(8, 3))
     observations, _ = env.reset(seed=3)
@@ -82,7 +82,7 @@ def test_an_episode_that_terminates_in_its_last_step_is_terminated():
 
 
 def test_lengths_that_are_set_back_do_not_make_a_time_limit_an_end():
-    """EnvPool counts on; where it cuts off, the episode is truncated."""
+    """EnvPool keeps counting; where its own limit ends an episode, it is truncated."""
     env = make("envpool/Pendulum-v1", max_episode_steps=5)
     env.reset(seed=0)
     for _ in range(3):
@@ -210,7 +210,7 @@ def test_jax_is_given_what_torch_is_given():
 
 
 def test_wrong_use():
-    with pytest.raises(UsageError, match=r"cannot be made here: ParseXML.*nowhere\.xml"):
+    with pytest.raises(UsageError, match=r"cannot be made on this machine: ParseXML.*nowhere\.xml"):
         make(CHEETAH, xml_file="nowhere.xml").reset()
     with pytest.raises(ResetNeeded):
         make().episode_length_buf  # noqa: B018

@@ -1,4 +1,4 @@
-"""Two real ranks train a robot with each library, and end in order."""
+"""Two real ranks train a robot with each library, and exit cleanly."""
 
 from __future__ import annotations
 

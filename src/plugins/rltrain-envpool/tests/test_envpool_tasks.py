@@ -1,4 +1,4 @@
-"""What the suite says of tasks, and of options that they do not have."""
+"""How the suite describes tasks, and refuses wrong options."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def test_tasks_that_are_listed():
     [
         ({"ctrl_cost": 1}, r"env\.ctrl_cost: .* no such option. Did you mean 'ctrl_cost_weight'"),
         ({"seed": 1}, r"env\.seed: .* no such option"),
-        ({"frame_skip": 2.5}, r"env\.frame_skip=2\.5 .* of the kind of its default, 5"),
-        ({"ctrl_cost_weight": "x"}, r"of the kind of its default, 0\.1"),
-        ({"post_constraint": 1}, "of the kind of its default, False"),
+        ({"frame_skip": 2.5}, r"env\.frame_skip=2\.5 .* have the type of its default, 5"),
+        ({"ctrl_cost_weight": "x"}, r"have the type of its default, 0\.1"),
+        ({"post_constraint": 1}, "have the type of its default, False"),
         ({"max_episode_steps": 0}, "must be 1 or more"),
         ({"num_threads": -1}, "must be 0 or more"),
     ],

@@ -1,7 +1,7 @@
-"""What array namespaces do not share: making arrays on a device, and random numbers.
+"""What numpy, torch and jax do differently: making arrays on a device, and random numbers.
 
-One object of these classes belongs to one environment, with a generator of its own, so that no
-environment touches the global generators. Another framework is one more class.
+Each environment has its own instance with its own random generator, so that the global generators
+stay untouched. To support another framework, add a class.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 __all__ = ["Arrays", "JaxArrays", "Kind", "NumpyArrays", "TorchArrays", "Uniform", "make_arrays"]
 
 Kind = Literal["float", "int", "bool", "byte"]
-"""float32, int64, bool or uint8; jax, which is left in its 32-bit mode, has int32."""
+"""float32, int64 (int32 for jax, which stays in its 32-bit mode), bool or uint8."""
 
 Uniform = Callable[..., Any]
 """Given a shape, draws float32 numbers from [0, 1)."""
@@ -31,14 +31,14 @@ class Arrays(Protocol):
 
     device: str
     xp: Any
-    """The array namespace: what is the same in all of them."""
+    """The array namespace (numpy, torch or jax.numpy), for the functions that all three share."""
 
     def asarray(self, values: Any, kind: Kind) -> Any:
-        """Return values as an array of the kind, without a copy where they are one already."""
+        """Return values as an array of the kind; numpy and torch do not copy one that fits."""
         ...
 
     def to_numpy(self, values: Any) -> npt.NDArray[Any]:
-        """Return an array of the framework, or a nested sequence, as a numpy array."""
+        """Convert an array of the framework, or a nested sequence, to numpy."""
         ...
 
     def copy(self, array: Any) -> Any:
@@ -46,25 +46,26 @@ class Arrays(Protocol):
         ...
 
     def seed(self, seed: int | None) -> None:
-        """Begin the generator's sequence anew; with None, at a place that nobody can foretell."""
+        """Seed the generator; None means a random seed."""
         ...
 
     def compiled(self, function: Callable[..., Any], *fixed: Hashable) -> Callable[..., Any]:
-        """Return a function of arrays alone, as one program where the framework compiles.
+        """Return a function that takes only arrays; jax compiles it to one program.
 
         Args:
-            function: `function(uniform, *fixed, *arrays)`. It draws its random numbers by `uniform`
-                and has no other effect, for jax runs its Python text once for all calls.
-            fixed: what else it is given. Who gives the same shares the program.
+            function: called as `function(uniform, *fixed, *arrays)`. It must draw its random
+                numbers with `uniform` and have no other side effect, because jax traces it once
+                and then runs only the compiled program.
+            fixed: its constant arguments. Callers with equal ones share the compiled program.
         """
         ...
 
     def get_generator_state(self) -> Any:
-        """Return where the generator is in its sequence."""
+        """Return the generator's state."""
         ...
 
     def set_generator_state(self, state: Any) -> None:
-        """Go to a place that `get_generator_state` returned."""
+        """Restore a state that `get_generator_state` returned."""
         ...
 
 
@@ -73,7 +74,7 @@ class NumpyArrays:
 
     def __init__(self, device: str = "cpu") -> None:
         if device != "cpu":
-            raise ValueError(f"numpy arrays live on the cpu, not on {device!r}")
+            raise ValueError(f"device={device!r}: numpy arrays are always on the cpu")
         self.device = device
         self.xp: Any = np
         self.seed(None)
@@ -91,11 +92,11 @@ class NumpyArrays:
         return array.copy()
 
     def seed(self, seed: int | None) -> None:
-        """Begin the generator's sequence anew."""
+        """Seed the generator."""
         self._generator = np.random.default_rng(seed)
 
     def compiled(self, function: Callable[..., Any], *fixed: Hashable) -> Callable[..., Any]:
-        """Return the function, to be called with the arrays."""
+        """Return the function with its first arguments bound; nothing is compiled."""
         return partial(function, self._uniform, *fixed)
 
     def _uniform(self, *shape: int) -> Any:
@@ -128,7 +129,7 @@ class TorchArrays:
         self.seed(None)
 
     def asarray(self, values: Any, kind: Kind) -> Any:
-        """Return values as a tensor of the kind on the device, without their gradient."""
+        """Return values as a detached tensor of the kind on the device."""
         return self.xp.as_tensor(values, dtype=self._kinds[kind], device=self.device).detach()
 
     def to_numpy(self, values: Any) -> npt.NDArray[Any]:
@@ -142,11 +143,11 @@ class TorchArrays:
         return array.clone()
 
     def seed(self, seed: int | None) -> None:
-        """Begin the generator's sequence anew."""
+        """Seed the generator."""
         self._generator.manual_seed(secrets.randbits(31) if seed is None else seed)
 
     def compiled(self, function: Callable[..., Any], *fixed: Hashable) -> Callable[..., Any]:
-        """Return the function, to be called with the arrays."""
+        """Return the function with its first arguments bound; nothing is compiled."""
         return partial(function, self._uniform, *fixed)
 
     def _uniform(self, *shape: int) -> Any:
@@ -155,7 +156,7 @@ class TorchArrays:
         )
 
     def get_generator_state(self) -> Any:
-        """Return the generator's state, a tensor of bytes on the host."""
+        """Return the generator's state, a uint8 tensor on the CPU."""
         return self._generator.get_state()
 
     def set_generator_state(self, state: Any) -> None:
@@ -180,30 +181,30 @@ class JaxArrays:
         self.seed(None)
 
     def asarray(self, values: Any, kind: Kind) -> Any:
-        """Return values as an array of the kind on the device; inside a program, of the kind."""
+        """Return values as an array of the kind; on the device, except while tracing."""
         dtype = self._kinds[kind]
         if not isinstance(values, self._jax.Array):
-            # Jax may keep the memory of what it is given, which the caller may write to later.
+            # Copied: jax may share the caller's memory, which the caller may write to later.
             return self._jax.device_put(np.array(values, dtype), self._device)
         if isinstance(values, self._jax.core.Tracer) or values.device == self._device:
             return values if values.dtype == dtype else values.astype(dtype)
         return self.asarray(self._jax.device_put(values, self._device), kind)
 
     def to_numpy(self, values: Any) -> npt.NDArray[Any]:
-        """Return an array as numpy's, read-only; on the CPU it is the same memory."""
+        """Convert an array to numpy, read-only; on the CPU both share memory."""
         return np.asarray(values)
 
     def copy(self, array: Any) -> Any:
-        """Return the array itself: nobody can write to it."""
+        """Return the array itself, because jax arrays are immutable."""
         return array
 
     def seed(self, seed: int | None) -> None:
-        """Begin the generator's sequence anew."""
+        """Seed the generator."""
         seed = secrets.randbits(31) if seed is None else seed
         self.set_generator_state(self._jax.random.PRNGKey(seed))
 
     def compiled(self, function: Callable[..., Any], *fixed: Hashable) -> Callable[..., Any]:
-        """Return the program, which is given the generator's key with its arrays."""
+        """Return a function that runs the compiled program and advances the generator's key."""
         program = _program(function, *fixed)
 
         def call(*arrays: Any) -> Any:
@@ -223,9 +224,9 @@ class JaxArrays:
 
 @cache
 def _program(function: Callable[..., Any], *fixed: Hashable) -> Callable[..., tuple[Any, Any]]:
-    """Return the program of a key and arrays that gives the next key and the function's result.
+    """Compile a program that maps a key and arrays to the next key and the function's result.
 
-    Compiling takes longer than many thousand steps: environments that are alike share it.
+    Cached, because compiling takes longer than thousands of steps: equal environments share it.
     """
     import jax
 
@@ -250,11 +251,11 @@ _FRAMEWORKS: dict[str, type[NumpyArrays] | type[TorchArrays] | type[JaxArrays]] 
 
 
 def make_arrays(framework: str, device: str = "cpu") -> Arrays:
-    """Return what makes arrays of a framework on a device.
+    """Return the `Arrays` of a framework on a device.
 
     Raises:
-        ValueError: the framework is not known, or does not know the device.
+        ValueError: the framework is unknown, or does not have the device.
     """
     if framework not in _FRAMEWORKS:
-        raise ValueError(f"framework={framework!r} is none of {', '.join(_FRAMEWORKS)}")
+        raise ValueError(f"framework={framework!r}: must be one of {', '.join(_FRAMEWORKS)}")
     return _FRAMEWORKS[framework](device)

@@ -1,4 +1,4 @@
-"""Many environments of an embedded task, stepped all at once on one device."""
+"""Many environments of an embedded task, stepped together on one device."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ __all__ = ["BatchedEnv", "make_batched"]
 class BatchedEnv(VectorEnv[Any, Any, Any]):
     """A vector environment without a loop over its environments.
 
-    A step is a fixed, short list of array operations and never waits for the device; for jax it is
-    one program, compiled at the first step. Arrays that are kept from one step to the next are
-    replaced, not written to, so that steps may be taken under `torch.inference_mode()` and outside
-    it in turn.
+    A step is a fixed, short sequence of array operations and never synchronizes with the device;
+    for jax it is one program, compiled at the first step. Arrays kept between steps are replaced,
+    never written in place, so that steps inside and outside `torch.inference_mode()` can be mixed.
 
-    Autoreset is SAME_STEP: an environment that has finished is reset at once, its last observation
-    is in `info["final_obs"]`, a dense batch, with the mask `info["_final_obs"]`; the rows of
-    environments that have not finished hold their observations. Both are always there, so that
-    nobody has to ask the device whether any environment has finished. An episode that terminates
-    in its very last step counts as terminated, not as truncated.
+    Autoreset is SAME_STEP: a finished environment is reset at once, and its last observation is in
+    `info["final_obs"]`, a dense batch with the mask `info["_final_obs"]`; the rows of unfinished
+    environments hold their current observations. Every step returns both, so that nothing has to
+    read from the device whether an environment has finished. An episode that terminates in the
+    step of its time limit counts as terminated, not as truncated.
 
     Attributes:
         task: the physics and its parameters.
-        device: where the arrays are.
+        device: the device of the arrays.
         max_episode_length: in steps.
         step_dt: time between two steps, in s.
     """
@@ -50,13 +49,13 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         """Make the environments.
 
         Args:
-            task: what is to be learned.
-            num_envs: how many environments.
+            task: the task.
+            num_envs: the number of environments.
             framework: "numpy", "torch" or "jax".
-            device: where the arrays are, such as "cuda:1".
+            device: the device of the arrays, such as "cuda:1".
 
         Raises:
-            ValueError: the framework is not known, or does not know the device.
+            ValueError: the framework is unknown, or does not have the device.
         """
         self.task = task
         self.num_envs = num_envs
@@ -66,10 +65,12 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         self._arrays = make_arrays(framework, device)
         self._action_kind: Kind = "int" if task.action == "discrete" else "float"
         self._bound = self._arrays.asarray(task.initial_bound, "float")
-        self._places = tuple(self._arrays.asarray(axis, "float") for axis in task.pixel_places)
+        self._coordinates = tuple(
+            self._arrays.asarray(axis, "float") for axis in task.pixel_coordinates
+        )
         fixed = self._arrays.xp, task, num_envs
-        self._first = self._arrays.compiled(_first, *fixed)
-        self._next = self._arrays.compiled(_next, *fixed)
+        self._reset_all = self._arrays.compiled(_reset_all, *fixed)
+        self._step_all = self._arrays.compiled(_step_all, *fixed)
         self._state: Any = None
         self._lengths: Any = None
         self.single_observation_space = _observation_space(task)
@@ -84,20 +85,20 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode in every environment.
+        """Start an episode in every environment.
 
         Args:
-            seed: begins the sequence of initial states anew. None goes on with it.
+            seed: seeds the initial states. None continues the current random sequence.
             options: not used.
 
         Returns:
-            Observations of shape (num_envs, components), or of a task with images a dictionary by
-            group; and an empty info.
+            Observations of shape (num_envs, components), or a dictionary by group if the task has
+            images; and an empty info.
         """
         super().reset(seed=seed)
         if seed is not None:
             self._arrays.seed(seed)
-        self._state, observations = self._first(self._bound, self._places)
+        self._state, observations = self._reset_all(self._bound, self._coordinates)
         self._lengths = self._arrays.asarray(np.zeros(self.num_envs), "int")
         return observations, {}
 
@@ -105,21 +106,22 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         """Step every environment, and reset those that have finished.
 
         Args:
-            actions: shape (num_envs, components), clipped to the bounds of the action space; or
-                for discrete actions integers of shape (num_envs,) or (num_envs, 1).
+            actions: shape (num_envs, components), clipped to the bounds of the action space;
+                discrete actions are integers of shape (num_envs,) or (num_envs, 1).
 
         Returns:
-            Observations, float32 of shape (num_envs, components), and of a task with images a
-            dictionary by group, images uint8 (num_envs, height, width, channels); rewards, float32
-            of shape (num_envs,); terminations and truncations, bool of shape (num_envs,); info.
+            Observations, float32 of shape (num_envs, components), or a dictionary by group if the
+            task has images, which are uint8 of shape (num_envs, height, width, channels); rewards,
+            float32 of shape (num_envs,); terminations and truncations, bool of shape (num_envs,);
+            info.
 
         Raises:
             ResetNeeded: the environment was never reset.
         """
         self._check_reset()
         actions = self._arrays.asarray(actions, self._action_kind)
-        (self._state, self._lengths), result = self._next(
-            self._bound, self._places, self._state, self._lengths, actions
+        (self._state, self._lengths), result = self._step_all(
+            self._bound, self._coordinates, self._state, self._lengths, actions
         )
         observations, rewards, terminations, truncations, info = result
         return observations, rewards, terminations, truncations, info
@@ -133,8 +135,8 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
     def episode_length_buf(self) -> Any:
         """Steps since each environment's last reset, integers of shape (num_envs,).
 
-        Some libraries set it to random numbers before they begin, so that the episodes of the
-        environments do not all end together.
+        Some libraries set it to random numbers before training, so that the episodes of the
+        environments do not all end in the same step.
         """
         self._check_reset()
         return self._lengths
@@ -146,7 +148,7 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         self._lengths = self._arrays.copy(lengths)
 
     def get_state(self) -> dict[str, Any]:
-        """Return all that the next steps depend on, as copies.
+        """Return a copy of everything that the next steps depend on.
 
         Raises:
             ResetNeeded: the environment was never reset.
@@ -159,77 +161,85 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on, bit for bit, from what `get_state` of an environment like this one returned.
+        """Restore what `get_state` of an equal environment returned; steps then match bit for bit.
 
         Raises:
-            ValueError: the state is of another task or another number of environments.
+            ValueError: the state belongs to another task or another number of environments.
         """
         physical = self._arrays.asarray(state["state"], "float")
         shape = (self.num_envs, len(self.task.initial_bound))
         if tuple(physical.shape) != shape:
-            raise ValueError(f"the state's shape is {tuple(physical.shape)}; it must be {shape}")
+            raise ValueError(
+                f"the state has shape {tuple(physical.shape)}; it must be {shape}: "
+                "use a state of the same task and number of environments"
+            )
         self._state = self._arrays.copy(physical)
         self._lengths = self._arrays.copy(self._arrays.asarray(state["episode_length"], "int"))
         self._arrays.set_generator_state(state["generator"])
 
     def _check_reset(self) -> None:
         if self._state is None:
-            raise ResetNeeded("Call reset() before anything else.")
+            raise ResetNeeded("The environment was never reset: call reset() first.")
 
 
-def _first(
-    uniform: Uniform, xp: Any, task: BatchedTask, num_envs: int, bound: Any, places: tuple[Any, ...]
-) -> Any:
-    """Return states in which episodes begin, and their observations."""
-    state = _initial_state(uniform, task, num_envs, bound)
-    return state, _observed(xp, task, state, places)
-
-
-def _next(
+def _reset_all(
     uniform: Uniform,
     xp: Any,
     task: BatchedTask,
     num_envs: int,
     bound: Any,
-    places: tuple[Any, ...],
+    coordinates: tuple[Any, ...],
+) -> Any:
+    """Return initial states and their observations."""
+    state = _initial_state(uniform, task, num_envs, bound)
+    return state, _observations(xp, task, state, coordinates)
+
+
+def _step_all(
+    uniform: Uniform,
+    xp: Any,
+    task: BatchedTask,
+    num_envs: int,
+    bound: Any,
+    coordinates: tuple[Any, ...],
     state: Any,
     lengths: Any,
     actions: Any,
 ) -> tuple[tuple[Any, Any], tuple[Any, Any, Any, Any, dict[str, Any]]]:
-    """Return what `BatchedEnv.step` keeps, states and lengths, and what it returns."""
+    """Return the new states and lengths, and the result of `BatchedEnv.step`."""
     shape = (num_envs,) if task.action == "discrete" else (num_envs, task.num_actions)
     state, rewards, terminations = task.step(xp, state, actions.reshape(shape))
     lengths = lengths + 1
     truncations = (lengths >= task.max_episode_length) & ~terminations
     done = terminations | truncations
-    info = {"final_obs": _observed(xp, task, state, places), "_final_obs": done}
+    info = {"final_obs": _observations(xp, task, state, coordinates), "_final_obs": done}
     state = xp.where(done[:, None], _initial_state(uniform, task, num_envs, bound), state)
-    result = (_observed(xp, task, state, places), rewards, terminations, truncations, info)
+    result = (_observations(xp, task, state, coordinates), rewards, terminations, truncations, info)
     return (state, lengths * ~done), result
 
 
-def _observed(xp: Any, task: BatchedTask, state: Any, places: tuple[Any, ...]) -> Any:
-    """Return the observations of a state: an array, or with images a dictionary by group."""
+def _observations(xp: Any, task: BatchedTask, state: Any, coordinates: tuple[Any, ...]) -> Any:
+    """Return the observations of a state: an array, or a dictionary by group if it has images."""
     vector = task.observe(xp, state)
-    images = task.render(xp, state, places)
+    images = task.render(xp, state, coordinates)
     return {task.vector_group: vector, **images} if images else vector
 
 
 def _initial_state(uniform: Uniform, task: BatchedTask, num_envs: int, bound: Any) -> Any:
-    """Draw a state for every environment: cheaper than to find out which ones need one."""
+    """Draw a state for every environment, which is cheaper than selecting those that need one."""
     return (2.0 * uniform(num_envs, len(task.initial_bound)) - 1.0) * bound
 
 
 def make_batched(
     num_envs: int, task: str, framework: str = "numpy", device: str = "cpu", **options: Any
 ) -> BatchedEnv:
-    """Make an embedded task's environments: what `gymnasium.make_vec` calls.
+    """Make an embedded task's environments; `gymnasium.make_vec` calls this.
 
     Args:
-        num_envs: how many environments.
+        num_envs: the number of environments.
         task: the task's name, such as "rltrain/CartPole-v1".
         framework: "numpy", "torch" or "jax".
-        device: where the arrays are.
+        device: the device of the arrays.
         options: parameters of the task, such as `pole_length=2.0`.
     """
     return BatchedEnv(make_task(task, options), num_envs, framework, device)

@@ -1,4 +1,4 @@
-"""Gymnasium's environments behind one vector environment with the session's arrays."""
+"""Wraps Gymnasium's environments in a vector environment that uses the session's arrays."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ __all__ = ["ConvertedVectorEnv", "make_converted"]
 
 
 class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
-    """Steps environments one after another, and converts what goes in and comes out.
+    """Steps environments one after another, and converts actions, observations and rewards.
 
-    - Observations become float32 vectors, and images of bytes or of float32, in groups where there
-      are several; see `rltrain_gymnasium.observed`.
+    - Observations become float32 vectors, and uint8 or float32 images; several of them are a Dict
+      of groups, see `rltrain_gymnasium.observed`.
     - Rewards become float32.
-    - Actions for a Box are clipped to its bounds, as by `gymnasium.wrappers.ClipAction`: a policy
-      with a normal distribution does not keep to them. Discrete actions count from 0, also where
-      the environment's own do not.
-    - Autoreset is SAME_STEP. `info["final_obs"]`, a dense batch, and its mask
-      `info["_final_obs"]` are there in every step; the rows of environments that have not finished
-      hold their observations. An episode that terminates in its very last step counts as
-      terminated, not as truncated. The rest of the info stays as Gymnasium gives it, in numpy.
+    - Actions for a Box are clipped to its bounds, as `gymnasium.wrappers.ClipAction` does, because
+      a Gaussian policy exceeds them. Discrete actions count from 0, even if the environment's do
+      not.
+    - Autoreset is SAME_STEP. Every step returns `info["final_obs"]`, a dense batch, and its mask
+      `info["_final_obs"]`; the rows of unfinished environments hold their current observations. An
+      episode that terminates in the step of its time limit counts as terminated, not as truncated.
+      The rest of the info is passed on unchanged, in numpy.
 
     Attributes:
-        device: where the arrays are.
-        max_episode_length: in steps, or None if episodes are not cut off.
+        device: the device of the arrays.
+        max_episode_length: in steps, or None if there is no time limit.
     """
 
     def __init__(self, task: str, env: SyncVectorEnv, arrays: Arrays) -> None:
-        """Take over the environments.
+        """Wrap the environments.
 
         Args:
-            task: its name, for messages.
-            env: the environments, whose observations are vectors, images or a Dict of these; with
-                SAME_STEP autoreset.
+            task: the task's name, for messages.
+            env: the environments, with SAME_STEP autoreset. Their observations are vectors, images
+                or a Dict of these.
             arrays: makes the arrays on the session's device.
 
         Raises:
-            UsageError: the action space is none that can be learned.
+            UsageError: no library can learn in this action space.
         """
         self._env = env
         self._arrays = arrays
@@ -62,7 +62,7 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = env.num_envs
         self.device = arrays.device
         self.max_episode_length = self.spec.max_episode_steps if self.spec else None
-        self.single_observation_space = _as_given(env.single_observation_space)
+        self.single_observation_space = _converted_space(env.single_observation_space)
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self.single_action_space = _from_zero(self._space)
         self.action_space = batch_space(self.single_action_space, env.num_envs)
@@ -70,10 +70,10 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode in every environment; environment i is seeded with `seed + i`.
+        """Start an episode in every environment; environment i is seeded with `seed + i`.
 
         Returns:
-            Observations of shape (num_envs, ...), by group where there are several, and info.
+            Observations of shape (num_envs, ...), by group if there are several, and info.
         """
         observations, info = self._env.reset(seed=seed, options=options)
         return self._converted(observations), info
@@ -85,18 +85,18 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
             actions: shape (num_envs, components), or (num_envs,) for Discrete.
 
         Returns:
-            Observations of shape (num_envs, ...), by group where there are several: float32, but
-            images of bytes uint8; rewards, float32 of shape (num_envs,); terminations and
-            truncations, bool of shape (num_envs,); info.
+            Observations of shape (num_envs, ...), by group if there are several: float32, or uint8
+            for uint8 images; rewards, float32 of shape (num_envs,); terminations and truncations,
+            bool of shape (num_envs,); info.
         """
         observations, rewards, terminations, truncations, info = self._env.step(
             self._actions(actions)
         )
         truncations = truncations & ~terminations
         done = terminations | truncations
-        info["final_obs"] = self._converted(_with_last(observations, done, info))
+        info["final_obs"] = self._converted(_with_final(observations, done, info))
         info["_final_obs"] = self._arrays.asarray(done, "bool")
-        self._tell_success(info)
+        self._add_success(info)
         return (
             self._converted(observations),
             self._arrays.asarray(rewards, "float"),
@@ -120,13 +120,13 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
         kind: Kind = "byte" if image and observations.dtype == np.uint8 else "float"
         return self._arrays.asarray(observations, kind)
 
-    def _tell_success(self, info: dict[str, Any]) -> None:
-        """Put what the episodes that ended say of their success where the session counts it."""
-        info.pop("success", None)  # Of episodes that have just begun, where one has ended.
+    def _add_success(self, info: dict[str, Any]) -> None:
+        """Move the success of ended episodes to `info["success"]`, where the session counts it."""
+        info.pop("success", None)  # After an autoreset this belongs to the new episode.
         last = info.get("final_info", {})
-        told = last.get("is_success", last.get("success"))
-        if told is not None:
-            info["success"] = self._arrays.asarray(np.asarray(told, dtype=bool), "bool")
+        success = last.get("is_success", last.get("success"))
+        if success is not None:
+            info["success"] = self._arrays.asarray(np.asarray(success, dtype=bool), "bool")
 
     def _actions(self, actions: Any) -> npt.NDArray[Any]:
         space: Any = self._space
@@ -149,19 +149,19 @@ def make_converted(
     """Make environments of a task that is registered with Gymnasium.
 
     Args:
-        task: an id that Gymnasium has.
-        num_envs: how many environments.
+        task: an id registered with Gymnasium.
+        num_envs: the number of environments.
         options: keyword arguments of `gymnasium.make`.
         arrays: makes the arrays on the session's device.
-        renders: whether the first environment draws itself.
+        renders: whether the first environment can render.
 
     Raises:
-        UsageError: the task cannot be made, or not with these options, or cannot be drawn.
+        UsageError: the task cannot be made, does not have these options, or cannot render.
     """
     create = partial(_make_grouped, task, dict(options))
     creators = [create] * num_envs
     if renders:
-        creators[0] = partial(_make_drawn, task, dict(options))
+        creators[0] = partial(_make_rendering, task, dict(options))
     env = SyncVectorEnv(creators, autoreset_mode=AutoresetMode.SAME_STEP)
     return ConvertedVectorEnv(task, env, arrays)
 
@@ -170,18 +170,18 @@ def _make_grouped(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, A
     return grouped(task, make_single(task, options))
 
 
-def _make_drawn(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+def _make_rendering(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
     env = _make_grouped(task, options)
-    if env.render_mode == "rgb_array":  # It sees what it draws.
+    if env.render_mode == "rgb_array":  # Its observations are images that it renders.
         return env
     env.close()
     if "rgb_array" not in env.metadata.get("render_modes", ()):
-        raise UsageError(f"--video: the task {task!r} does not draw itself. Leave --video out.")
+        raise UsageError(f"--video: the task {task!r} cannot render. Leave --video out.")
     return _make_grouped(task, {**options, "render_mode": "rgb_array"})
 
 
-def _with_last(observations: Any, done: npt.NDArray[Any], info: Mapping[str, Any]) -> Any:
-    """Return observations with the last ones of the episodes that ended in their rows."""
+def _with_final(observations: Any, done: npt.NDArray[Any], info: Mapping[str, Any]) -> Any:
+    """Return a copy of the observations with final observations in the rows of ended episodes."""
     ended = np.flatnonzero(done)
     if isinstance(observations, Mapping):
         last = {name: group.copy() for name, group in observations.items()}
@@ -195,22 +195,22 @@ def _with_last(observations: Any, done: npt.NDArray[Any], info: Mapping[str, Any
     return last
 
 
-def _as_given(space: Space[Any]) -> Space[Any]:
-    """Return the observation space as libraries see it."""
+def _converted_space(space: Space[Any]) -> Space[Any]:
+    """Return the observation space after conversion."""
     if isinstance(space, Dict):
-        return Dict({name: _as_given(part) for name, part in space.spaces.items()})
+        return Dict({name: _converted_space(part) for name, part in space.spaces.items()})
     return space if is_image(space) and space.dtype == np.uint8 else _float32(space)
 
 
 def _float32(space: Space[Any]) -> Box:
     assert isinstance(space, Box)
-    # The greatest float64, which some tasks give as a bound, becomes infinity: as it should.
+    # Some tasks have the largest float64 as a bound: it overflows to infinity, as intended.
     with np.errstate(over="ignore"):
         return Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
 
 
 def _from_zero(space: Space[Any]) -> Space[Any]:
-    """Return the action space as libraries see it."""
+    """Return the action space after conversion: discrete actions count from 0."""
     if isinstance(space, Discrete):
         return Discrete(int(space.n))
     if isinstance(space, MultiDiscrete):

@@ -1,4 +1,4 @@
-"""What one environment observes, as groups: vectors of numbers, and images."""
+"""Converts one environment's observations to groups: vectors of numbers, and images."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["described", "grouped", "is_image"]
 
 
 def is_image(space: Space[Any]) -> bool:
-    """Whether a space is of images: bytes, or floats, with height, width and channels."""
+    """Return whether a space holds uint8 or float images: height, width and channels."""
     return isinstance(space, Box) and len(space.shape) == 3 and array_dtype(space) is not None
 
 
 def array_dtype(space: Space[Any]) -> str | None:
-    """Return the data type in which images are given, or None if they cannot be."""
+    """Return the dtype to which images of a space are converted, or None if unsupported."""
     if space.dtype == np.uint8:
         return "uint8"
     return "float32" if np.issubdtype(space.dtype, np.floating) else None
 
 
 def described(space: Space[Any]) -> dict[str, ArrayInfo]:
-    """Return what an environment that `grouped` has returned observes, by group."""
+    """Describe the observation groups of an environment that `grouped` returned."""
     parts = space.spaces if isinstance(space, Dict) else {"policy": space}
     return {
         name: ArrayInfo(part.shape or (), (is_image(part) and array_dtype(part)) or "float32")
@@ -38,18 +38,18 @@ def described(space: Space[Any]) -> dict[str, ArrayInfo]:
 
 
 def grouped(task: str, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """Return an environment whose observations are a vector, an image, or groups of these.
+    """Wrap an environment so that its observations are a vector, an image, or groups of these.
 
-    An image is left as it is. Of a Dict each image is a group by its name, and all the rest,
-    flattened, is the group `policy`; an only image without a rest is the group `policy`. Everything
-    else is flattened.
+    An image is left as it is. In a Dict with images, each image is a group with its own name, and
+    the rest is flattened to the group `policy`; a single image with nothing else is the group
+    `policy`. All other observations are flattened.
 
     Args:
-        task: its name, for messages.
+        task: the task's name, for messages.
         env: the environment.
 
     Raises:
-        UsageError: the observations vary in size, or have images that no library could read.
+        UsageError: the observations vary in size, or contain images in an unsupported layout.
     """
     space = env.observation_space
     if isinstance(space, Dict) and any(is_image(part) for part in space.spaces.values()):
@@ -61,14 +61,13 @@ def grouped(task: str, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
 
 
 class ImagesApart(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """Keeps the images of a Dict, and flattens the rest to the group `policy`."""
+    """Keeps the images of a Dict, and flattens everything else to the group `policy`."""
 
     def __init__(self, task: str, env: gymnasium.Env[Any, Any]) -> None:
         """Wrap an environment whose observations are a Dict with images.
 
         Raises:
-            UsageError: nothing could be the group `policy`, or several things; or the rest cannot
-                be flattened.
+            UsageError: it is not clear what the group `policy` is, or the rest cannot be flattened.
         """
         super().__init__(env)
         parts: Mapping[str, Space[Any]] = env.observation_space.spaces  # type: ignore[attr-defined]
@@ -95,13 +94,14 @@ class ImagesApart(gymnasium.ObservationWrapper[Any, Any, Any]):
         return groups
 
     def _check_one_policy(self, task: str) -> None:
-        """An only image needs no name; of several, or with a rest, there must be one `policy`."""
+        """Check that exactly one group is `policy`; a single image with nothing else becomes it."""
         has_rest, is_named = bool(self._rest.spaces), "policy" in self._images
         if (has_rest and is_named) or (not has_rest and not is_named and len(self._images) > 1):
             raise UsageError(
-                f"The task {task!r} observes {', '.join(self.env.observation_space)}: the group "  # type: ignore[arg-type]
-                "`policy` must be one of its images, where there is nothing but images, or else "
-                "all that is none. Rename them in a gymnasium.ObservationWrapper."
+                f"The task {task!r} observes {', '.join(self.env.observation_space)}: if all "  # type: ignore[arg-type]
+                "observations are images, one must be named `policy`; if some are not, they form "
+                "`policy`, and no image may have this name. Rename them in a "
+                "gymnasium.ObservationWrapper."
             )
 
 
@@ -109,23 +109,24 @@ def _check_size(task: str, space: Space[Any]) -> None:
     if not space.is_np_flattenable:
         raise UsageError(
             f"The task {task!r} has the observation space {space}, whose elements vary in size; "
-            "only those that flatten to a vector of fixed size can be learned."
+            "only spaces that flatten to a vector of fixed size are supported. Convert it in a "
+            "gymnasium.ObservationWrapper."
         )
 
 
 def _check_images(task: str, space: Space[Any]) -> None:
-    """Refuse images whose channels do not come last, or of integers, or inside of something."""
+    """Refuse images with channels first, of integers other than uint8, or in a nested space."""
     if isinstance(space, (Dict, Tuple)):
         inside = space.spaces.values() if isinstance(space, Dict) else space.spaces
         if any(_has_images(part) for part in inside):
             raise UsageError(
-                f"The task {task!r} has images inside of {space}; they must be one observation, or "
-                "members of one Dict."
+                f"The task {task!r} has images nested in {space}; an image must be the whole "
+                "observation or a member of one Dict. Convert it in a gymnasium.ObservationWrapper."
             )
     elif _has_images(space) and (not is_image(space) or _channels_first(space)):
         raise UsageError(
             f"The task {task!r} observes {space.dtype} of shape {space.shape}; images must be "
-            "uint8 or floats with height, width and channels, in this order. Convert them in a "
+            "uint8 or float, with axes in the order height, width, channels. Convert them in a "
             "gymnasium.ObservationWrapper."
         )
 
@@ -138,6 +139,6 @@ def _has_images(space: Space[Any]) -> bool:
 
 
 def _channels_first(image: Space[Any]) -> bool:
-    """Whether an image looks as if its channels, or the frames of a stack, came first."""
+    """Guess from its shape whether an image's first axis is channels, or a stack of frames."""
     shape = image.shape or ()
     return shape[0] <= 4 < shape[-1]

@@ -1,4 +1,4 @@
-"""What the plugin provides. Light: Gymnasium is imported only when a task is asked for."""
+"""What the plugin provides. Light: Gymnasium is imported only to look up a task."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ __all__ = ["describe", "rltrain_provides", "tasks"]
 
 
 def describe(task: str) -> TaskInfo | None:
-    """Return what is known of a task, or None if neither we nor Gymnasium have it.
+    """Describe a task; return None if it is neither embedded nor registered with Gymnasium.
 
-    Of an embedded task everything is known; of another one environment is made, and closed.
+    An embedded task is described from its class. For any other task one environment is made, and
+    closed again.
 
     Raises:
-        UsageError: the task cannot be made here, or cannot be learned.
+        UsageError: the task cannot be made on this machine, or no library can train it.
     """
     embedded = EMBEDDED.get(task)
     if embedded is None:
@@ -57,7 +58,7 @@ def rltrain_provides() -> Iterable[Spec]:
         SuiteSpec(
             name="gymnasium",
             factory="rltrain_gymnasium.suite:GymnasiumSuite",
-            summary="Gymnasium's tasks, and batched tasks of our own that run on any device",
+            summary="Gymnasium's tasks, and embedded batched tasks that run on any device",
             frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,

@@ -1,4 +1,4 @@
-"""Makes the embedded tasks known to Gymnasium, for those who use them without rltrain.
+"""Registers the embedded tasks with Gymnasium, for use without rltrain.
 
 Importing this module registers them:
 

@@ -1,4 +1,4 @@
-"""One environment of a task that is registered with Gymnasium: found, made, checked, described."""
+"""Looks up, makes, checks and describes one environment of a task registered with Gymnasium."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["action_kind", "describe_registered", "make_single"]
 ActionKind = Literal["continuous", "discrete", "multi_discrete"]
 
 _EXTRAS = {"phys2d": "jax", "tabular": "jax"}
-"""Gymnasium's extras that are not called like the folder of the tasks that need them."""
+"""Gymnasium's pip extras, by the folder of the tasks that need them, where the names differ."""
 
 
 def describe_registered(task: str) -> TaskInfo | None:
-    """Make one environment and return what it tells, or None if Gymnasium does not have the task.
+    """Make one environment to describe a task; return None if Gymnasium does not have the task.
 
     Args:
         task: an id such as "CartPole-v1", or "module:Id-v0" to import the module that registers it.
 
     Raises:
-        UsageError: the task cannot be made here, or cannot be learned.
+        UsageError: the task cannot be made on this machine, or no library can train it.
     """
     spec = _find(task)
     if spec is None:
@@ -57,8 +57,8 @@ def make_single(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any
     """Make one environment, without Gymnasium's warnings and its checker.
 
     Args:
-        task: an id that Gymnasium has.
-        options: keyword arguments of `gymnasium.make`, which are those of the environment and
+        task: an id registered with Gymnasium.
+        options: keyword arguments of `gymnasium.make`: those of the environment, and
             `max_episode_steps`.
 
     Raises:
@@ -87,10 +87,10 @@ def make_single(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any
 
 
 def action_kind(task: str, space: Space[Any]) -> ActionKind:
-    """Return what kind of actions a space has.
+    """Return the kind of actions in a space.
 
     Raises:
-        UsageError: no library can act in it.
+        UsageError: no library supports the space.
     """
     if isinstance(space, Discrete):
         return "discrete"
@@ -99,8 +99,9 @@ def action_kind(task: str, space: Space[Any]) -> ActionKind:
     if isinstance(space, Box) and len(space.shape) == 1 and space.dtype.kind == "f":
         return "continuous"
     raise UsageError(
-        f"The task {task!r} has the action space {space}; only a Box of numbers with one axis, "
-        "Discrete, and MultiDiscrete with one axis can be learned."
+        f"The task {task!r} has the action space {space}; only a Box of floats with one axis, "
+        "Discrete, and MultiDiscrete with one axis are supported. Convert the actions in a "
+        "gymnasium.ActionWrapper."
     )
 
 
@@ -113,7 +114,7 @@ def _action_sizes(space: Space[Any]) -> tuple[int, ...]:
 
 
 def _find(task: str) -> EnvSpec | None:
-    """Return Gymnasium's own record of a task."""
+    """Return Gymnasium's spec of a task, or None if another suite makes it or it is unknown."""
     module, _, name = task.rpartition(":")
     if module:
         if not all(part.isidentifier() for part in module.split(".")):
@@ -126,7 +127,7 @@ def _find(task: str) -> EnvSpec | None:
             ) from error
     try:
         spec = gymnasium.spec(name)
-        # Isaac Lab's, which its own suite makes, in batches.
+        # Isaac Lab registers its tasks with Gymnasium too; the suite `isaaclab` makes them.
         return None if "env_cfg_entry_point" in spec.kwargs else spec
     except errors.DeprecatedEnv as error:
         raise UsageError(f"Unknown task {task!r}. {error}") from error
@@ -135,8 +136,11 @@ def _find(task: str) -> EnvSpec | None:
 
 
 def _missing(task: str, error: ImportError | errors.DependencyNotInstalled) -> str:
-    """Say what is missing; Gymnasium's own messages mostly say how to install it."""
-    message = f"The task {task!r} cannot be made here: {error}"
+    """Return a message that names the missing package and how to install it.
+
+    Most of Gymnasium's own messages already say how.
+    """
+    message = f"The task {task!r} cannot be made on this machine: {error}"
     module = getattr(error, "name", None)
     if not module or "pip install" in message:
         return message
@@ -150,7 +154,7 @@ def _missing(task: str, error: ImportError | errors.DependencyNotInstalled) -> s
 
 
 def _options(spec: EnvSpec) -> dict[str, Any] | None:
-    """Return the environment's keyword arguments, or None if it takes any."""
+    """Return the environment's keyword arguments with defaults, or None if it has `**kwargs`."""
     creator: Any = spec.entry_point
     if isinstance(creator, str):
         module, _, name = creator.partition(":")

@@ -1,4 +1,4 @@
-"""The suite: embedded tasks in batches on the device, Gymnasium's own behind a converter."""
+"""The suite: embedded tasks run batched on the device; Gymnasium's tasks run behind a converter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["GymnasiumSuite"]
 
 
 class GymnasiumSuite:
-    """Makes environments of the embedded tasks and of all that are registered with Gymnasium."""
+    """Makes environments of the embedded tasks and of all tasks registered with Gymnasium."""
 
     @hookimpl
     def rltrain_make_env(self, session: Session) -> VectorEnv[Any, Any, Any]:

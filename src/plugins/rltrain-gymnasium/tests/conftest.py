@@ -1,4 +1,4 @@
-"""Tests of jax are skipped where it is not installed: it is an optional framework."""
+"""Skips tests of jax where this optional framework is not installed."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from rltrain_gymnasium.batched import make_batched
 from rltrain_gymnasium.tasks import EMBEDDED, CartPole, CartPoleContinuous, Pendulum
 
 NAMES = sorted(name for name, task in EMBEDDED.items() if not task().image_shapes)
-"""Those of vectors alone; of images see test_camera_tasks.py."""
+"""The tasks without images; for those with images see test_camera_tasks.py."""
 FRAMEWORKS = ("numpy", "torch", "jax")
 
 
@@ -47,7 +47,7 @@ def same(left, right):
 
 @pytest.fixture
 def float64():
-    """Jax computes in float64 only where it is told to."""
+    """Enable float64 in jax, which computes in float32 by default."""
     jax.config.update("jax_enable_x64", True)
     yield
     jax.config.update("jax_enable_x64", False)
@@ -55,7 +55,7 @@ def float64():
 
 @pytest.fixture
 def compilations(caplog):
-    """Return how many programs jax has compiled since it was last asked."""
+    """Return a function that counts the programs jax compiled since the last call."""
 
     def count():
         found = [record for record in caplog.records if "XLA compilation" in record.message]
@@ -103,7 +103,7 @@ def test_pendulum_equals_gymnasium(xp):
     reference.reset(seed=5)
     task, rng = Pendulum(), np.random.default_rng(0)
     for _ in range(200):
-        action = rng.uniform(-3.0, 3.0, size=1)  # beyond the torque's bound too
+        action = rng.uniform(-3.0, 3.0, size=1)  # Exceeds the torque's bound too.
         state = xp.asarray(reference.state)[None]
         state, reward, done = task.step(xp, state, xp.asarray(action)[None])
         observation, expected_reward, terminated, _, _ = reference.step(action)
@@ -123,8 +123,9 @@ def test_parameters_change_the_physics():
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"pole_mass": -1.0}, "pole_mass=-1.0 is not a positive"),
+        ({"pole_mass": -1.0}, "pole_mass=-1.0: must be a positive"),
         ({"pole_mass": math.nan}, "pole_mass=nan"),
+        ({"gravity": math.inf}, "gravity=inf: must be a finite"),
         ({"max_episode_length": 0}, "max_episode_length=0"),
         ({"max_episode_length": 2.5}, "whole number"),
     ],
@@ -135,7 +136,7 @@ def test_parameters_out_of_range(option, message):
 
 
 def test_parameters_of_the_wrong_type():
-    with pytest.raises(TypeError, match="force='much' is not a number"):
+    with pytest.raises(TypeError, match="force='much': must be a number"):
         CartPole(force="much")
     assert CartPole(gravity=-1).gravity == -1
 
@@ -166,12 +167,12 @@ def test_shapes_dtypes_spaces(name, framework):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("framework", ["torch", "jax"])
 def test_frameworks_agree(name, framework):
-    """From the same state under the same actions, also across resets."""
+    """They compute the same from equal states and actions, also across resets."""
     ours, other = make_batched(64, name, "numpy"), make_batched(64, name, framework)
     ours.reset(seed=0), other.reset(seed=0)
     rng, finished = np.random.default_rng(1), 0
     for _ in range(60):
-        # Their generators differ: the state is carried over, so that resets do not matter.
+        # The state is copied over, because the frameworks draw different initial states.
         state = ours.get_state()
         other.set_state({**other.get_state(), **{key: state[key] for key in list(state)[:2]}})
         actions = random_actions(ours, rng)
@@ -247,7 +248,7 @@ def test_state_is_restored_bit_for_bit(name, framework):
     for action in actions[:15]:
         env.step(action)
     state = env.get_state()
-    first = [env.step(action) for action in actions[15:]]  # the copy must not move with it
+    first = [env.step(action) for action in actions[15:]]  # Must not change the saved copy.
     other = make_batched(16, name, framework, max_episode_length=9)
     for restored in (env, other):
         restored.set_state(state)
@@ -295,7 +296,7 @@ def test_global_generators_are_not_touched(framework):
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_returned_belongs_to_the_caller(name, framework):
-    """Whoever writes to what is returned must not change the physics."""
+    """Writing to returned arrays must not change the physics."""
     env, twin = (make_batched(4, name, framework) for _ in range(2))
     env.reset(seed=0)[0][:] = 99.0
     twin.reset(seed=0)
@@ -327,7 +328,7 @@ def test_a_step_of_jax_is_one_program(name, compilations):
 
 
 def test_jax_actions_may_come_in_any_form():
-    """Of shape (num_envs, 1) for a choice, of other dtypes, of numpy; which is not kept."""
+    """Discrete actions of shape (num_envs, 1), other dtypes, and numpy, which is not kept."""
     results = []
     for make in (
         lambda: jnp.ones(4, jnp.int32),
@@ -384,9 +385,9 @@ def test_make_vec(name):
 def test_wrong_use():
     with pytest.raises(ResetNeeded):
         make_batched(2, CartPole.name).step([0, 1])
-    with pytest.raises(ValueError, match="framework='tinygrad' is none of numpy, torch, jax"):
+    with pytest.raises(ValueError, match="framework='tinygrad': must be one of numpy, torch, jax"):
         make_batched(2, CartPole.name, "tinygrad")
-    with pytest.raises(ValueError, match="numpy arrays live on the cpu"):
+    with pytest.raises(ValueError, match="numpy arrays are always on the cpu"):
         make_batched(2, CartPole.name, "numpy", "cuda:0")
     env = make_batched(2, CartPole.name)
     env.reset(seed=0)

@@ -1,4 +1,4 @@
-"""The embedded tasks that are seen through a camera: what is drawn, and how it is given."""
+"""The embedded tasks with camera images: what the images show, and how they are returned."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ FRAMEWORKS = {"numpy": np.asarray, "torch": torch.as_tensor, "jax": jnp.asarray}
 
 
 def see(state, task=None):
-    """Return what the policy sees of states, (num_envs, height, width, 2), as whole numbers."""
+    """Return the policy's images of states as integers, (num_envs, height, width, 2)."""
     task = task or CartPoleContinuousCamera()
-    places = tuple(np.asarray(axis, np.float32) for axis in task.pixel_places)
-    return task.render(np, np.array(state, np.float32), places)["policy"].astype(int)
+    coordinates = tuple(np.asarray(axis, np.float32) for axis in task.pixel_coordinates)
+    return task.render(np, np.array(state, np.float32), coordinates)["policy"].astype(int)
 
 
 def play(framework, name, steps=40):
@@ -50,7 +50,7 @@ def play(framework, name, steps=40):
     return env, results
 
 
-# What is drawn
+# What the images show
 
 
 def test_the_pole_is_where_its_angle_says():
@@ -61,13 +61,13 @@ def test_the_pole_is_where_its_angle_says():
     assert metres == pytest.approx([0.0, 1.0 + 0.9 * np.tan(0.2)], abs=0.02)
 
 
-def test_much_less_than_a_pixel_is_seen():
+def test_motion_of_much_less_than_a_pixel_is_visible():
     still, moved, tilted = see([[0, 0, 0, 0], [0.01, 0, 0, 0], [0, 0, 0.01, 0]])[..., 0]
     assert abs(moved - still).max() > 10
     assert abs(tilted - still).max() > 10
 
 
-def test_the_frames_tell_the_velocities():
+def test_the_frames_show_the_velocities():
     still, moving, falling = see([[0, 0, 0, 0], [0, 0.5, 0, 0], [0, 0, 0, 0.5]])
     assert (still[..., 0] == still[..., 1]).all()
     assert (moving[..., 0] == still[..., 0]).all()
@@ -77,12 +77,12 @@ def test_the_frames_tell_the_velocities():
     assert abs(falling[..., 1] - before[1]).max() <= 1
 
 
-def test_the_picture_takes_the_track_whatever_its_length():
+def test_an_image_shows_the_whole_track_whatever_its_length():
     wide = see([[4.8, 0.0, 0.0, 0.0]], CartPoleContinuousCamera(position_limit=4.8))[0, ..., 0]
     assert wide[:, -2:].max() > 100
 
 
-# How it is given
+# How they are returned
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -106,10 +106,10 @@ def test_frameworks_draw_alike(framework):
         env.set_state({**env.get_state(), "state": state})
         action = FRAMEWORKS[each](np.zeros((64, 1), np.float32))
         drawn.append(np.asarray(env.step(action)[4]["final_obs"]["policy"]).astype(int))
-    assert abs(drawn[0] - drawn[1]).max() <= 1  # By rounding, where a value lies between two.
+    assert abs(drawn[0] - drawn[1]).max() <= 1  # The frameworks may round differently.
 
 
-def test_the_physics_is_that_of_the_task_without_a_camera():
+def test_the_physics_equals_that_of_the_task_without_a_camera():
     _, seen = play("torch", CartPoleContinuousCamera.name)
     _, felt = play("torch", "rltrain/CartPoleContinuous-v1")
     for left, right in zip(seen, felt, strict=True):
@@ -147,7 +147,7 @@ def test_the_camera_beside_measured_velocities():
     assert observations["camera"].dtype == torch.uint8
 
 
-def test_what_is_told_of_them():
+def test_task_infos():
     info = describe(CartPoleContinuousCamera.name)
     assert info.has_images
     assert info.observations == {

@@ -1,4 +1,4 @@
-"""The suite is what every suite must be, on a task of each kind that it makes."""
+"""The suite passes the conformance kit, on a task of each kind that it makes."""
 
 from __future__ import annotations
 

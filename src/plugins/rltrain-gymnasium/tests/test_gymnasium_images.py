@@ -1,4 +1,4 @@
-"""Gymnasium's tasks that observe images: alone, beside vectors, rendered by MuJoCo."""
+"""Gymnasium's tasks with images: alone, together with vectors, rendered by MuJoCo."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEEN, BESIDE, RENDERED = "SeenCount-v0", "SeenCountBesideVector-v0", "SeenInvert
 
 
 class Counting(gymnasium.Env):
-    """Shows how many steps were taken, in all that it observes; ends after eleven."""
+    """Shows the number of steps taken in all its observations; ends after eleven."""
 
     action_space = Discrete(2)
 
@@ -106,7 +106,7 @@ def test_an_image_of_floats_becomes_float32():
     assert env.single_observation_space == Box(0.0, 1.0, (6, 8, 3), np.float32)
 
 
-def test_what_is_no_image_is_flattened_to_the_group_policy():
+def test_all_but_images_is_flattened_to_the_group_policy():
     told = describe(BESIDE).observations
     assert told == {"policy": ArrayInfo((4,)), "camera": ArrayInfo((6, 8, 3), "uint8")}
     env = make(BESIDE)
@@ -143,18 +143,18 @@ def test_an_only_image_of_a_dict_is_the_group_policy():
 @pytest.mark.parametrize(
     ("space", "message"),
     [
-        (Dict(left=IMAGE, right=IMAGE), "the group `policy` must be one of its images"),
-        (Dict(policy=IMAGE, arm=VECTOR), "the group `policy` must be"),
-        (Box(0, 255, (6, 8, 3), np.int32), "int32 of shape .* must be uint8 or floats"),
-        (Box(0.0, 1.0, (3, 48, 64)), "height, width and channels, in this order"),
-        (Box(0, 255, (3, 48, 64), np.uint8), "height, width and channels, in this order"),
-        (Box(0, 255, (4, 6, 8, 3), np.uint8), "must be uint8 or floats with height, width"),
-        (Tuple([IMAGE, VECTOR]), "images inside of"),
+        (Dict(left=IMAGE, right=IMAGE), "observes left, right: .* one must be named `policy`"),
+        (Dict(policy=IMAGE, arm=VECTOR), "`policy`, and no image may have this name"),
+        (Box(0, 255, (6, 8, 3), np.int32), "int32 of shape .* must be uint8 or float,"),
+        (Box(0.0, 1.0, (3, 48, 64)), "in the order height, width, channels"),
+        (Box(0, 255, (3, 48, 64), np.uint8), "in the order height, width, channels"),
+        (Box(0, 255, (4, 6, 8, 3), np.uint8), "must be uint8 or float, with axes in the order"),
+        (Tuple([IMAGE, VECTOR]), "images nested in"),
         (Dict(eye=IMAGE, words=Sequence(VECTOR)), "elements vary in size"),
-        (Dict(eye=IMAGE, arm=Dict(wrist=IMAGE)), "images inside of"),
+        (Dict(eye=IMAGE, arm=Dict(wrist=IMAGE)), "images nested in"),
     ],
 )
-def test_images_that_no_library_could_read_are_refused(space, message):
+def test_images_in_an_unsupported_layout_are_refused(space, message):
     with pytest.raises(UsageError, match=message):
         describe_space(space)
 

@@ -1,4 +1,4 @@
-"""The suite: what it says of tasks, and what it makes of Gymnasium's own environments."""
+"""The suite: how it describes tasks, and how it converts Gymnasium's environments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from rltrain_gymnasium.suite import GymnasiumSuite
 
 
 class Probe(gymnasium.Env):
-    """Ends after a few steps; remembers its actions; its spaces are chosen by the test."""
+    """Ends after a few steps, and records its actions. The test chooses its spaces."""
 
     metadata = {"render_modes": []}
 
@@ -89,7 +89,7 @@ def make(task, num_envs=3, framework="torch", **env):
     return made
 
 
-# What the plugin says
+# How the plugin describes tasks
 
 
 def test_plugin_is_light():
@@ -131,14 +131,14 @@ def test_describe_registered():
 def test_describe_is_quiet(recwarn, capfd):
     warnings.simplefilter("always")
     assert describe("MountainCar-v0") is not None
-    assert describe("CartPole-v0") is not None  # out of date: Gymnasium would warn
+    assert describe("CartPole-v0") is not None  # Outdated: Gymnasium would warn.
     assert not recwarn.list
     assert capfd.readouterr() == ("", "")
 
 
 def test_describe_spaces(probe):
     assert describe(probe(action=MultiDiscrete([3, 2]))).action == "multi_discrete"
-    with pytest.raises(UsageError, match=r"action space MultiBinary\(3\); only a Box"):
+    with pytest.raises(UsageError, match=r"action space MultiBinary\(3\); only a Box of floats"):
         describe(probe(action=MultiBinary(3)))
 
 
@@ -175,7 +175,9 @@ def test_missing_dependency(probe):
         )
 
     name = probe(entry_point=create, kwargs={})
-    with pytest.raises(UsageError, match=rf"'{name}' cannot be made here: .*gymnasium\[box2d\]"):
+    with pytest.raises(
+        UsageError, match=rf"'{name}' cannot be made on this machine: .*gymnasium\[box2d\]"
+    ):
         describe(name)
 
 
@@ -203,7 +205,7 @@ def test_tasks_name_everything():
     assert len(names) == len(set(names))
 
 
-# What the suite makes
+# The environments that the suite makes
 
 
 def test_embedded_task_with_options():
@@ -220,7 +222,7 @@ def test_embedded_task_with_options():
 
 
 def test_first_episodes_of_random_lengths():
-    """Drawn once, by the rank's seed, and not where a run goes on from a state."""
+    """Drawn once, from the rank's seed, and not when a run resumes from a state."""
 
     def lengths(seed, state=None):
         env = CountedEnv(make(DEFAULT_TASK, 64), seed, random_lengths=True)
@@ -308,7 +310,7 @@ def test_terminated_or_truncated(probe, limit, terminates):
 
 
 class Judged(Probe):
-    """Says in every step whether it is a success: only in the last one of a long episode."""
+    """Reports success in every step; it is true only in the last step of a long episode."""
 
     def step(self, action):
         observation, reward, terminated, truncated, _ = super().step(action)
@@ -386,7 +388,7 @@ def test_wrong_options():
         make("FrozenLake-v1", map_name="9x9")
     with pytest.raises(UsageError, match=r"env\.pole: the task .* Its options: .*pole_length"):
         make(DEFAULT_TASK, pole=1)
-    with pytest.raises(UsageError, match=r"env\.pole_length=0 is not a positive number"):
+    with pytest.raises(UsageError, match=r"env\.pole_length=0: must be a positive number"):
         make(DEFAULT_TASK, pole_length=0)
 
 
@@ -408,7 +410,7 @@ def test_converter_gives_jax_what_it_gives_torch(probe):
 
 
 def test_converter_gives_environments_actions_of_their_own(probe):
-    """Arrays of jax cannot be written to; an environment may write to its action."""
+    """Jax arrays are read-only, but an environment may write to its action."""
 
     class Writing(Probe):
         def step(self, action):

@@ -1,4 +1,4 @@
-"""What is drawn of the environments, and that training goes on as if nothing were drawn."""
+"""What videos show of the environments, and that recording does not change training."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def make(task, **env):
     return GymnasiumSuite().rltrain_make_env(session)
 
 
-def middle(picture, colour):
-    """Return where the middle of all that has a colour is: row and column."""
-    return np.argwhere((picture == colour).all(-1)).mean(0)
+def middle(picture, color):
+    """Return the center of all pixels of a color: row and column."""
+    return np.argwhere((picture == color).all(-1)).mean(0)
 
 
 @pytest.mark.parametrize("task", EMBEDDED)
@@ -46,7 +46,7 @@ def test_the_picture_of_a_cart_pole_shows_its_state():
     left, right = (task.picture([x, 0.0, angle, 0.0]) for x, angle in ((-1, 0.2), (1, -0.2)))
     np.testing.assert_array_equal(left, right[:, ::-1])
     row, column = middle(left, BLUE)
-    # The pole leans to the right from the cart, which is at the left of the middle.
+    # The cart is left of the center, and the pole leans to the right.
     assert middle(left, RED)[1] - column > 5
     assert column == pytest.approx(240 - 480 / (2.2 * 2.4), abs=1.5)
     assert middle(left, RED)[0] < row
@@ -74,10 +74,10 @@ class Windowed(Blind):
 
 
 @pytest.mark.parametrize("kind", [Blind, Windowed])
-def test_a_task_that_does_not_draw_itself_is_refused(kind):
+def test_a_task_that_cannot_render_is_refused(kind):
     gymnasium.register("Undrawn-v0", kind)
     try:
-        with pytest.raises(UsageError, match=r"--video: the task 'Undrawn-v0' does not draw"):
+        with pytest.raises(UsageError, match=r"--video: the task 'Undrawn-v0' cannot render"):
             make("Undrawn-v0")
     finally:
         del gymnasium.registry["Undrawn-v0"]
@@ -95,7 +95,7 @@ Recorder(env.render, None, length=1, interval=1, fps=1.0, finished=print)._frame
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gl", ["egl", None])
-def test_mujoco_is_drawn_or_says_what_it_needs(gl, request):
+def test_mujoco_renders_or_names_what_is_missing(gl, request):
     pytest.importorskip("mujoco")
     hidden = ("MUJOCO_GL", "DISPLAY", "WAYLAND_DISPLAY")
     environ = {name: value for name, value in os.environ.items() if name not in hidden}

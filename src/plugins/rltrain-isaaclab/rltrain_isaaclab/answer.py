@@ -1,4 +1,4 @@
-"""What Isaac Lab's registry says of a task: run in a process of its own, where the app starts.
+"""Reads what Isaac Lab's registry knows about a task. Runs in a separate process, with the app.
 
 python -m rltrain_isaaclab.answer TASK FILE
 """
@@ -25,15 +25,16 @@ __all__ = ["answer"]
 _AGENT = "_cfg_entry_point"
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
-"""What Isaac Lab's reader of YAML leaves as text, such as 3e-4; rltrain's own does not."""
+"""Numbers such as 3e-4, which Isaac Lab's YAML reader leaves as text; rltrain's does not."""
 
 
 def answer(task: str) -> dict[str, Any] | None:
-    """Return what is known of a task, in what JSON can carry, or None if it is not registered.
+    """Describe a task in JSON types, or return None if it is not registered.
 
     The keys are multi_agent; num_envs; max_episode_length in steps; action and actions as in
-    `rltrain.types.TaskInfo`; image, the shape of what the policy sees if that is an image; agents,
-    by the key in the registry either options or the error with which they cannot be loaded.
+    `rltrain.types.TaskInfo`; image, the shape of the policy's observation if it is an image;
+    agents, a mapping from each agent key in the registry to its options, or to the error that
+    loading them raised.
     """
     compat.start_to_look()
     registered = compat.registered(task)
@@ -60,10 +61,10 @@ def answer(task: str) -> dict[str, Any] | None:
 
 
 def _actions(space: Any) -> tuple[str, list[int] | None]:
-    """Return kind and sizes of actions; `space` is written as direct tasks do, or None.
+    """Return the kind and sizes of actions; `space` is as direct tasks declare it, or None.
 
-    A number or a list of them are the shape of continuous actions, {n} are n choices, and [{n},
-    {m}] two choices at a time. The actions of manager-based tasks are continuous.
+    A number or a list of numbers is the shape of continuous actions, {n} means n choices, and
+    [{n}, {m}] two choices at once. The actions of manager-based tasks are continuous.
     """
     if isinstance(space, Discrete):
         return "discrete", [int(space.n)]
@@ -81,9 +82,9 @@ def _actions(space: Any) -> tuple[str, list[int] | None]:
 
 
 def _image(space: Any) -> list[int] | None:
-    """Return the shape of images, channels last.
+    """Return the shape of an image with channels last, or None if it is not an image.
 
-    Of vectors some tasks settle the size only when they are made.
+    The shape of a vector is not returned, because some tasks set it only when they are made.
     """
     shape = getattr(space, "shape", space)
     if isinstance(shape, (list, tuple)) and len(shape) == 3:
@@ -94,15 +95,15 @@ def _image(space: Any) -> list[int] | None:
 def _agent(task: str, key: str) -> dict[str, Any]:
     try:
         _, options = compat.load(task, key)
-    except Exception as error:  # A library that is not installed, most of the time.
+    except Exception as error:  # Usually the library is not installed.
         return {"error": f"{type(error).__name__}: {error}"}
     return {"options": _plain(options)}
 
 
 def _plain(value: Any) -> Any:
-    """Return options as JSON can carry them; what has no value yet is left out."""
+    """Convert options to JSON types, without fields that have no value (MISSING)."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        # Isaac Lab's own `to_dict` makes {} of what has no value.
+        # Isaac Lab 2.3 and 3: `to_dict` turns MISSING into {}.
         value = vars(value)
     elif hasattr(value, "to_dict"):
         value = value.to_dict()
@@ -124,5 +125,5 @@ def _plain(value: Any) -> Any:
 if __name__ == "__main__":
     Path(sys.argv[2]).write_text(json.dumps(answer(sys.argv[1])))
     sys.stdout.flush()
-    # Isaac Sim has nothing to lose, and takes seconds to end in any other way.
+    # Skips Isaac Sim's shutdown, which takes seconds and has nothing to save.
     os._exit(0)

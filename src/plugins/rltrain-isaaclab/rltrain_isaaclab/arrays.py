@@ -1,4 +1,4 @@
-"""How arrays cross between Isaac Lab, which is written for torch, and the session's framework."""
+"""Converts arrays between Isaac Lab, which uses torch, and the session's framework."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ __all__ = ["Crossing", "JaxCrossing", "make_crossing"]
 
 
 class Crossing:
-    """Torch tensors stay what they are, but are copied.
+    """Copies torch tensors, for sessions of torch.
 
-    Isaac Lab goes on writing to some of its results, and tasks may give views of buffers of the
-    simulation.
+    The copies are needed: Isaac Lab keeps writing to some of its results, and tasks may return
+    views of the simulation's buffers.
     """
 
     def __init__(self, device: str) -> None:
         self.device = device
 
     def give(self, tensor: Any, dtype: torch.dtype | None = None) -> Any:
-        """Return a tensor of Isaac Lab's as an array of the session's.
+        """Convert a tensor from Isaac Lab to an array of the session's framework.
 
         Args:
-            tensor: on the simulation's device.
-            dtype: what it is converted to; None leaves it.
+            tensor: a tensor on the simulation's device.
+            dtype: the dtype to convert to; None keeps the tensor's.
         """
         return tensor.detach().to(self.device, dtype or tensor.dtype, copy=True)
 
     def take(self, array: Any) -> torch.Tensor:
-        """Return an array that a library gave as a tensor that may be written to."""
+        """Convert an array from the library to a writable tensor."""
         return torch.as_tensor(array, device=self.device).detach().clone()
 
     def give_each(self, groups: Any, spaces: Any) -> Any:
-        """Return observations, nested as their spaces are, in the spaces' data types."""
+        """Convert observations, nested like their spaces, to the dtypes of the spaces."""
         parts = getattr(spaces, "spaces", None)
         if isinstance(parts, Mapping):
             return {name: self.give_each(groups[name], space) for name, space in parts.items()}
@@ -45,7 +45,7 @@ class Crossing:
 
 
 class JaxCrossing(Crossing):
-    """Tensors become jax arrays in the same memory, by DLPack, once they are copied."""
+    """Converts copies of tensors to jax arrays through DLPack, without a second copy."""
 
     def __init__(self, device: str) -> None:
         import jax
@@ -57,24 +57,24 @@ class JaxCrossing(Crossing):
         self._device = local_device(device)
 
     def give(self, tensor: Any, dtype: torch.dtype | None = None) -> Any:
-        """Return a jax array; jax, which is left in its 32-bit mode, has no long integers."""
+        """Convert a tensor to a jax array; 64-bit types become 32-bit, jax's default mode."""
         dtype = dtype or tensor.dtype
         narrow = {torch.int64: torch.int32, torch.float64: torch.float32}.get(dtype, dtype)
         given = super().give(tensor, narrow).contiguous()
         return self._jax.device_put(self._jax.dlpack.from_dlpack(given), self._device)
 
     def take(self, array: Any) -> torch.Tensor:
-        """Return a copy, for nobody may write to a jax array."""
+        """Convert an array to a tensor; copied, because jax arrays are immutable."""
         if isinstance(array, self._jax.Array):
             return torch.utils.dlpack.from_dlpack(array).to(self.device, copy=True)
         return super().take(array)
 
 
 def make_crossing(framework: str, device: str) -> Crossing:
-    """Return what takes arrays across.
+    """Return the converter of a framework.
 
     Args:
         framework: "torch" or "jax".
-        device: the rank's, such as "cuda:1".
+        device: the rank's device, such as "cuda:1".
     """
     return JaxCrossing(device) if framework == "jax" else Crossing(device)

@@ -1,8 +1,8 @@
-"""Asks Isaac Lab about a task, before a run starts. Light: another process does the work.
+"""Asks Isaac Lab about a task before a run starts. Light: a separate process does the work.
 
-What has to be known before ranks are started (how many environments, what actions, which options)
-is in Isaac Lab's registry, which Isaac Lab 2 lets nobody import before its app runs. Starting the
-app once more costs some 20 s; starting ranks with wrong options costs that on every rank.
+The number of environments, the actions and the options must be known before the ranks start. They
+are in Isaac Lab's registry, which in Isaac Lab 2 cannot be imported before the app runs. Starting
+the app an extra time costs about 20 s; starting ranks with wrong options costs that on every rank.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from rltrain.launch import hide_rank_variables
 __all__ = ["ask"]
 
 TIMEOUT = 600
-"""Seconds; when Isaac Sim starts for the first time on a machine, it fills its caches."""
+"""Seconds. Long, because Isaac Sim fills its caches at its first start on a machine."""
 
 _LINES = 15
-"""Of what the process printed last, so many are shown if it failed."""
+"""How many of the last lines that the process printed are shown if it failed."""
 
 
 @functools.cache
 def ask(task: str) -> dict[str, Any] | None:
-    """Return what Isaac Lab knows of a task, as `rltrain_isaaclab.answer.answer` does.
+    """Return the result of `rltrain_isaaclab.answer.answer`, computed in a separate process.
 
     Raises:
         UsageError: Isaac Lab could not be started, or the task's configuration is broken.
@@ -38,7 +38,7 @@ def ask(task: str) -> dict[str, Any] | None:
     environ = dict(os.environ)
     hide_rank_variables(environ)
     with tempfile.TemporaryDirectory(prefix="rltrain-isaaclab-") as folder:
-        # A file, because Isaac Sim prints on stdout at any time.
+        # The answer is written to a file, because Isaac Sim prints to stdout at any time.
         path = Path(folder) / "answer.json"
         command = [sys.executable, "-m", "rltrain_isaaclab.answer", task, str(path)]
         try:
@@ -47,10 +47,14 @@ def ask(task: str) -> dict[str, Any] | None:
             )
         except subprocess.TimeoutExpired as error:
             raise UsageError(
-                f"Isaac Lab did not say within {TIMEOUT} s what it knows of the task {task!r}."
+                f"The task {task!r}: Isaac Lab did not describe it within {TIMEOUT} s. Check that "
+                "Isaac Lab starts on this machine, and try again."
             ) from error
         if not path.is_file():
             printed = "\n".join((child.stdout + child.stderr).splitlines()[-_LINES:])
-            raise UsageError(f"Isaac Lab could not be asked about the task {task!r}:\n{printed}")
+            raise UsageError(
+                f"The task {task!r}: Isaac Lab failed while it was asked for a description. "
+                f"It printed:\n{printed}"
+            )
         found: dict[str, Any] | None = json.loads(path.read_text())
     return found

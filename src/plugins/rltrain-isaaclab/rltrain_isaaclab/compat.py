@@ -1,7 +1,7 @@
-"""All that differs between generations of Isaac Lab, and all that is known of its start.
+"""The differences between Isaac Lab 2 and 3, and how each is started.
 
-In Isaac Lab 2 the app (Isaac Sim) has to run before anything else of Isaac Lab can be imported. In
-Isaac Lab 3 a task's configuration comes first: it decides whether there is an app at all.
+In Isaac Lab 2 the app (Isaac Sim) must run before anything else of Isaac Lab can be imported. In
+Isaac Lab 3 the task's configuration is loaded first, and decides whether the app is needed.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ __all__ = [
 ]
 
 NEEDS_CAMERAS = "enable_cameras"
-"""In the message with which Isaac Lab 2 refuses cameras that the app was not started for."""
+"""Part of the error that Isaac Lab 2 raises if the app was started without cameras."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGABRT, signal.SIGSEGV, signal.SIGHUP)
 
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """How the app is started."""
+    """The arguments that start the app."""
 
     device: str
-    """Where physics and rendering are, such as "cuda:1"."""
+    """The device of physics and rendering, such as "cuda:1"."""
     headless: bool = True
-    """Whether it opens no window."""
+    """Whether to run without a window."""
     enable_cameras: bool | None = None
-    """Whether it renders for cameras; None leaves it to Isaac Lab."""
+    """Whether to render for cameras; None lets Isaac Lab decide."""
     distributed: bool = False
-    """Whether other ranks on this node share its processor cores."""
+    """Whether other ranks on this node share its CPU cores."""
 
     def arguments(self) -> dict[str, Any]:
-        """Return them as Isaac Lab's launchers take them."""
+        """Return the arguments for Isaac Lab's launchers."""
         arguments = dataclasses.asdict(self)
         if self.enable_cameras is None:
             del arguments["enable_cameras"]
@@ -60,9 +60,9 @@ class Launch:
 
 
 _held: list[tuple[Any, Launch]] = []
-"""What runs in this process, the launcher of the app or the context that Isaac Lab 3 gives, and how
-it was started. A process has one, for as long as it lives: closing it ends the process, with status
-0."""
+"""What runs in this process (Isaac Lab 2's app launcher, or Isaac Lab 3's context), and how it was
+started. A process starts at most one and never closes it early: closing ends the process with
+status 0."""
 
 
 def start(
@@ -71,12 +71,12 @@ def start(
     presets: Sequence[str],
     change: Callable[[Any], None],
 ) -> Any:
-    """Start what a task needs, unless it runs already, and return the task's configuration.
+    """Start what a task needs, unless it already runs, and return the task's configuration.
 
     Args:
-        task: its name, perhaps behind that of a module, "module:Name".
-        launch: how to start.
-        presets: such as "presets=newton_mjwarp", as Isaac Lab 3's users type them.
+        task: "Name", or "module:Name".
+        launch: the arguments that start the app.
+        presets: such as "presets=newton_mjwarp", as on Isaac Lab 3's command line.
         change: completes the configuration, in place.
     """
     launch_simulation = _launch_simulation()
@@ -86,30 +86,30 @@ def start(
     cfg, _ = load(task, presets=presets)
     change(cfg)
     if launch_simulation is not None and not _held:
-        with _as_if_alone():
-            context = launch_simulation(cfg, _shown_nowhere(launch) | launch.arguments())
+        with _isolated():
+            context = launch_simulation(cfg, _visualizer(launch) | launch.arguments())
             context.__enter__()
         _held.append((context, launch))
     return cfg
 
 
-def _shown_nowhere(launch: Launch) -> dict[str, str]:
-    """Return what Isaac Lab 3 is told besides: its windows are the configuration's visualizers."""
+def _visualizer(launch: Launch) -> dict[str, str]:
+    """Return Isaac Lab 3's argument against windows, which the configuration's visualizers open."""
     return {"visualizer": "none"} if launch.headless else {}
 
 
 def start_to_look() -> None:
-    """Make it possible to look at configurations; an app that this takes opens no window."""
+    """Make configurations importable: start the app without a window if Isaac Lab needs it."""
     if _launch_simulation() is None:
         _start_app(Launch("cpu"))
 
 
 def end_with(status: int) -> None:
-    """Let this process, if the app runs in it, end with a status; the last word counts.
+    """Make this process exit with a status if the app runs in it; the last call counts.
 
-    Isaac Sim ends a process with status 0, whatever has happened, when it is closed, and closes
-    itself at the exit in some versions. The processes of `multiprocessing`, such as ranks that
-    rltrain starts, end at once in any case.
+    Isaac Sim, when closed, ends the process with status 0 even after an error, and some versions
+    close it at exit. Processes of `multiprocessing`, such as the ranks that rltrain starts, do not
+    run exit handlers and are not affected.
     """
     atexit.unregister(_end)
     if any(hasattr(runs, "app") for runs, _ in _held) or "omni.kit.app" in sys.modules:
@@ -129,7 +129,7 @@ def _end(status: int) -> None:
 
 
 def registered(task: str) -> Mapping[str, Any] | None:
-    """Return what is registered with a task, such as its entry points; None if it is unknown."""
+    """Return the keyword arguments registered with a task, such as entry points, or None."""
     import gymnasium
 
     importlib.import_module("isaaclab_tasks")
@@ -141,7 +141,7 @@ def registered(task: str) -> Mapping[str, Any] | None:
 
 
 def load(task: str, agent: str | None = None, presets: Sequence[str] = ()) -> tuple[Any, Any]:
-    """Return a task's configuration, and what is registered under an agent's entry point.
+    """Return a task's configuration, and the options at an agent's entry point or None.
 
     Raises:
         ValueError: there is no such entry point or preset.
@@ -149,8 +149,8 @@ def load(task: str, agent: str | None = None, presets: Sequence[str] = ()) -> tu
     utils = importlib.import_module("isaaclab_tasks.utils")
     name = task.rpartition(":")[2]
     if hasattr(utils, "resolve_task_config"):
-        # It reads presets from the command line.
-        with _as_if_alone(*presets):
+        # Isaac Lab 3 reads presets from the command line.
+        with _isolated(*presets):
             env_cfg, agent_cfg = utils.resolve_task_config(name, agent)
         return env_cfg, agent_cfg
     if presets:
@@ -160,7 +160,7 @@ def load(task: str, agent: str | None = None, presets: Sequence[str] = ()) -> tu
 
 
 def make(task: str, cfg: Any, render_mode: str | None = None) -> Any:
-    """Return the environments of a configuration, without Gymnasium's wrappers."""
+    """Make the environments of a configuration, without Gymnasium's wrappers."""
     import gymnasium
 
     name = task.rpartition(":")[2]
@@ -168,22 +168,22 @@ def make(task: str, cfg: Any, render_mode: str | None = None) -> Any:
 
 
 def has_several_agents(cfg: Any) -> bool:
-    """Tell whether a configuration is of a task with several agents."""
+    """Return whether a configuration belongs to a multi-agent task."""
     return any("MARL" in base.__name__ for base in type(cfg).__mro__)
 
 
 def _launch_simulation() -> Callable[..., Any] | None:
-    """Return what starts Isaac Lab 3; None for Isaac Lab 2."""
+    """Return the function that starts Isaac Lab 3, or None for Isaac Lab 2."""
     found = getattr(importlib.import_module("isaaclab.app"), "launch_simulation", None)
     if found is None and _has_file("isaaclab_tasks", "utils/sim_launcher.py"):
-        # Where the betas of Isaac Lab 3 have it.
+        # The betas of Isaac Lab 3 have it there.
         found = importlib.import_module("isaaclab_tasks.utils.sim_launcher").launch_simulation
     launch: Callable[..., Any] | None = found
     return launch
 
 
 def _has_file(package: str, path: str) -> bool:
-    """Look for a file without importing the package, which would need the app."""
+    """Return whether a package has a file, without importing it, which would need the app."""
     spec = importlib.util.find_spec(package)
     return bool(spec and spec.origin and (Path(spec.origin).parent / path).is_file())
 
@@ -192,22 +192,22 @@ def _start_app(launch: Launch) -> None:
     if _held:
         if launch.enable_cameras and not _held[0][1].enable_cameras:
             raise UsageError(
-                "--enable-cameras: Isaac Lab runs in this process already, without "
-                "rendering, and can be started only once. Start a new process."
+                "--enable-cameras: Isaac Lab already runs in this process without rendering, and "
+                "can be started only once per process. Start a new process."
             )
         return
     launcher = importlib.import_module("isaaclab.app").AppLauncher
-    with _as_if_alone():
+    with _isolated():
         app = launcher({"enable_cameras": False, **launch.arguments()})
     _held.append((app, launch))
 
 
 @contextlib.contextmanager
-def _as_if_alone(*arguments: str) -> Iterator[None]:
-    """Hide this process's command line, which Isaac Sim would read; keep its signal handlers.
+def _isolated(*arguments: str) -> Iterator[None]:
+    """Hide the command line, which Isaac Sim would parse, and restore the signal handlers after.
 
-    Isaac Lab's own handlers close the app, which waits for peers that may be gone, and ends the
-    process as if nothing had happened.
+    The handlers that Isaac Lab 2 and 3 install close the app, which waits for ranks that may be
+    gone, and then ends the process with status 0.
     """
     before, sys.argv = sys.argv, [*sys.argv[:1], *arguments]
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}

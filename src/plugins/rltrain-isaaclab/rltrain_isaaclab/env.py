@@ -1,4 +1,4 @@
-"""Isaac Lab's environments as a vector environment."""
+"""Wraps Isaac Lab's environments as a vector environment."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ __all__ = ["IsaacLabEnv"]
 class IsaacLabEnv(VectorEnv[Any, Any, Any]):
     """Steps all environments at once, on the simulation's device.
 
-    - Autoreset is SAME_STEP, as Isaac Lab does it. `info["final_obs"]`, with its mask, is there in
-      steps in which an episode ended, if the task's configuration says `compute_final_obs`, which
-      Isaac Lab 3 knows.
-    - Groups of observations are Isaac Lab's (`policy`, `critic` for what it calls states, others);
-      a task with `policy` alone has no groups. Images come in the data type that their space says,
-      with the channels last: where a task gives them first, they are permuted.
-    - Where the configuration says `is_finite_horizon`, time-outs are terminations.
-    - Isaac Lab draws its random numbers from the global generators, and `reset(seed=...)` seeds
-      them, on this rank with this rank's seed.
-    - What else is asked for is read from Isaac Lab's environment: its managers, its scene.
+    - Autoreset is SAME_STEP, as in Isaac Lab. With Isaac Lab 3's `compute_final_obs`, the steps in
+      which an episode ended return `info["final_obs"]` and its mask.
+    - The observation groups are Isaac Lab's (`policy`, `critic` for its states, and others); if
+      `policy` is the only one, observations are an array. Images have the dtype of their space,
+      with the channels last: channels that come first are moved.
+    - If the configuration sets `is_finite_horizon`, time-outs count as terminations.
+    - Isaac Lab draws random numbers from the global generators. `reset(seed=...)` seeds them with
+      this rank's seed.
+    - All other attributes, such as managers and scene, are those of Isaac Lab's environment.
 
     Attributes:
         cfg: the task's configuration.
-        device: where the arrays are.
+        device: the device of the arrays.
     """
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
@@ -42,11 +41,11 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
     }
 
     def __init__(self, env: Any, crossing: Crossing) -> None:
-        """Take environments over.
+        """Wrap the environments.
 
         Args:
-            env: made by Isaac Lab, without wrappers.
-            crossing: takes arrays to the session's framework and back.
+            env: Isaac Lab's environment, without wrappers.
+            crossing: converts arrays to the session's framework and back.
         """
         self._env, self._crossing = env, crossing
         self.cfg = env.cfg
@@ -68,13 +67,13 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.single_action_space = env.single_action_space
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        # Isaac Lab's tasks take the number of a choice as a vector of one component.
+        # Isaac Lab's tasks take a discrete action as a vector with one component.
         choice = isinstance(self.single_action_space, Discrete)
         part = (1,) if choice else self.single_action_space.shape
         self._action_shape = (self.num_envs, *(part or ()))
 
     def __getattr__(self, name: str) -> Any:
-        # A state of Isaac Lab's is not all that its next steps depend on.
+        # Isaac Lab's state does not hold everything that the next steps depend on.
         if name.startswith("_") or name in ("get_state", "set_state"):
             raise AttributeError(name)
         return getattr(self._env, name)
@@ -82,15 +81,14 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode in every environment.
+        """Start an episode in every environment.
 
         Args:
-            seed: seeds the global generators. None leaves them.
+            seed: seeds the global generators. None leaves them unchanged.
             options: not used.
 
         Returns:
-            Observations of shape (num_envs, ...), group by group if there are any, and an empty
-            info.
+            Observations of shape (num_envs, ...), by group if there are several, and an empty info.
         """
         observations, _ = self._env.reset(seed=seed)
         return self._given(observations), {}
@@ -99,7 +97,7 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         """Step every environment; Isaac Lab resets those that have finished.
 
         Args:
-            actions: shape (num_envs, components); for choices integers of shape (num_envs,).
+            actions: shape (num_envs, components); discrete actions are integers, (num_envs,).
 
         Returns:
             Observations, as from `reset`; rewards, float32 of shape (num_envs,); terminations and
@@ -115,7 +113,7 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
             info["_final_obs"] = self._row(terminated | timed_out, torch.bool)
         log = extras.get("log", extras.get("episode"))
         if isinstance(log, Mapping):
-            info["log"] = {name: self._figure(value) for name, value in log.items()}
+            info["log"] = {name: self._scalar(value) for name, value in log.items()}
         return (
             self._given(observations),
             self._row(rewards, torch.float32),
@@ -150,7 +148,7 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         self._env.episode_length_buf = taken.to(buffer.device, buffer.dtype)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close Isaac Lab's environments; called once. The app goes on."""
+        """Close Isaac Lab's environments, once. The app keeps running."""
         self._env.close()
 
     def _given(self, observations: Any) -> Any:
@@ -164,8 +162,8 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
     def _row(self, tensor: torch.Tensor, dtype: torch.dtype) -> Any:
         return self._crossing.give(tensor.reshape(self.num_envs), dtype)
 
-    def _figure(self, value: Any) -> Any:
-        """Return a scalar without waiting for the device."""
+    def _scalar(self, value: Any) -> Any:
+        """Return a metric as a scalar, without synchronizing with the device."""
         if not isinstance(value, torch.Tensor):
             return value
         return self._crossing.give(value.float().mean())

@@ -1,4 +1,4 @@
-"""The user's `env.` options, put into a task's configuration as Hydra would."""
+"""Applies the user's `env.` options to a task's configuration, as Hydra would."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from rltrain.errors import UsageError, suggest
 from rltrain.options import leaves, set_child
 from rltrain.specs import load_object
 
-__all__ = ["change", "taken_out"]
+__all__ = ["change", "split"]
 
 _OWN_FLAGS = {"scene.num_envs": "--num-envs", "sim.device": "--device", "seed": "--seed"}
-"""What is the run's to decide."""
+"""Values that options of the run set, with their flags."""
 
 _LISTED = 30
-"""So many names are told at most."""
+"""The most names that an error message lists."""
 
 
-def taken_out(options: Mapping[str, Any], *names: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options that are the configuration's, and those of some names that are not."""
+def split(options: Mapping[str, Any], *names: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split options into those of the configuration, and those with the given names."""
     taken = {name: options[name] for name in names if options.get(name) is not None}
     return {name: value for name, value in options.items() if name not in names}, taken
 
@@ -28,20 +28,20 @@ def taken_out(options: Mapping[str, Any], *names: str) -> tuple[dict[str, Any], 
 def change(cfg: Any, options: Mapping[str, Any], task: str) -> None:
     """Set values of a configuration.
 
-    A value must be of the kind of the one that it replaces; null takes anything's place, and
-    anything takes null's. A function is named by "module:name".
+    A value must have the type of the one it replaces; null can replace any value, and any value
+    can replace null. A function is given as "module:name".
 
     Args:
-        cfg: a configuration of Isaac Lab's, changed in place.
-        options: nested as it is; the items of lists by their numbers.
-        task: its name, for messages.
+        cfg: Isaac Lab's configuration, changed in place.
+        options: values nested like `cfg`; items of lists by their index.
+        task: the task's name, for messages.
 
     Raises:
-        UsageError: there is no such option, or a value is of another kind.
+        UsageError: there is no such option, or a value has another type.
     """
     for key, value in leaves(options):
         if key in _OWN_FLAGS:
-            raise UsageError(f"env.{key}: this is the run's to say. Give {_OWN_FLAGS[key]}.")
+            raise UsageError(f"env.{key}: the run sets this value. Give {_OWN_FLAGS[key]}.")
         *parents, last = key.split(".")
         node, path = cfg, ""
         for part in parents:
@@ -59,14 +59,14 @@ def _get(node: Any, name: str, path: str, task: str) -> Any:
     parts = _parts(node)
     if name in parts:
         return parts[name]
-    told = ", ".join(f"env.{path}{known}" for known in sorted(parts)[:_LISTED])
-    there = f"There are {told}{', ...' if len(parts) > _LISTED else ''}." if told else ""
+    names = ", ".join(f"env.{path}{known}" for known in sorted(parts)[:_LISTED])
+    known = f"Its options: {names}{', ...' if len(parts) > _LISTED else ''}." if names else ""
     hint = suggest(f"env.{path}{name}", [f"env.{path}{known}" for known in parts])
-    raise UsageError(f"env.{path}{name}: the task {task} has no such option.{hint} {there}".strip())
+    raise UsageError(f"env.{path}{name}: the task {task} has no such option.{hint} {known}".strip())
 
 
 def _parts(node: Any) -> dict[str, Any]:
-    """Return the parts of a configuration by their names; nothing else has any."""
+    """Return the parts of a configuration by name; empty for plain values."""
     if isinstance(node, Mapping):
         return {str(name): part for name, part in node.items()}
     if not dataclasses.is_dataclass(node):
@@ -75,18 +75,22 @@ def _parts(node: Any) -> dict[str, Any]:
 
 
 def _declared(node: Any, name: str) -> str:
-    """Return how a part's type is written in its class; "" where it is not."""
+    """Return a part's type annotation as text, or "" if it has none."""
     fields = dataclasses.fields(node) if dataclasses.is_dataclass(node) else ()
     return next((str(field.type) for field in fields if field.name == name), "")
 
 
 def _typed(current: Any, value: Any, declared: str, key: str, task: str) -> Any:
-    """Return a value as one of the kind of what it replaces."""
+    """Return a value converted to the type of the one it replaces.
+
+    Raises:
+        UsageError: it has another type.
+    """
     if value is None or current is None or isinstance(current, type(dataclasses.MISSING)):
         return value
     kind = type(current)
     if kind is int and "float" in declared:
-        kind = float  # Many tasks write 5 where a time in s is meant.
+        kind = float  # Many tasks write 5 for a time in s, which is a float.
     if isinstance(current, bool):
         fits = isinstance(value, bool)
     elif isinstance(current, (int, float)):
@@ -104,6 +108,8 @@ def _typed(current: Any, value: Any, declared: str, key: str, task: str) -> Any:
         fits = False
     if not fits:
         parts = ", ".join(sorted(_parts(current))[:_LISTED])
-        wanted = f"has parts ({parts}); set one of them" if parts else f"must be a {kind.__name__}"
+        wanted = (
+            f"has parts ({parts}); set one of them" if parts else f"must have type {kind.__name__}"
+        )
         raise UsageError(f"env.{key}={value!r} (task {task}): {wanted}, or give null.")
     return kind(value)

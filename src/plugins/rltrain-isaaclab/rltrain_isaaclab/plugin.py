@@ -1,4 +1,4 @@
-"""What the plugin provides. Light: Isaac Lab is asked in a process of its own."""
+"""What the plugin provides. Light: Isaac Lab is imported only in a separate process."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from rltrain_isaaclab.asking import ask
 __all__ = ["describe", "rltrain_provides", "tasks", "tuned"]
 
 _NAME = re.compile(r"([\w.]+:)?(Isaac|IsaacContrib|Template)-[\w-]+")
-"""How Isaac Lab's tasks are called, and those of projects made from its template."""
+"""Matches the names of Isaac Lab's tasks, and of tasks in projects made from its template."""
 
 UPGRADES = {
-    "rl_games": "Isaac Lab's own scripts go on working.",
-    "rsl_rl": "Isaac Lab 2.3's configurations and wrapper go on working, its own train.py and "
-    "play.py for rsl_rl do not, which want a version before 4: upgrade in a copy of the "
+    "rl_games": "Isaac Lab's own scripts keep working.",
+    "rsl_rl": "Isaac Lab 2.3's configurations and wrapper keep working. Its own train.py and "
+    "play.py for rsl_rl do not, because they need a version before 4: upgrade in a copy of the "
     "environment, or go back with pip install rsl-rl-lib==3.1.2 when you need them.",
-    "skrl": "Isaac Lab's own train.py goes on working; the play.py of 2.3 wants skrl 1.4.",
+    "skrl": "Isaac Lab's own train.py keeps working; the play.py of 2.3 needs skrl 1.4.",
 }
-"""What becomes of Isaac Lab's own scripts when a library is upgraded."""
+"""What happens to Isaac Lab's own scripts when a library is upgraded."""
 
 _REGISTERED = re.compile(r'"(Isaac\w*-[\w-]+)"')
 
 
 def describe(task: str) -> TaskInfo | None:
-    """Return what is known of a task, or None if Isaac Lab does not have it.
+    """Describe a task; return None if Isaac Lab does not have it.
 
-    For a name that is of Isaac Lab's kind, a process of its own asks the registry, once: only
-    there is it known how many environments the task is made for, and what its actions are.
+    If the name matches the pattern of Isaac Lab's names, a separate process asks the registry,
+    once per task: only the registry knows the number of environments and the actions.
 
     Args:
         task: such as "Isaac-Cartpole-v0", or "module:Name" to import the module that registers it.
 
     Raises:
-        UsageError: Isaac Lab cannot be asked, or the task cannot be learned.
+        UsageError: Isaac Lab cannot describe the task, or no library can train it.
     """
     if not _NAME.fullmatch(task):
         return None
@@ -50,8 +50,8 @@ def describe(task: str) -> TaskInfo | None:
         return None
     if answer["multi_agent"]:
         raise UsageError(
-            f"The task {task!r} has several agents, each with observations and actions of its own, "
-            "which no library is adapted for. Take a task with one agent."
+            f"The task {task!r} has several agents, which no library plugin supports. Choose a "
+            "task with one agent."
         )
     image, actions = answer["image"], answer["actions"]
     return TaskInfo(
@@ -59,16 +59,16 @@ def describe(task: str) -> TaskInfo | None:
         action=answer["action"],
         num_envs=answer["num_envs"],
         max_episode_length=answer["max_episode_length"],
-        random_lengths=True,  # As Isaac Lab's script for training says to rsl_rl.
+        random_lengths=True,  # As Isaac Lab's training script for rsl_rl does.
         observations={"policy": ArrayInfo(tuple(image))} if image else None,
         actions=tuple(actions) if actions else None,
     )
 
 
 def tasks() -> list[str]:
-    """Return the names that stand in the sources of Isaac Lab's tasks, which is quick.
+    """Return the task names found in the sources of Isaac Lab's tasks, without importing them.
 
-    Names that are put together from parts are missing: the list is for looking things up.
+    Names that the code composes from parts are missing, so the list is for information only.
     """
     spec = importlib.util.find_spec("isaaclab_tasks")
     if spec is None or spec.origin is None:
@@ -79,10 +79,10 @@ def tasks() -> list[str]:
 
 
 def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | None:
-    """Return the options that Isaac Lab has registered with a task for a library, or None.
+    """Return the options that Isaac Lab registers with a task for a library, or None.
 
     Raises:
-        UsageError: there are some, but Isaac Lab cannot load them here.
+        UsageError: there are options, but Isaac Lab cannot load them.
     """
     answer = ask(task.name) or {"agents": {}}
     other = "" if algorithm == "ppo" else f"_{algorithm}"
@@ -104,7 +104,7 @@ def rltrain_provides() -> Iterable[Spec]:
         SuiteSpec(
             name="isaaclab",
             factory="rltrain_isaaclab.suite:IsaacLabSuite",
-            summary="Isaac Lab's tasks, with the options that it has for them",
+            summary="Isaac Lab's tasks, with the options registered for them",
             frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["IsaacLabSuite"]
 
-_SEES = re.compile("RGB|Depth|Camera|Vision|Visuomotor")
-"""In the names of Isaac Lab's tasks that have cameras. Isaac Lab 2 has to be told when it starts,
-before it can look at the task; Isaac Lab 3 finds out."""
+_CAMERA_NAMES = re.compile("RGB|Depth|Camera|Vision|Visuomotor")
+"""Found in the names of Isaac Lab's tasks with cameras. Isaac Lab 2 must be started with cameras
+enabled before it can read the task's configuration; Isaac Lab 3 reads it first."""
 _PRESETS = ("presets", "physics", "renderer")
-"""What Isaac Lab 3's users type beside `env.` and `agent.` options."""
+"""Options of Isaac Lab 3's command line that are not part of the configuration."""
 
 
 class IsaacLabSuite:
@@ -36,11 +36,14 @@ class IsaacLabSuite:
         from rltrain_isaaclab import compat, options
 
         config, world = session.config, session.world
-        rest, own = options.taken_out(config.env, *_PRESETS)
+        rest, own = options.split(config.env, *_PRESETS)
 
         def complete(cfg: Any) -> None:
             if compat.has_several_agents(cfg):
-                raise UsageError(f"The task {config.task!r} has several agents.")
+                raise UsageError(
+                    f"The task {config.task!r} has several agents, which no library plugin "
+                    "supports. Choose a task with one agent."
+                )
             cfg.scene.num_envs = config.num_envs
             cfg.sim.device = world.device
             cfg.seed = session.seeds.environment
@@ -60,7 +63,7 @@ class IsaacLabSuite:
 
     @hookimpl
     def rltrain_shutdown(self, session: Session, error: BaseException | None) -> None:
-        """Leave the app to the end of the process, whose exit status it would set."""
+        """Set this process's exit status; the app stays open, because closing it exits with 0."""
         from rltrain_isaaclab import compat
 
         if isinstance(error, KeyboardInterrupt):
@@ -70,16 +73,16 @@ class IsaacLabSuite:
 
 
 def _launch(session: Session) -> Launch:
-    """Return how this rank starts the app: only the first one has a window, and is recorded."""
+    """Return how this rank starts the app; only rank 0 may open a window."""
     from rltrain_isaaclab.compat import Launch
 
     config, world = session.config, session.world
-    cameras = config.enable_cameras or session.renders or _SEES.search(config.task)
+    cameras = config.enable_cameras or session.renders or _CAMERA_NAMES.search(config.task)
     return Launch(
         device=world.device,
         headless=config.headless or not world.is_root,
         enable_cameras=True if cameras else None,
-        # Isaac Lab then takes the device that has the local rank's number.
+        # With `distributed`, Isaac Lab always uses the device with the local rank's number.
         distributed=world.world_size > 1 and world.device == f"cuda:{world.local_rank}",
     )
 
@@ -98,11 +101,11 @@ def _made(session: Session, cfg: Any) -> IsaacLabEnv:
         if compat.NEEDS_CAMERAS not in str(error):
             raise
         raise UsageError(
-            f"The task {task!r} has cameras, for which Isaac Lab has to be started with rendering. "
+            f"The task {task!r} has cameras, so Isaac Lab must be started with rendering. "
             "Give --enable-cameras."
         ) from error
     if device.startswith("cuda"):
-        torch.cuda.set_device(device)  # Isaac Sim has moved it.
+        torch.cuda.set_device(device)  # Isaac Sim changes the current device.
     return IsaacLabEnv(env, make_crossing(session.framework, device))
 
 

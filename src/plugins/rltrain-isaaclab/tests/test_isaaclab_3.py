@@ -1,4 +1,4 @@
-"""What is other in Isaac Lab 3: in a process of its own, for a process has one generation."""
+"""What differs in Isaac Lab 3. In a separate process, because a process has one generation."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_environments(generation_3, request):
     command = [sys.executable, "-c", CODE, str(request.path.parent)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
-    # Isaac Sim has the last word.
+    # Isaac Sim prints the last line.
     told = json.loads(next(line for line in result.stdout.splitlines() if line[0] == "{"))
     assert "env.presets=netwon (task Isaac-Cartpole-v0): Unknown preset(s)" in told["unknown"]
     assert told["app"]["device"] == "cpu"

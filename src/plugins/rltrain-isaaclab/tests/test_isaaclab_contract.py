@@ -1,6 +1,6 @@
-"""What the plugin and its stand-in take for granted of Isaac Lab, read in the sources installed.
+"""What the plugin and its stand-in assume about Isaac Lab, checked in the installed sources.
 
-Skipped where there is no Isaac Lab. Nothing is imported: Isaac Lab 2 would need its app.
+Skipped if Isaac Lab is not installed. Nothing is imported, because Isaac Lab 2 would need its app.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rltrain_isaaclab import compat
 
 @pytest.fixture
 def source(standin):
-    """Return the text of files of a package of Isaac Lab's own, not the stand-in's."""
+    """Return the text of files of a real package of Isaac Lab, not of the stand-in."""
     path = [entry for entry in sys.path if entry != str(standin)]
 
     def read(package, *files):

@@ -1,4 +1,4 @@
-"""How Isaac Lab is started, and what becomes of its environments; as Isaac Lab 2 has them."""
+"""How Isaac Lab 2 is started, and how its environments are wrapped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rltrain_isaaclab.suite import IsaacLabSuite
 CARTPOLE = "Isaac-Cartpole-v0"
 ASYMMETRIC = "Isaac-Cartpole-Asymmetric-Direct-v0"
 CAMERA = "Isaac-Cartpole-RGB-Camera-Direct-v0"
-SEEN = "Isaac-Cartpole-Seen-Direct-v0"  # A camera, of which the name says nothing.
+SEEN = "Isaac-Cartpole-Seen-Direct-v0"  # Has a camera, which its name does not show.
 DISCRETE = "Isaac-Cartpole-Discrete-Direct-v0"
 
 
@@ -70,7 +70,7 @@ def test_the_app_is_started_for_this_rank():
     assert started_with() == told
     assert (env.cfg.seed, env.cfg.sim.device, env.cfg.scene.num_envs) == (7, "cpu", 8)
     assert sys.argv[1:] == ["--flag-of-ours"]
-    make(num_envs=3)  # In a process that runs the app already.
+    make(num_envs=3)  # The app already runs in this process.
 
 
 def test_only_the_first_rank_has_a_window():
@@ -78,7 +78,7 @@ def test_only_the_first_rank_has_a_window():
     assert started_with()["headless"]
 
 
-def test_signals_do_what_they_did():
+def test_signal_handlers_are_restored():
     before = signal.getsignal(signal.SIGTERM)
     make()
     assert signal.getsignal(signal.SIGTERM) is before
@@ -90,7 +90,7 @@ def test_cameras_are_enabled_by_name_or_by_flag(task, told):
     assert started_with()["enable_cameras"]
 
 
-def test_cameras_that_were_not_enabled_are_told():
+def test_cameras_that_are_not_enabled_are_an_error():
     with pytest.raises(UsageError, match=r"has cameras.* Give --enable-cameras"):
         make(SEEN)
 
@@ -103,13 +103,13 @@ def test_what_is_recorded_is_drawn_with_cameras_enabled():
     assert (env.render_mode, frame.dtype, frame.shape) == ("rgb_array", np.uint8, (72, 128, 3))
 
 
-def test_an_app_without_cameras_is_told():
+def test_an_app_started_without_cameras_is_an_error():
     make()
     with pytest.raises(UsageError, match="Start a new process"):
         make(CAMERA)
 
 
-def test_what_is_wrong_is_told():
+def test_wrong_options_and_tasks():
     with pytest.raises(UsageError, match=r"env\.decimaton: .*mean 'env\.decimation'"):
         make(decimaton=3)
     with pytest.raises(UsageError, match=r"env\.presets=newton .*has no presets"):
@@ -182,7 +182,7 @@ def test_time_outs_are_apart_unless_the_horizon_is_finite():
     assert [end.tolist() for end in ends[1]] == [[True] * 8, [False] * 8]
 
 
-def test_lengths_figures_and_what_else_is_asked_for():
+def test_lengths_metrics_and_other_attributes():
     env = make(episode_length_s=1)
     assert (env.max_episode_length, env.step_dt) == (60, pytest.approx(1 / 60))
     env.reset(seed=0)
@@ -190,7 +190,7 @@ def test_lengths_figures_and_what_else_is_asked_for():
     *_, truncations, info = env.step(torch.zeros(8, 1))
     assert truncations.all()
     assert info["log"] == {"Episode/length": 60.0, "Curriculum/level": 1.0}
-    assert "final_obs" not in info  # Isaac Lab 2 has none.
+    assert "final_obs" not in info  # Isaac Lab 2 does not return it.
     assert env.extras["log"]["Curriculum/level"] == 1.0
     assert not hasattr(env, "get_state")
 
@@ -227,7 +227,7 @@ def test_a_process_ends_with_the_status_of_its_last_run(monkeypatch):
     monkeypatch.setattr(compat, "atexit", exits)
     shutdown = IsaacLabSuite().rltrain_shutdown
     shutdown(session=None, error=None)
-    assert not ends  # There is no app.
+    assert not ends  # No app was started.
     make()
     for error, status in ((UsageError("x"), 2), (RuntimeError(), 1), (None, 0)):
         shutdown(session=None, error=error)

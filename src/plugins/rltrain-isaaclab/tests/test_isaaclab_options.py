@@ -1,4 +1,4 @@
-"""`env.` options, put into configurations of the stand-in."""
+"""`env.` options, applied to configurations of the stand-in."""
 
 from __future__ import annotations
 
@@ -52,13 +52,19 @@ def test_null_takes_the_place_of_anything(cfg):
     ("given", "message"),
     [
         ({"decimaton": 4}, r"env\.decimaton: .* no such option. Did you mean 'env\.decimation'"),
-        ({"sim": {"dtt": 4}}, r"env\.sim\.dtt: .* mean 'env\.sim\.dt'\? There are env\.sim\.dev"),
+        (
+            {"sim": {"dtt": 4}},
+            r"env\.sim\.dtt: .* mean 'env\.sim\.dt'\? Its options: env\.sim\.dev",
+        ),
         ({"sim": {"dt": {"x": 4}}}, r"env\.sim\.dt\.x: the task \S+ has no such option\."),
-        ({"decimation": 2.5}, r"env\.decimation=2\.5 .*: must be a int"),
-        ({"decimation": True}, r"env\.decimation=True .*: must be a int"),
-        ({"is_finite_horizon": 1}, r"must be a bool"),
+        ({"decimation": 2.5}, r"env\.decimation=2\.5 .*: must have type int"),
+        ({"decimation": True}, r"env\.decimation=True .*: must have type int"),
+        ({"is_finite_horizon": 1}, r"must have type bool"),
         ({"rewards": {"alive": 3}}, r"env\.rewards\.alive=3 .*: has parts \(params, weight\)"),
-        ({"actions": {"joint_effort": {"class_type": 3}}}, "must be a function, written module"),
+        (
+            {"actions": {"joint_effort": {"class_type": 3}}},
+            "must have type function, written module",
+        ),
         ({"scene": {"num_envs": 3}}, r"env\.scene\.num_envs: .* Give --num-envs"),
         ({"sim": {"device": "cpu"}}, "Give --device"),
         ({"seed": 1}, "Give --seed"),

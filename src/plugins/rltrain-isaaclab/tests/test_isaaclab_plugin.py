@@ -1,4 +1,4 @@
-"""What the suite says before ranks start, and what that costs."""
+"""How the suite describes tasks before ranks start, and what that costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rltrain_isaaclab.plugin import describe, tasks, tuned
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch):
-    """Count the processes that are started to ask."""
+    """Record the processes that are started to describe tasks."""
     calls, run = [], subprocess.run
 
     def counted(command, **options):
@@ -36,13 +36,13 @@ def test_a_task_is_asked_for_once(asked):
     assert agent["params"]["config"]["learning_rate"] == pytest.approx(5e-4)
     agent = tuned(info, "rsl_rl", "ppo")
     assert agent["policy"]["actor_hidden_dims"] == [32, 32]
-    assert "actor" not in agent  # It has no value.
+    assert "actor" not in agent  # Its value is MISSING.
     assert tuned(info, "skrl", "ppo")["agent"]["lambda"] == 0.95
     assert tuned(info, "skrl", "sac") is None
     assert len(asked) == 1
 
 
-def test_direct_tasks_tell_more():
+def test_direct_tasks_declare_more():
     assert describe("Isaac-Cartpole-Asymmetric-Direct-v0").actions == (1,)
     info = describe("Isaac-Cartpole-RGB-Camera-Direct-v0")
     assert info.observations["policy"].shape == (36, 36, 3)
@@ -83,12 +83,14 @@ def test_a_task_of_a_module_of_ones_own(tmp_path, monkeypatch):
     assert tuned(info, "rsl_rl", "ppo") is None
 
 
-def test_a_module_that_is_not_there_is_told():
-    with pytest.raises(UsageError, match=r"could not be asked .*\n(.*\n)*.*no_such_module"):
+def test_a_missing_module_is_named():
+    with pytest.raises(
+        UsageError, match=r"Isaac-X-v0': Isaac Lab failed.*\n(.*\n)*.*no_such_module"
+    ):
         describe("no_such_module:Isaac-X-v0")
 
 
-def test_options_that_cannot_be_loaded_are_told(monkeypatch):
+def test_options_that_cannot_be_loaded_are_an_error(monkeypatch):
     answer = {"agents": {"rsl_rl_cfg_entry_point": {"error": "ImportError: no rsl_rl"}}}
     monkeypatch.setattr("rltrain_isaaclab.plugin.ask", lambda task: answer)
     task = type("Task", (), {"name": "Isaac-X-v0"})

@@ -1,6 +1,6 @@
-"""Each library that this environment has in a version that is adapted learns on two real ranks.
+"""Two real ranks learn with each installed library whose version is supported.
 
-It runs in Isaac Lab's environments, too: those of `constraints/isaaclab-*.txt`.
+Also runs with the versions that Isaac Lab pins, those of `constraints/isaaclab-*.txt`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from rltrain.plugins.registry import discover
 
 GENERATION = "2" if sys.version_info < (3, 12) else "3"
-"""The Isaac Lab that has this Python."""
+"""The generation of Isaac Lab that uses this Python."""
 
 FINAL = {"rl_games": "*.pth", "rsl_rl": "model_1.pt", "skrl": "agent_*.pt"}
 PACKAGES = {"rl_games": "rl-games", "rsl_rl": "rsl-rl-lib", "skrl": "skrl"}

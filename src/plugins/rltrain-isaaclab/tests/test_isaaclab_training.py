@@ -1,4 +1,4 @@
-"""Two ranks learn the stand-in's tasks, with the options that Isaac Lab ships, as they are."""
+"""Two ranks learn the stand-in's tasks, with the options that Isaac Lab ships, unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLACE = {"skrl": ["skrl:config.torch"]}
 
 def train(library, task, tmp_path, **options):
     pytest.importorskip(library)
-    # The registries' tasks are known to Gymnasium too, once they are imported.
+    # Once imported, the registry's tasks are registered with Gymnasium too: so name the suite.
     settings = {"suite": "isaaclab", "max_iterations": 1, "log_root": str(tmp_path)}
     world = FakeWorld(2, rank_local=PLACE.get(library, ()))
     return world.train(library=library, task=task, **settings | options)
@@ -123,7 +123,7 @@ def test_a_command_trains_with_isaac_lab_3(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("generation", ["2", "3"])
-def test_a_command_that_is_wrong_says_so(generation, tmp_path, monkeypatch):
+def test_a_wrong_command_fails_with_a_hint(generation, tmp_path, monkeypatch):
     monkeypatch.setenv("STANDIN_GENERATION", generation)
     command = [sys.executable, "-m", "rltrain", "--library", "rsl_rl", "--task", CARTPOLE]
     result = subprocess.run(

@@ -1,4 +1,4 @@
-"""Playground's own configuration of a task, with the user's `env.` options in it."""
+"""Applies the user's `env.` options to Playground's configuration of a task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["episode_steps", "find", "with_options"]
 
 
 def find(name: str) -> Any | None:
-    """Return the default configuration of a task of Playground's, or None if there is none."""
+    """Return the default configuration of a task, or None if Playground does not have the task."""
     try:
         return registry.get_default_config(name)
     except ValueError:
@@ -24,16 +24,16 @@ def find(name: str) -> Any | None:
 def with_options(task: str, options: Mapping[str, Any], device: str) -> Any:
     """Return the configuration of a task with some of its values replaced.
 
-    Where the user does not choose who computes the physics (`env.impl`), it is Playground's choice
-    on a GPU, and "jax" on the CPU, where "warp" is slower by far.
+    The default physics implementation (`env.impl`) is Playground's choice on a GPU, and "jax" on
+    the CPU, where "warp" is much slower.
 
     Args:
-        task: its name, perhaps behind that of a module, "module:Name".
-        options: nested as the configuration is.
-        device: this rank's, such as "cuda:1".
+        task: "Name", or "module:Name".
+        options: values nested like the configuration.
+        device: this rank's device, such as "cuda:1".
 
     Raises:
-        UsageError: the configuration has no such key, or not of this kind.
+        UsageError: there is no such option, or a value is of the wrong type or not supported.
     """
     config = find(task.rpartition(":")[2])
     assert config is not None, task
@@ -49,7 +49,7 @@ def with_options(task: str, options: Mapping[str, Any], device: str) -> Any:
             raise UsageError(f"env.{key}={value!r} (task {task}): {error}") from error
     if config.get("vision"):
         raise UsageError(
-            f"env.vision=True (task {task}): image observations are not supported yet."
+            f"env.vision=True (task {task}): image observations are not supported. Leave it out."
         )
     if episode_steps(config) < 1:
         raise UsageError(f"env.episode_length={config.episode_length}: must be 1 or more.")
@@ -57,5 +57,5 @@ def with_options(task: str, options: Mapping[str, Any], device: str) -> Any:
 
 
 def episode_steps(config: Any) -> int:
-    """Return the length of an episode in steps, each of which repeats its action."""
+    """Return the length of an episode in steps; a step with `action_repeat` counts once."""
     return -(-int(config.episode_length) // int(config.get("action_repeat", 1)))

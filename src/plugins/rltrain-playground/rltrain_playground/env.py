@@ -1,4 +1,4 @@
-"""A batch of Playground's environments as a vector environment."""
+"""Wraps a batch of Playground's environments as a vector environment."""
 
 from __future__ import annotations
 
@@ -26,23 +26,22 @@ __all__ = ["PlaygroundEnv"]
 
 
 class PlaygroundEnv(VectorEnv[Any, Any, Any]):
-    """Steps all environments at once, in a program that is compiled at the first step.
+    """Steps all environments together, in one program that is compiled at the first step.
 
-    - Nothing in a step waits for the device, or is sent to it or fetched from it.
-    - Autoreset is SAME_STEP: an environment that has finished begins a fresh episode, drawn anew,
-      in the same program. `info["final_obs"]` and its mask `info["_final_obs"]` are there in every
-      step; the rows of environments that have not finished hold their observations.
-    - Actions are clipped to [-1, 1]. With `env.action_repeat` each is taken so many times in a
-      step, and the rewards are added up, also when an episode terminates on the way.
-    - Groups of observations are called `policy` and `critic` where Playground says `state` and
-      `privileged_state`.
-    - What Playground tells of each step (its metrics, mostly the parts of the reward) is in
-      `info["log"]`, as means over the environments.
-    - Where a simulation came apart, so that its episode was terminated, the reward and the final
-      observation are zeros in place of what is not finite.
+    - A step neither synchronizes with the device nor copies data to or from it.
+    - Autoreset is SAME_STEP: a finished environment starts a new, randomly drawn episode in the
+      same program. Every step returns `info["final_obs"]` and its mask `info["_final_obs"]`; the
+      rows of unfinished environments hold their current observations.
+    - Actions are clipped to [-1, 1]. With `env.action_repeat`, a step applies each action that many
+      times and sums the rewards, even if the episode terminates in between.
+    - The observation groups `policy` and `critic` are Playground's `state` and `privileged_state`.
+    - Playground's metrics (mostly the terms of the reward) are in `info["log"]`, averaged over the
+      environments.
+    - If a simulation diverges, its episode terminates; values of its reward and final observation
+      that are not finite are replaced with zeros.
 
     Attributes:
-        device: where the arrays are.
+        device: the device of the arrays.
         max_episode_length: in steps.
         step_dt: time between two steps, in s.
     """
@@ -57,10 +56,10 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
         """Make the environments.
 
         Args:
-            task: its name, perhaps behind that of a module, "module:Name".
-            num_envs: how many environments.
+            task: "Name", or "module:Name".
+            num_envs: the number of environments.
             config: Playground's configuration of the task.
-            device: where the arrays are, such as "cuda:1".
+            device: the device of the arrays, such as "cuda:1".
 
         Raises:
             UsageError: the observations are images.
@@ -74,8 +73,8 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
         self.step_dt = float(self._env.dt) * int(config.get("action_repeat", 1))
         self._batch: Batch | None = None
         self._seed(None)
-        _, told = jax.eval_shape(self._begin, self._key)
-        self.single_observation_space = _space(task, told)
+        _, observations = jax.eval_shape(self._begin, self._key)
+        self.single_observation_space = _space(task, observations)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.single_action_space = Box(-1.0, 1.0, (self._env.action_size,), np.float32)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -83,14 +82,14 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode in every environment.
+        """Start an episode in every environment.
 
         Args:
-            seed: begins the sequence of episodes anew. None goes on with it.
+            seed: seeds the episodes. None continues the current random sequence.
             options: not used.
 
         Returns:
-            Observations of shape (num_envs, components), group by group if there are any, and an
+            Observations of shape (num_envs, components), by group if there are several, and an
             empty info.
         """
         super().reset(seed=seed)
@@ -119,7 +118,7 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
         return observations, rewards, terminations, truncations, info
 
     def render(self) -> tuple[Any, ...]:
-        """Return Playground's picture of the first environment, uint8 (height, width, 3)."""
+        """Return Playground's rendering of the first environment, uint8 (height, width, 3)."""
         state = jax.device_get(self._first(self._current().state))
         return (self._env.render(state, height=480, width=640),)
 
@@ -134,7 +133,7 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
         self._batch = self._current()._replace(lengths=lengths)
 
     def get_state(self) -> list[Any]:
-        """Return all that the next steps depend on, as a list of arrays.
+        """Return everything that the next steps depend on, as a list of arrays.
 
         Raises:
             ResetNeeded: the environment was never reset.
@@ -142,18 +141,18 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
         return list(jax.tree.leaves(self._current()))
 
     def set_state(self, state: list[Any]) -> None:
-        """Go on, bit for bit, from what `get_state` of an environment like this one returned.
+        """Restore what `get_state` of an equal environment returned; steps then match bit for bit.
 
         Raises:
-            ValueError: the state is of another task or another number of environments.
+            ValueError: the state belongs to another task or another number of environments.
         """
         like, form = jax.tree.flatten(jax.eval_shape(self._begin, self._key)[0])
         given = [(tuple(x.shape), str(x.dtype)) for x in state]
         wanted = [(tuple(x.shape), str(x.dtype)) for x in like]
         if given != wanted:
             raise ValueError(
-                f"the state is of another task, or not of {self.num_envs} environments: its arrays "
-                f"are {given}; they must be {wanted}"
+                f"the state belongs to another task, or not to {self.num_envs} environments: its "
+                f"arrays are {given}; they must be {wanted}"
             )
         self._batch = jax.tree.unflatten(form, jax.device_put(state, self._device))
 
@@ -163,13 +162,13 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
 
     def _on_device(self, values: Any, dtype: Any) -> Any:
         if not isinstance(values, jax.Array):
-            # Jax may keep the memory of what it is given, which the caller may write to later.
+            # Copied: jax may share the caller's memory, which the caller may write to later.
             return jax.device_put(np.array(values, dtype), self._device)
         return values if values.device == self._device else jax.device_put(values, self._device)
 
     def _current(self) -> Batch:
         if self._batch is None:
-            raise ResetNeeded("Call reset() before anything else.")
+            raise ResetNeeded("The environment was never reset: call reset() first.")
         return self._batch
 
 
@@ -177,9 +176,9 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
 def _compiled(
     task: str, num_envs: int, config: str, device: jax.Device
 ) -> tuple[Any, Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Return one environment, and the programs of a batch: how it begins, a step, the first row.
+    """Return one environment, and the programs of a batch: `begin`, `step` and `first`.
 
-    Compiling takes longer than a hundred thousand steps: batches that are alike share it.
+    Cached, because compiling takes longer than a hundred thousand steps: equal batches share it.
     """
     settings = ConfigDict(json.loads(config))
     env = load(task, settings, device)
@@ -189,21 +188,22 @@ def _compiled(
     return env, jax.jit(programs.begin), jax.jit(programs.step), jax.jit(programs.first)
 
 
-def _space(task: str, told: Any) -> Space[Any]:
+def _space(task: str, observations: Any) -> Space[Any]:
     """Return the space of one environment's observations.
 
     Args:
-        task: its name, for messages.
-        told: arrays of shape (num_envs, components), or what stands for them; by group.
+        task: the task's name, for messages.
+        observations: the shape (num_envs, components) of an array, or a mapping of them by group.
 
     Raises:
-        UsageError: they are no vectors.
+        UsageError: the observations are not vectors.
     """
-    if isinstance(told, Mapping):
-        return Dict({name: _space(task, part) for name, part in told.items()})
-    if len(told.shape) != 2:
+    if isinstance(observations, Mapping):
+        return Dict({name: _space(task, part) for name, part in observations.items()})
+    shape = tuple(observations.shape[1:])
+    if len(shape) != 1:
         raise UsageError(
-            f"The task {task!r} has observations of shape {tuple(told.shape[1:])}; only vectors "
-            "can be learned."
+            f"The task {task!r} has observations of shape {shape}; only vectors are supported. "
+            "Choose a task whose observations are vectors."
         )
-    return Box(-np.inf, np.inf, told.shape[1:], np.float32)
+    return Box(-np.inf, np.inf, shape, np.float32)

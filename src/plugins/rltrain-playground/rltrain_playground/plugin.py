@@ -18,32 +18,32 @@ _FETCH = 'python -c "from mujoco_playground._src import mjx_env; mjx_env.ensure_
 
 
 def describe(task: str) -> TaskInfo | None:
-    """Return what is known of a task, or None if Playground does not have it.
+    """Describe a task; return None if Playground does not have it.
 
     Args:
-        task: a name that Playground has, or "module:Name" to import the module that registers it.
+        task: Playground's name of it, or "module:Name" to import the module that registers it.
 
     Raises:
-        UsageError: the task needs what was not downloaded.
+        UsageError: the task needs files that have not been downloaded.
     """
     if ":" in task:
         return _describe_registered(task)
     if task in MENAGERIE and not has_menagerie():
         raise UsageError(
             f"The task {task!r} needs the robots of MuJoCo Menagerie, which Playground downloads. "
-            f"Ranks cannot all do so at once; do it before: {_FETCH}"
+            f"Several ranks cannot download them at once, so download them first: {_FETCH}"
         )
     length = BUNDLED.get(task) or MENAGERIE.get(task)
     return None if length is None else _info(task, length)
 
 
 def tasks() -> list[str]:
-    """Return the names of all tasks: those that need no download come first."""
+    """Return the names of all tasks; those that need no download come first."""
     return [*BUNDLED, *MENAGERIE]
 
 
 def _describe_registered(task: str) -> TaskInfo | None:
-    """Import the module of a "module:Name", and ask Playground for the name."""
+    """Import the module of a "module:Name", and describe the task with this name."""
     module, _, name = task.partition(":")
     if not all(part.isidentifier() for part in module.split(".")):
         return None
@@ -52,7 +52,7 @@ def _describe_registered(task: str) -> TaskInfo | None:
     except ImportError:
         return None
     if "mujoco_playground" not in sys.modules:
-        return None  # It can have registered nothing there: it may be another suite's.
+        return None  # The module registered nothing with Playground; another suite may have it.
     from rltrain_playground.config import episode_steps, find
 
     config = find(name)

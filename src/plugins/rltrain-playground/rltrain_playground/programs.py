@@ -1,4 +1,4 @@
-"""The two programs of a batch of environments, as pure functions: how it begins, and one step."""
+"""The programs of a batch of environments, as pure functions for jax to compile."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import jax.numpy as jnp
 __all__ = ["GROUPS", "Batch", "Programs"]
 
 GROUPS: Mapping[str, str] = {"state": "policy", "privileged_state": "critic"}
-"""Our names for what Playground calls its groups of observations; others keep theirs."""
+"""rltrain's names of observation groups, by Playground's names; other groups keep theirs."""
 
 
 class Batch(NamedTuple):
-    """All that the next steps depend on."""
+    """Everything that the next steps depend on."""
 
     key: Any
-    """The key of the episodes to come."""
+    """The random key for future episodes."""
     lengths: Any
     """Steps since each environment's last reset, int32 of shape (num_envs,)."""
     state: Any
@@ -36,10 +36,10 @@ class Programs:
     max_episode_length: int
     """In steps."""
     action_repeat: int
-    """How often the environment is stepped in one step of ours."""
+    """How many times a step of the batch steps the environment."""
 
     def begin(self, key: Any) -> tuple[Batch, Any]:
-        """Begin an episode in every environment; return the batch and its observations."""
+        """Start an episode in every environment; return the batch and its observations."""
         key, state = self._fresh(key)
         batch = Batch(key, jnp.zeros(self.num_envs, jnp.int32), state)
         return batch, observations(state.obs)
@@ -48,7 +48,7 @@ class Programs:
         """Step every environment, and reset those that have finished.
 
         Args:
-            batch: where the environments are.
+            batch: the current state.
             actions: shape (num_envs, components), clipped to [-1, 1].
 
         Returns:
@@ -59,7 +59,7 @@ class Programs:
         terminations = state.done > 0.5
         truncations = (lengths >= self.max_episode_length) & ~terminations
         done = terminations | truncations
-        # A simulation that comes apart ends its episode, with numbers that nobody can learn from.
+        # A diverged simulation terminates its episode with NaN or infinite values: use zeros.
         final, rewards = jax.tree.map(
             lambda x: jnp.where(_rows(terminations, x) & ~jnp.isfinite(x), 0.0, x),
             (observations(state.obs), rewards),
@@ -70,7 +70,7 @@ class Programs:
         return Batch(key, lengths * ~done, state), result
 
     def first(self, state: Any) -> Any:
-        """Return the first environment's state, from that of all."""
+        """Return the first environment's part of a state."""
         rows = (self.num_envs,)
         return jax.tree.map(lambda x: x[0] if x.shape[:1] == rows else x, state)
 
@@ -79,7 +79,7 @@ class Programs:
         return keys[0], _strong(jax.vmap(self.env.reset)(keys[1:]))
 
     def _physics(self, state: Any, actions: Any) -> tuple[Any, Any, Any]:
-        """Return the next state, the rewards, and the means of what Playground tells of them."""
+        """Return the next state, the rewards, and the means of Playground's metrics."""
         clipped = jnp.clip(actions.reshape(self.num_envs, -1), -1.0, 1.0).astype(jnp.float32)
 
         def once(before: Any, _: None) -> tuple[Any, tuple[Any, Any]]:
@@ -90,12 +90,12 @@ class Programs:
         if self.action_repeat == 1:
             state, (rewards, metrics) = once(state, None)
         else:
-            state, told = jax.lax.scan(once, state, None, self.action_repeat)
-            rewards, metrics = jax.tree.map(lambda x: x.sum(0), told)
+            state, repeats = jax.lax.scan(once, state, None, self.action_repeat)
+            rewards, metrics = jax.tree.map(lambda x: x.sum(0), repeats)
         return state, rewards.astype(jnp.float32), jax.tree.map(jnp.mean, metrics)
 
     def _reset_where(self, done: Any, key: Any, state: Any) -> tuple[Any, Any]:
-        """Return the state with fresh episodes where `done`; where there are none, at no cost."""
+        """Return the state with new episodes where `done`; skips the work if none is done."""
 
         def reset(key: Any) -> tuple[Any, Any]:
             key, fresh = self._fresh(key)
@@ -105,11 +105,11 @@ class Programs:
         return result
 
 
-def observations(told: Any) -> Any:
-    """Return Playground's observations as ours: float32, the groups by our names."""
-    if isinstance(told, Mapping):
-        return {GROUPS.get(name, name): jnp.float32(part) for name, part in told.items()}
-    return jnp.float32(told)
+def observations(given: Any) -> Any:
+    """Convert Playground's observations: float32, with rltrain's names of groups."""
+    if isinstance(given, Mapping):
+        return {GROUPS.get(name, name): jnp.float32(part) for name, part in given.items()}
+    return jnp.float32(given)
 
 
 def _rows(flags: Any, like: Any) -> Any:
@@ -117,12 +117,12 @@ def _rows(flags: Any, like: Any) -> Any:
 
 
 def _pick(done: Any, new: Any, old: Any) -> Any:
-    """Choose environment by environment; what the physics keeps for all of them together stays."""
+    """Choose per environment; arrays that all environments share keep their old value."""
     if old.shape[:1] != done.shape:
         return old
     return jnp.where(_rows(done, old), new, old)
 
 
 def _strong(tree: Any) -> Any:
-    """Give arrays that were made of Python's numbers a dtype that does not change by itself."""
+    """Make dtypes strong: arrays made from Python numbers have weak types, which can change."""
     return jax.tree.map(lambda x: jax.lax.convert_element_type(x, x.dtype), tree)

@@ -1,4 +1,4 @@
-"""The suite: Playground's environments in batches, on the rank's device."""
+"""The suite: batches of Playground's environments, on the rank's device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PlaygroundSuite:
         """Make this rank's environments.
 
         Raises:
-            UsageError: an `env.` option is wrong, or MuJoCo cannot draw for a video.
+            UsageError: an `env.` option is wrong, or MuJoCo cannot render for a video.
         """
         config, device = session.config, session.world.device
         from rltrain.launch import check_mujoco_draws

@@ -1,4 +1,4 @@
-"""The names of Playground's tasks. Light: Playground itself takes seconds to import."""
+"""The names of Playground's tasks, without importing Playground, which takes seconds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BUNDLED: Mapping[str, int] = dict.fromkeys(
     ),
     1000,
 )
-"""The tasks that need nothing but Playground, with the length of their episodes in steps."""
+"""The tasks that need no download, with the length of their episodes in steps."""
 
 MENAGERIE: Mapping[str, int] = {
     "AeroCubeRotateZAxis": 500,
@@ -71,7 +71,7 @@ MENAGERIE: Mapping[str, int] = {
     "T1JoystickFlatTerrain": 1000,
     "T1JoystickRoughTerrain": 1000,
 }
-"""The tasks whose robots are MuJoCo Menagerie's, which Playground downloads."""
+"""The tasks with robots of MuJoCo Menagerie, which Playground downloads, with their lengths."""
 
 
 def has_menagerie() -> bool:

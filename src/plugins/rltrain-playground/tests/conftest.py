@@ -1,4 +1,4 @@
-"""What the tests of the suite share."""
+"""Skips the tests where Playground is not installed, and makes a module with a task importable."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from pathlib import Path
 if importlib.util.find_spec("mujoco_playground") is None:
     collect_ignore_glob = ["test_*.py"]
 
-# A task in a module of the user's is asked for as "module:Name": here is one such module.
+# Makes playground_point importable, for the task "playground_point:Point".
 sys.path.append(str(Path(__file__).parent))

@@ -1,4 +1,4 @@
-"""A task of a user's, registered with Playground: a point on a line, without MuJoCo, so quick."""
+"""A user's task, registered with Playground: a point on a line. Fast, because without MuJoCo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def default_config():
 
 
 class Point(mjx_env.MjxEnv):
-    """To be kept from the ends. It comes apart, as simulations do, where actions are too great."""
+    """Keep the point away from the ends. It diverges, like a simulation, on too large actions."""
 
     xml_path = mj_model = mjx_model = None
     action_size = 1
@@ -27,7 +27,7 @@ class Point(mjx_env.MjxEnv):
     def reset(self, rng):
         rng, drawn = jax.random.split(rng)
         x = jax.random.uniform(drawn) - 0.5
-        # Python's numbers, as many tasks give them: what comes of them has no dtype of its own.
+        # Python numbers, as in many tasks: arrays made from them have weak types.
         return State(x, self.observe(x), 0.0, 0.0, {"reward/x": 0.0}, {"rng": rng, "last": x})
 
     def step(self, state, action):

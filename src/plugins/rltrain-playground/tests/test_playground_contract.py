@@ -1,4 +1,4 @@
-"""What `rltrain_playground.model` takes for granted of MJX and of Playground's environments."""
+"""What `rltrain_playground.model` assumes about MJX and Playground's environments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ for task in "CartpoleBalance", "WalkerWalk":
 """
 
 
-@pytest.mark.long  # Two models are compiled.
+@pytest.mark.long  # Compiles two models.
 def test_a_model_is_put_on_the_device_that_is_asked_for():
     result = subprocess.run(
         [sys.executable, "-c", CODE], capture_output=True, text=True, timeout=280

@@ -1,4 +1,4 @@
-"""What the suite makes of a task: episodes, groups, states; as programs that are compiled once."""
+"""The suite's environments: episodes, groups, states, and that programs are compiled once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POINT = "playground_point:Point"
 
 
 def make(task=POINT, num_envs=8, framework="jax", **env):
-    describe(task)  # As a run does, before it makes environments: it imports the module.
+    describe(task)  # Imports the task's module, as every run does first.
     config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env)
     session = types.SimpleNamespace(
         config=config, world=World(), framework=framework, renders=False
@@ -84,7 +84,7 @@ def test_ends_are_told_apart_and_episodes_begin_at_once():
     assert (ended > 20).all()
 
 
-def test_fresh_episodes_are_drawn_anew():
+def test_new_episodes_are_drawn_at_random():
     env = make(episode_length=1)
     env.reset(seed=0)
     first = [np.array(env.step(np.zeros((8, 1)))[0]["policy"][:, 0]) for _ in range(20)]
@@ -119,7 +119,7 @@ def test_a_step_is_one_program(caplog):
     assert not [r.message for r in caplog.records if "XLA compilation" in r.message]
 
 
-def test_a_state_is_gone_back_to_bit_for_bit():
+def test_a_state_is_restored_bit_for_bit():
     env = make(num_envs=6)
     actions = draw(env, 60)
     env.reset(seed=0)
@@ -131,11 +131,11 @@ def test_a_state_is_gone_back_to_bit_for_bit():
     for restored in (env, other):
         restored.set_state(state)
         assert same([restored.step(action) for action in actions[20:]], expected)
-    with pytest.raises(ValueError, match="or not of 7 environments"):
+    with pytest.raises(ValueError, match="or not to 7 environments"):
         make(num_envs=7).set_state(state)
 
 
-def test_a_run_goes_on_from_its_state():
+def test_a_run_continues_from_its_state():
     actions = draw(make(), 40)
     env, other = CountedEnv(make(), seed=1), CountedEnv(make(), seed=2)
     env.reset()
@@ -176,7 +176,7 @@ def test_an_action_is_repeated():
     np.testing.assert_allclose(both[1], first[1] + second[1], rtol=1e-6)
 
 
-def test_what_came_apart_is_ended_without_numbers_that_are_none():
+def test_a_diverged_simulation_terminates_with_finite_numbers():
     env = make(speed=float("nan"))
     env.reset(seed=0)
     observations, rewards, terminations, _, info = env.step(np.zeros((8, 1)))

@@ -1,4 +1,4 @@
-"""What the suite says of tasks before Playground is imported, against what Playground has."""
+"""How the suite describes tasks without importing Playground, compared with Playground itself."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_tasks_whose_robots_have_to_be_downloaded(monkeypatch, there):
             describe("PandaPickCube")
 
 
-def test_the_physics_is_computed_by_what_suits_the_device():
+def test_the_physics_implementation_suits_the_device():
     assert with_options("CartpoleBalance", {}, "cpu").impl == "jax"
     assert with_options("CartpoleBalance", {}, "cuda:0").impl == find("CartpoleBalance").impl
     assert with_options("CartpoleBalance", {"impl": "warp"}, "cpu").impl == "warp"

@@ -1,4 +1,4 @@
-"""What this distribution provides; light, because it is imported whenever plugins are listed."""
+"""What the plugin provides. Light, because listing plugins imports it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def rltrain_provides() -> list[WriterSpec]:
             name="tensorboard",
             factory="rltrain_tensorboard.writer:TensorBoardWriter",
             options="rltrain_tensorboard.options:TensorBoardOptions",
-            summary="TensorBoard event files, every scalar against global frames",
+            summary="TensorBoard event files; the x axis is frames over all ranks",
         )
     ]

@@ -1,4 +1,4 @@
-"""The TensorBoard writer: one event file a run, written without torch and without TensorFlow."""
+"""The TensorBoard writer: one event file per run, written without torch or TensorFlow."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ FOLDER = "tensorboard"
 
 
 class TensorBoardWriter:
-    """Writes every scalar against global frames, so that runs on any number of ranks compare.
+    """Writes every scalar with the frames of all ranks as its step.
 
-    Events go through TensorBoard's own record format to a plain file: its `EventFileWriter` would
-    import TensorFlow wherever that is installed, and keep a thread.
+    The curves of runs with different numbers of ranks can then be compared directly. Events are
+    written to a plain file in TensorBoard's record format, because TensorBoard's `EventFileWriter`
+    imports TensorFlow if it is installed, and starts a thread.
     """
 
     def __init__(self, options: TensorBoardOptions) -> None:
@@ -39,7 +40,7 @@ class TensorBoardWriter:
 
     @hookimpl
     def rltrain_write(self, record: Record) -> None:
-        """Write what the record has for TensorBoard."""
+        """Write the run's overview when it starts, then the scalars of each iteration."""
         if isinstance(record, RunStarted):
             self._open(Path(record.run_dir) / FOLDER)
             self._write([_text("run", _overview(record))], step=0)
@@ -59,7 +60,7 @@ class TensorBoardWriter:
 
     def _open(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        # TensorBoard finds event files by "tfevents" in the name, and reads them in order of time.
+        # TensorBoard looks for "tfevents" in file names, and reads the files in order of time.
         name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{os.getpid()}"
         self._events = RecordWriter((folder / name).open("xb"))
         self._add(Event(wall_time=time.time(), file_version="brain.Event:2"))
@@ -71,17 +72,17 @@ class TensorBoardWriter:
         if self._events is not None:
             self._events.write(event.SerializeToString())
             self._unflushed += 1
-            # By default once an iteration: cheap, and a rank that is killed leaves a whole file.
+            # By default once per iteration: cheap, and if the rank is killed, no event is lost.
             if self._unflushed >= self._flush:
                 self._events.flush()
                 self._unflushed = 0
 
 
 def scalars(record: Scalars) -> dict[str, float]:
-    """Return by tag what one iteration shows in TensorBoard.
+    """Return one iteration's scalars by TensorBoard tag.
 
-    The library's values keep their names. Episodes and speed are the same for every library.
-    `iteration` is there to convert: the x axis is frames.
+    The library's metrics keep their names. The tags for episodes and speed are the same for every
+    library. `iteration` is written too, so that frames (the x axis) can be converted to iterations.
     """
     tags = dict(record.values)
     if record.episode_return is not None:

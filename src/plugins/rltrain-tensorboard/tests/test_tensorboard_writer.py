@@ -70,12 +70,12 @@ def test_iterations_make_one_curve_with_wall_time(tmp_path: Path) -> None:
     assert times[0] > 1e9
 
 
-def test_figures_that_do_not_exist_yet_are_left_out(tmp_path: Path) -> None:
+def test_metrics_without_a_value_yet_are_left_out(tmp_path: Path) -> None:
     assert scalars(Scalars(1, {})) == {"iteration": 1}
     assert written(tmp_path, Scalars(1, {})).Tags()["scalars"] == ["iteration"]
 
 
-def test_values_that_are_not_finite_do_no_harm(tmp_path: Path) -> None:
+def test_values_that_are_not_finite_are_written(tmp_path: Path) -> None:
     values = {"nan": math.nan, "inf": -math.inf, "beyond float32": 1e300}
     found = written(tmp_path, Scalars(1, values, episode_return=math.nan))
     assert math.isnan(found.Scalars("nan")[0].value)
@@ -92,7 +92,7 @@ def test_the_run_is_described_as_text(tmp_path: Path) -> None:
     assert "| seed | `7` |" in table
 
 
-def test_what_is_told_is_on_disk_before_shutdown(tmp_path: Path) -> None:
+def test_records_are_on_disk_before_shutdown(tmp_path: Path) -> None:
     writer = TensorBoardWriter(TensorBoardOptions())
     writer.rltrain_write(started(tmp_path))
     writer.rltrain_write(Scalars(1, {"loss": 1.0}, frames=512))
@@ -100,7 +100,7 @@ def test_what_is_told_is_on_disk_before_shutdown(tmp_path: Path) -> None:
     writer.rltrain_shutdown()
 
 
-def test_other_records_and_a_run_that_never_started_do_no_harm(tmp_path: Path) -> None:
+def test_other_records_and_a_run_that_never_started_are_ignored(tmp_path: Path) -> None:
     writer = TensorBoardWriter(TensorBoardOptions())
     writer.rltrain_write(RunEnded(0, 0, 0.0, None, error="ValueError: no"))
     writer.rltrain_shutdown()

@@ -1,4 +1,4 @@
-"""The embedded tasks: they need nothing but the tensor framework, and run on any device.
+"""The embedded tasks: they need only the tensor framework, and run on any device.
 
 Importing this package imports no tensor framework.
 """

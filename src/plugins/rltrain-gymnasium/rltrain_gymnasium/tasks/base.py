@@ -1,4 +1,4 @@
-"""What an embedded task is, apart from arrays and devices."""
+"""The base class of embedded tasks, independent of array framework and device."""
 
 from __future__ import annotations
 
@@ -21,38 +21,39 @@ class BatchedTask(ABC):
     """The physics of many environments at once, as pure functions.
 
     The fields are the parameters, which a user sets as `env.` options. The methods take the array
-    namespace `xp` (numpy or torch; jax.numpy has the same functions) and use only what the
-    namespaces share, so that one text serves all of them, in the dtype of the state.
+    namespace `xp` (numpy, torch or jax.numpy) and use only functions that all three share, so that
+    the same code serves all of them, in the dtype of the state.
     """
 
     name: ClassVar[str]
     action: ClassVar[Literal["continuous", "discrete"]]
     num_actions: ClassVar[int]
-    """For discrete actions how many there are to choose from; else how many components."""
+    """The number of choices for discrete actions, else the number of components."""
     num_envs: ClassVar[int]
-    """Environments a rank, when the user does not say."""
+    """The default number of environments per rank."""
     reward_threshold: ClassVar[float | None] = None
-    """Return from which the task counts as solved, as in `gymnasium.envs.registration.EnvSpec`."""
+    """The return that counts as solved, as in `gymnasium.envs.registration.EnvSpec`."""
     signed: ClassVar[frozenset[str]] = frozenset({"gravity"})
-    """Parameters that need not be positive."""
+    """Parameters that may be zero or negative."""
 
     vector_group: ClassVar[str] = "policy"
-    """The observation group that `observe` gives. With images there are others beside it."""
+    """The observation group that `observe` returns. Tasks with images have further groups."""
 
     time_step: float
     """Time between two steps, in s."""
     max_episode_length: int
-    """Episodes are cut off after so many steps."""
+    """The time limit of an episode, in steps."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise TypeError(f"{field.name}={value!r} is not a number")
+                raise TypeError(f"{field.name}={value!r}: must be a number")
             if not math.isfinite(value) or (value <= 0 and field.name not in self.signed):
-                raise ValueError(f"{field.name}={value!r} is not a positive number")
+                kind = "finite" if field.name in self.signed else "positive"
+                raise ValueError(f"{field.name}={value!r}: must be a {kind} number")
             if field.name == "max_episode_length" and not isinstance(value, int):
-                raise ValueError(f"{field.name}={value!r} is not a whole number")
+                raise ValueError(f"{field.name}={value!r}: must be a whole number")
 
     @classmethod
     def options(cls) -> dict[str, float]:
@@ -67,22 +68,22 @@ class BatchedTask(ABC):
     @property
     @abstractmethod
     def observation_bound(self) -> tuple[float, ...]:
-        """Observations lie in [-bound, bound], component by component."""
+        """Observations lie in [-bound, bound], for each component."""
 
     @property
     def image_shapes(self) -> Mapping[str, tuple[int, int, int]]:
-        """Height, width and channels of the observation groups that are images, by name."""
+        """Height, width and channels of each observation group that is an image."""
         return {}
 
     @property
-    def pixel_places(self) -> tuple[tuple[float, ...], ...]:
-        """Constants that `render` is given as arrays on the device."""
+    def pixel_coordinates(self) -> tuple[tuple[float, ...], ...]:
+        """Constants that `render` receives as arrays on the device."""
         return ()
 
     @property
     @abstractmethod
     def initial_bound(self) -> tuple[float, ...]:
-        """The first state of an episode is uniform in [-bound, bound], component by component."""
+        """The first state of an episode is uniform in [-bound, bound], for each component."""
 
     @abstractmethod
     def step(self, xp: Any, state: Any, action: Any) -> tuple[Any, Any, Any]:
@@ -104,22 +105,22 @@ class BatchedTask(ABC):
 
     @abstractmethod
     def picture(self, state: Sequence[float]) -> npt.NDArray[np.uint8]:
-        """Draw one environment, for people to see.
+        """Draw one environment, for a video.
 
         Args:
-            state: its components.
+            state: the components of its state.
 
         Returns:
             uint8 of shape (height, width, 3).
         """
 
-    def render(self, xp: Any, state: Any, places: tuple[Any, ...]) -> Mapping[str, Any]:
-        """Return the images of a state.
+    def render(self, xp: Any, state: Any, coordinates: tuple[Any, ...]) -> Mapping[str, Any]:
+        """Return the image observations of a state.
 
         Args:
             xp: the array namespace.
             state: shape (num_envs, number of state components).
-            places: `pixel_places` as arrays.
+            coordinates: `pixel_coordinates` as arrays.
 
         Returns:
             By group, uint8 of shape (num_envs, height, width, channels), as in `image_shapes`.

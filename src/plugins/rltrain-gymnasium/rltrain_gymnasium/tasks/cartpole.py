@@ -1,4 +1,4 @@
-"""The cart-pole, with a force that is chosen (`CartPole`) or graded (`CartPoleContinuous`)."""
+"""The cart-pole, with discrete (`CartPole`) or continuous (`CartPoleContinuous`) actions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rltrain_gymnasium.tasks.base import BatchedTask
-from rltrain_gymnasium.tasks.drawing import BLUE, GREY, RED, Line, picture
+from rltrain_gymnasium.tasks.drawing import BLUE, GRAY, RED, Line, picture
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,7 @@ class CartPolePhysics(BatchedTask):
     """A pole hinged to a cart on a track, to be kept upright by pushing the cart.
 
     State and observation: position (m), velocity (m/s), angle from upright (rad), angular velocity
-    (rad/s). The reward is 1 a step, the last one included. An episode terminates when the cart or
+    (rad/s). The reward is 1 per step, including the last. An episode terminates when the cart or
     the pole leaves its limits.
 
     The equations, the constants and the explicit Euler integration are those of Gymnasium's
@@ -41,9 +41,9 @@ class CartPolePhysics(BatchedTask):
     pole_mass: float = 0.1
     """In kg."""
     pole_length: float = 1.0
-    """From end to end, in m."""
+    """The full length (Gymnasium's parameter is half of it), in m."""
     force: float = 10.0
-    """The strongest push, in N."""
+    """The largest force, in N."""
     time_step: float = 0.02
     position_limit: float = 2.4
     """The track's half length, in m."""
@@ -53,12 +53,12 @@ class CartPolePhysics(BatchedTask):
 
     @property
     def observation_bound(self) -> tuple[float, ...]:
-        """Twice the limits: the last observation of an episode lies outside them."""
+        """Twice the limits, because the last observation of an episode exceeds them."""
         return 2 * self.position_limit, math.inf, 2 * self.angle_limit, math.inf
 
     @property
     def initial_bound(self) -> tuple[float, ...]:
-        """Near rest, upright."""
+        """Nearly upright and nearly at rest."""
         return 0.05, 0.05, 0.05, 0.05
 
     @abstractmethod
@@ -82,7 +82,7 @@ class CartPolePhysics(BatchedTask):
         return state, xp.ones_like(position), terminations
 
     def observe(self, xp: Any, state: Any) -> Any:
-        """Return the state, as a new array: who is given it may write to it."""
+        """Return the state as a new array, because the caller may write to it."""
         return state * 1.0
 
     def picture(self, state: Sequence[float]) -> npt.NDArray[np.uint8]:
@@ -90,7 +90,7 @@ class CartPolePhysics(BatchedTask):
         position, angle, end, long = state[0], state[2], self.position_limit, self.pole_length
         top = position + long * math.sin(angle), long * math.cos(angle)
         lines = (
-            Line((-end, 0.0), (end, 0.0), 0.01, GREY),
+            Line((-end, 0.0), (end, 0.0), 0.01, GRAY),
             Line((position - 0.15, 0.0), (position + 0.15, 0.0), 0.1, BLUE),
             Line((position, 0.0), top, 0.04, RED),
         )
@@ -99,7 +99,7 @@ class CartPolePhysics(BatchedTask):
 
 @dataclass(frozen=True, kw_only=True)
 class CartPole(CartPolePhysics):
-    """Push with full force to the left (action 0) or to the right (action 1)."""
+    """Push with full force to the left (action 0) or right (action 1)."""
 
     name = "rltrain/CartPole-v1"
     action = "discrete"
@@ -113,12 +113,12 @@ class CartPole(CartPolePhysics):
 
 @dataclass(frozen=True, kw_only=True)
 class CartPoleContinuous(CartPolePhysics):
-    """Push with a fraction of the full force: -1 is all of it to the left, 1 to the right."""
+    """Push with a fraction of the full force: -1 is full force left, 1 full force right."""
 
     name = "rltrain/CartPoleContinuous-v1"
     action = "continuous"
     num_actions = 1
 
     def push(self, xp: Any, state: Any, action: Any) -> Any:
-        """Return the fraction of the force, clipped."""
+        """Return the full force times the action, clipped to [-1, 1]."""
         return self.force * xp.clip(action[:, 0], -self.action_bound, self.action_bound)

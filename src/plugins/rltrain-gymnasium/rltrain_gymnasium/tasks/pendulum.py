@@ -1,4 +1,4 @@
-"""The torque-limited pendulum, to be swung up and held."""
+"""The torque-limited pendulum: swing it up and hold it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rltrain_gymnasium.tasks.base import BatchedTask
-from rltrain_gymnasium.tasks.drawing import GREY, RED, Line, picture
+from rltrain_gymnasium.tasks.drawing import GRAY, RED, Line, picture
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,12 +19,12 @@ __all__ = ["Pendulum"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pendulum(BatchedTask):
-    """A rod on a motor that is too weak to lift it at once.
+    """A rod on a motor that is too weak to lift it without swinging.
 
     State: angle from upright (rad, not wrapped) and angular velocity (rad/s). Observation: cosine
     and sine of the angle, angular velocity. Action: torque in N m. The reward is
     -(angle^2 + 0.1 velocity^2 + 0.001 torque^2) of the state before the step, the angle wrapped to
-    [-pi, pi). Episodes never terminate; they are cut off.
+    [-pi, pi). Episodes never terminate; they end at the time limit.
 
     Equations, constants and the semi-implicit Euler integration are those of Gymnasium's
     Pendulum-v1 (`gymnasium.envs.classic_control.pendulum`).
@@ -50,17 +50,17 @@ class Pendulum(BatchedTask):
 
     @property
     def action_bound(self) -> float:
-        """The greatest torque, in N m."""
+        """The largest torque, in N m."""
         return self.max_torque
 
     @property
     def observation_bound(self) -> tuple[float, ...]:
-        """Cosine, sine, angular velocity."""
+        """The bounds of cosine, sine and angular velocity."""
         return 1.0, 1.0, self.max_speed
 
     @property
     def initial_bound(self) -> tuple[float, ...]:
-        """Any angle, slow."""
+        """Any angle, at low speed."""
         return math.pi, 1.0
 
     def step(self, xp: Any, state: Any, action: Any) -> tuple[Any, Any, Any]:
@@ -78,15 +78,15 @@ class Pendulum(BatchedTask):
         return state, -cost, xp.zeros_like(speed, dtype=bool)
 
     def observe(self, xp: Any, state: Any) -> Any:
-        """Return cosine and sine of the angle, and the angular velocity."""
+        """Return the cosine and sine of the angle, and the angular velocity."""
         return xp.stack((xp.cos(state[:, 0]), xp.sin(state[:, 0]), state[:, 1]), -1)
 
     def picture(self, state: Sequence[float]) -> npt.NDArray[np.uint8]:
-        """Draw the rod and its axis; it turns as in Gymnasium's picture."""
+        """Draw the rod and its axis; it turns in the same direction as Gymnasium's."""
         long, angle = self.length, state[0]
         end = -long * math.sin(angle), long * math.cos(angle)
         lines = (
             Line((0.0, 0.0), end, 0.1 * long, RED),
-            Line((0.0, 0.0), (0.0, 0.0), 0.04 * long, GREY),
+            Line((0.0, 0.0), (0.0, 0.0), 0.04 * long, GRAY),
         )
         return picture(lines, width=3.6 * long, middle=0.0)

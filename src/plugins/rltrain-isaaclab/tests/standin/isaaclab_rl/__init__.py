@@ -1,1 +1,1 @@
-"""What Isaac Lab keeps of RL libraries."""
+"""Isaac Lab's configurations of RL libraries."""

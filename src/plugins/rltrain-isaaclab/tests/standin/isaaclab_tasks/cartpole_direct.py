@@ -1,4 +1,4 @@
-"""The direct tasks: one with more for the critic, one that sees images, one with choices."""
+"""The direct tasks: one with critic observations, one with images, one with discrete actions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class CartpoleAsymmetricEnv(DirectRLEnv):
 
 class CartpoleCameraEnv(DirectRLEnv):
     def _get_observations(self):
-        """Colours less their mean over the image, or depths without what is infinitely far."""
+        """Colors minus their mean over the image, or depths with infinite values set to 0."""
         if "rgb" in self.cfg.tiled_camera["data_types"]:
             image = self._seen(torch.zeros(3, dtype=torch.uint8), 255).float() / 255.0
             return {"policy": image - image.mean(dim=(1, 2), keepdim=True)}
@@ -22,7 +22,7 @@ class CartpoleCameraEnv(DirectRLEnv):
         return {"policy": image}
 
     def _seen(self, background, column):
-        """Return what a tiled camera gives: a column where the pole's tip is."""
+        """Return the image of a tiled camera: a column where the pole's tip is."""
         image = background.repeat(self.num_envs, 36, 36, 1)
         columns = ((self.state[:, 2] + 1) * 18).long().clamp(0, 35)
         image[torch.arange(self.num_envs), :, columns] = column

@@ -13,7 +13,7 @@ import types
 from isaaclab import GENERATION
 
 RUNNING: dict = {}
-"""What the app was started with; empty before."""
+"""The arguments that the app was started with; empty before."""
 
 
 def start(args):

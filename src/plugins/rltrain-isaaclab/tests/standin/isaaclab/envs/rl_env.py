@@ -1,4 +1,4 @@
-"""Environments of a cart-pole, whose buffers are written to in place from step to step."""
+"""Environments of a cart-pole. Every step writes to their buffers in place."""
 
 from __future__ import annotations
 

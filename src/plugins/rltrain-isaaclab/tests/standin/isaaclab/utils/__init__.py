@@ -1,4 +1,4 @@
-"""What configurations are made of."""
+"""The building blocks of configurations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _is_field(cls, name, value):
 
 
 def to_dict(value):
-    """As Isaac Lab's, which makes an empty mapping of what is missing."""
+    """Convert to a dictionary; like Isaac Lab's, it turns MISSING into an empty mapping."""
     if value is MISSING:
         return {}
     if dataclasses.is_dataclass(value):

@@ -1,4 +1,4 @@
-"""Configurations of rsl_rl: of version 3, with `policy`, and of 5, with `actor` and `critic`."""
+"""Configurations of rsl_rl: version 3 has `policy`; version 5 has `actor` and `critic`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Options of the RL libraries for the tasks, in the shape of the files that Isaac Lab ships."""
+"""Options of the RL libraries for the tasks, in the format of the files that Isaac Lab ships."""

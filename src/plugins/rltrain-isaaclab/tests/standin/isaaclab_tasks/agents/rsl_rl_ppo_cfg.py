@@ -1,4 +1,4 @@
-"""rsl_rl's options, as classes: with `policy`, as Isaac Lab 2.3 has them, or with models."""
+"""rsl_rl's options as classes: with `policy`, as in Isaac Lab 2.3, or with models."""
 
 from __future__ import annotations
 

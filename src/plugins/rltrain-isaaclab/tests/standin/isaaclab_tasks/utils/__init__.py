@@ -1,4 +1,4 @@
-"""Finds what is registered."""
+"""Looks up registered configurations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import gymnasium as gym
-import isaaclab.envs  # noqa: F401 - as Isaac Lab's does: the app has to run in generation 2
+import isaaclab.envs  # noqa: F401 - like Isaac Lab: generation 2 needs the app to run
 import yaml
 from isaaclab import GENERATION
 
