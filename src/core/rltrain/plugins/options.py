@@ -91,8 +91,9 @@ def check_options(specs: Iterable[Spec], given: Mapping[str, Mapping[str, Any]])
         named = [spec for spec in specs if spec.name == name]
         if not named:
             running = sorted({spec.name for spec in specs if spec.options is not None})
+            hint = suggest(name, [*running, *_SECTIONS])
             raise UsageError(
-                f"{name}: no plugin of this run has this name.{suggest(name, [*running, *_SECTIONS])} "
+                f"{name}: no plugin of this run has this name.{hint} "
                 f"Plugins with options: {', '.join(running) or 'none'}. Options of the library are "
                 "written agent.key=value, of the task env.key=value."
             )
