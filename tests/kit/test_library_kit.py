@@ -69,13 +69,13 @@ WRONG = {
     "makes no gradient sync": Wrong(
         "self.sync = session.gradient_sync(self.synchronised)",
         "self.sync = list",
-        "test_every_optimiser_averages_its_gradients",
+        "test_every_optimizer_averages_its_gradients",
         "No gradient sync was made",
     ),
     "does not average in one iteration": Wrong(
         "synchronise(self.sync, self.synchronised)",
         "self.iteration == 2 or synchronise(self.sync, self.synchronised)",
-        "test_every_optimiser_averages_its_gradients",
+        "test_every_optimizer_averages_its_gradients",
         "not called in iteration 2",
     ),
     "forgets one parameter": Wrong(
@@ -94,13 +94,13 @@ WRONG = {
         'self.optimiser = torch.optim.Adam(parameters, lr=self.options["learning_rate"])',
         "self.optimiser = torch.optim.Adam(parameters, lr=0.01 + 0.001 * session.world.rank)",
         "test_every_rank_ends_with_the_same_parameters",
-        "value.2.bias: different on different ranks",
+        "value.2.bias: different between ranks",
     ),
     "measures its own environments only": Wrong(
         "self.normaliser.moments += self.session.group.all_reduce(moments)",
         "self.normaliser.moments += moments",
         "test_every_rank_ends_with_the_same_statistics",
-        "normaliser.moments: different on different ranks",
+        "normaliser.moments: different between ranks",
     ),
     "seeds environments by the local rank": Wrong(
         "observations, _ = session.env.reset()",
@@ -130,7 +130,7 @@ WRONG = {
         "self.session, self.iteration = session, 0",
         "self.session, self.iteration = session, 0; torch.manual_seed(1)",
         "test_a_run_goes_by_its_seed",
-        "Another seed gave models with the same parameters",
+        "A different seed gave models with the same parameters",
     ),
     "draws from the operating system": Wrong(
         "observations, _ = session.env.reset()",
@@ -191,7 +191,7 @@ WRONG = {
         "if session.checkpoint is not None:",
         "if session.checkpoint is not None and session.world.is_root:",
         "test_every_rank_resumes_from_a_checkpoint",
-        "on rank 1 was not the checkpoint's",
+        "on rank 1 differed from the checkpoint",
     ),
     "loads a checkpoint's optimiser on rank 0 only": Wrong(
         "for part, state in zip(self.parts(), states, strict=True):",
@@ -209,7 +209,7 @@ WRONG = {
         "session.iterations_left(session.config.max_iterations, agent.iteration)",
         "session.config.max_iterations",
         "test_a_resumed_run_ends_as_if_it_had_never_stopped",
-        "those before the checkpoint included",
+        "which includes iterations before the checkpoint",
     ),
     "saves no checkpoint": Wrong(
         'self.session.save_checkpoint("last.pkl", self.save, self.iteration)',

@@ -255,7 +255,7 @@ WRONG = {
         'tasks=lambda: ["Point-v0"],',
         "tasks=lambda: [],",
         "test_the_task_is_listed",
-        "'Point-v0' is none of the 0 names",
+        "'Point-v0' is not among 0 names",
     ),
     "says discrete": (
         'return TaskInfo(task, "continuous",',
@@ -267,13 +267,13 @@ WRONG = {
         "options=OPTIONS)",
         "options=OPTIONS, actions=(2,))",
         "test_spaces_are_as_described",
-        "actions (2,); made are (1,)",
+        "describe has actions (2,); the space has (1,)",
     ),
     "describes other observations": (
         "options=OPTIONS)",
         "options=OPTIONS, observations={})",
         "test_spaces_are_as_described",
-        "observations are told to be {}; made are {'critic': ArrayInfo(shape=(2,)",
+        "describe has observations {}; the space has {'critic': ArrayInfo(shape=(2,)",
     ),
     "has no policy": (
         'POLICY = "policy"',
@@ -297,7 +297,7 @@ WRONG = {
         "force = actions.reshape(num_envs).clamp(-1, 1)",
         "force = actions.reshape(num_envs)",
         "test_actions_beyond_the_bounds",
-        "at the bounds, and three times as far: step 1, environment 0",
+        "at the bounds, and three times as far out: step 1, environment 0",
     ),
     "tells another length": (
         "max_episode_length=9, options=OPTIONS",
@@ -339,7 +339,7 @@ WRONG = {
         '"critic": critic}',
         '"critic": critic.double()}',
         "test_observations",
-        "after reset, observations['critic']: is of float64; must be of float32.",
+        "after reset, observations['critic']: has dtype float64; must be float32.",
     ),
     "leaves its space": (
         "POLICY: self.x[:, None].clone()",
@@ -357,13 +357,13 @@ WRONG = {
         "rewards = 1.0 - self.x.abs()",
         "rewards = 1.0 - self.x.abs().requires_grad_()",
         "test_rewards",
-        "rewards: carries a gradient history",
+        "rewards: has a gradient history",
     ),
     "gives whole numbers for bools": (
         "return observations, rewards, terminations, truncations, info",
         "return observations, rewards, terminations.long(), truncations, info",
         "test_terminations_and_truncations",
-        "terminations: is of int64; must be of bool.",
+        "terminations: has dtype int64; must be bool.",
     ),
     "clips the given actions": (
         "force = actions.reshape(num_envs).clamp(-1, 1)",
@@ -387,19 +387,19 @@ WRONG = {
         "return observations, rewards, terminations, truncations, info",
         "return observations, rewards, done, truncations & False, info",
         "test_episodes_are_truncated",
-        "no episode was truncated without being terminated too",
+        "no episode was truncated without also being terminated",
     ),
     "cuts later episodes off late": (
         "self.episode_length_buf = self.episode_length_buf * ~done",
         "self.episode_length_buf = self.episode_length_buf * ~done - done.long()",
         "test_lengths_restart",
-        "was not cut off in its step 9 (max_episode_length)",
+        "was not truncated in its step 9 (max_episode_length)",
     ),
     "begins no count anew": (
         "self.episode_length_buf = self.episode_length_buf * ~done",
         "pass",
         "test_lengths_restart",
-        "after the first end no episode lasted 9 steps (max_episode_length), but [1, 1,",
+        "after the first end no episode lasted 9 steps (max_episode_length); lengths were [1, 1,",
     ),
     "marks no ends": (
         '"_final_obs": done,',
@@ -429,7 +429,7 @@ WRONG = {
         "final = self.observe()",
         "final = {name: 0.5 * part for name, part in self.observe().items()}",
         "test_observations_at_an_end",
-        "had the episodes not been cut off, the observations would have been",
+        "without truncation, the observations would have been",
     ),
     "ignores the seed": (
         "self.generator.manual_seed(seed)",
@@ -477,13 +477,13 @@ WRONG = {
         "torch.zeros(4, 6, 3, dtype=torch.uint8)",
         "torch.zeros(4, 6, 3)",
         "test_environments_are_drawn",
-        "a frame is of float32",
+        "a frame has dtype float32",
     ),
     "draws random numbers to draw": (
         "torch.zeros(4, 6, 3, dtype=torch.uint8)",
         "torch.randint(9, (4, 6, 3), dtype=torch.uint8, generator=self.generator)",
         "test_drawing_changes_nothing",
-        "without drawing and with it, step ",
+        "without rendering and with it, step ",
     ),
 }
 
@@ -512,7 +512,7 @@ JAX_WRONG = {
         RETURNED,
         "return observations, rewards, terminations.astype(int), truncations, info",
         "test_terminations_and_truncations",
-        "terminations: is of int32; must be of bool.",
+        "terminations: has dtype int32; must be bool.",
     ),
     "gives final observations of numpy": (
         "observations, rewards, terminations, truncations, info = result",

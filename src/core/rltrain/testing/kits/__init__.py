@@ -1,1 +1,1 @@
-"""The conformance kits, and what they share."""
+"""The conformance kits, and the code that they share."""

@@ -1,6 +1,6 @@
 """Arrays and models of a framework by its name, for kits that import no framework themselves.
 
-Arrays are numpy's, torch's and jax's. Models are torch's modules and jax's pytrees.
+Arrays are of numpy, torch or jax. Models are torch modules or jax pytrees.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def missing(framework: str) -> str | None:
-    """Return what keeps the kits from making a framework's arrays and models, or None."""
+    """Return why the kits cannot make a framework's arrays and models, or None if they can."""
     if framework in ("jax", "torch"):
         return None
     return f"rltrain.testing.kits.arrays makes arrays and models of torch and jax, not {framework}"
@@ -45,14 +45,13 @@ def array(framework: str, values: Any, dtype: str = "float32", device: str = "cp
     """Return an array of "numpy", "torch" or "jax".
 
     Args:
-        framework: whose array.
+        framework: the array's framework.
         values: a number, nested lists of numbers, or a numpy array.
-        dtype: name of the data type, such as "int64". jax makes 32 bits of 64, as it does by
-            itself.
-        device: where it lies; numpy's lie on the host.
+        dtype: name of the data type, such as "int64". jax converts 64 bits to 32 by default.
+        device: the array's device; numpy's arrays are on the host.
 
     Raises:
-        NotImplementedError: the framework is another one.
+        NotImplementedError: the framework is not supported.
     """
     if framework == "numpy":
         return _import("numpy").array(values, dtype)
@@ -63,7 +62,7 @@ def array(framework: str, values: Any, dtype: str = "float32", device: str = "cp
 
 
 def dtype_of(framework: str, dtype: str) -> str:
-    """Return the dtype that stands for another in a framework: jax has no 64 bits by itself."""
+    """Return the dtype to use in a framework in place of another: jax disables 64 bits."""
     return (
         {"float64": "float16", "int64": "int8"}.get(dtype, dtype) if framework == "jax" else dtype
     )
@@ -75,7 +74,7 @@ def _import(module: str) -> Any:
 
 @contextmanager
 def compilations() -> Iterator[list[str]]:
-    """Give a list, to which is added the name of every program that jax compiles meanwhile."""
+    """Yield a list that collects the names of the programs that jax compiles in the context."""
     jax = _import("jax")
     logger, found = logging.getLogger("jax"), list[str]()
     handler = logging.Handler()
@@ -83,7 +82,7 @@ def compilations() -> Iterator[list[str]]:
     def note(record: logging.LogRecord) -> bool:
         compiled = re.match(r"Finished XLA compilation of (\S+)", record.getMessage())
         found.extend(compiled.groups() if compiled else ())
-        return False  # It is not for this handler to show.
+        return False  # This handler prints nothing.
 
     handler.addFilter(note)
     logger.addHandler(handler)
@@ -101,27 +100,27 @@ def _torch(framework: str) -> Any:
 
 
 def to_numpy(x: Any) -> Any:
-    """Return a copy of any framework's array as one of numpy's."""
+    """Return a numpy copy of any framework's array."""
     if framework_of(x) == "torch":
         x = x.detach().cpu().numpy()
     return _import("numpy").array(x)
 
 
 def framework_of(x: Any) -> str:
-    """Return whose array, or what else, something is: "numpy", "torch", "jax", "builtins"."""
+    """Return the package of an object's type: "numpy", "torch", "jax", "builtins", ..."""
     package = type(x).__module__.partition(".")[0]
     return "jax" if package == "jaxlib" else package
 
 
 def form(x: Any) -> str:
-    """Return kind, dtype and shape of an array, such as "torch float32[4, 3]"; else the kind."""
+    """Describe an array, such as "torch float32[4, 3]"; for other objects return the type."""
     if not hasattr(x, "dtype"):
         return f"{framework_of(x)} {type(x).__name__}"
     return f"{framework_of(x)} {str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
 
 
 def draw(framework: str, device: str = "cpu") -> list[float]:
-    """Return numbers drawn from the framework's global generator of a device; jax has none."""
+    """Return numbers drawn from a framework's global generator for a device; jax has none."""
     drawn: list[float] = _torch(framework).rand(4, device=device).tolist()
     return drawn
 
@@ -138,16 +137,16 @@ def small_model(framework: str, value: float, device: str = "cpu") -> Any:
     """Return a model with parameters and buffers of several shapes and dtypes.
 
     Args:
-        framework: whose model.
-        value: what each of its numbers is.
-        device: where it lies.
+        framework: the model's framework.
+        value: the value of all its parameters and buffers.
+        device: the model's device.
 
     Returns:
-        For torch a module with a method of its own, `act`, as the models of RL libraries have; for
-        jax a pytree.
+        For torch a module with its own method `act`, like the models of RL libraries; for jax a
+        pytree.
 
     Raises:
-        NotImplementedError: the framework is another one.
+        NotImplementedError: the framework is not supported.
     """
     full = functools.partial(_full, framework, value, device)
     if framework == "jax":
@@ -178,13 +177,13 @@ def _full(framework: str, value: float, device: str, shape: list[int], dtype: st
 
 
 def parameter(framework: str, values: Any, dtype: str = "float32") -> Any:
-    """Return what an optimiser steps, made as `array` makes arrays."""
+    """Return a parameter for an optimizer, with the same arguments as `array`."""
     made = array(framework, values, dtype)
     return made if framework == "jax" else _torch(framework).nn.Parameter(made)
 
 
 def interface(model: Any) -> set[str]:
-    """Return what code that uses a model relies on: names, and of a pytree forms of arrays too."""
+    """Return a model's public names; for a pytree, its names with their dtypes and shapes."""
     if not isinstance(model, dict):
         return {name for name in dir(model) if not name.startswith("_")}
     named = ((f"{part}.{name}", x) for part, arrays in model.items() for name, x in arrays.items())
@@ -197,7 +196,7 @@ def parameters(model: Any) -> Mapping[str, Any]:
 
 
 def buffers(model: Any) -> Mapping[str, Any]:
-    """Return what else belongs to a model's state, by name: statistics and counts."""
+    """Return the rest of a model's state by name: statistics and counts."""
     return model["buffers"] if isinstance(model, dict) else dict(model.named_buffers())
 
 

@@ -1,7 +1,7 @@
-"""What one rank of the backend kit does; the kit starts it as a launcher does.
+"""The process of one rank of the backend kit, which the kit starts as a launcher does.
 
-It calls what a run calls of a backend, through the hooks, and writes what it sees to one file for
-each check. The kit's tests judge.
+It calls the backend through the hooks, as a run does, and writes the result of each check to a
+file. The kit's tests evaluate these.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ from rltrain.types import Fingerprints, ReduceOp, World
 __all__ = ["CHECKS", "main"]
 
 CHECK_TIMEOUT = 60
-"""Seconds for one check. A rank that waits longer for its peers ends, and says on stderr where it
-waited; the peers' collectives then fail, and they can go on."""
+"""Seconds for one check. A rank that waits longer for its peers ends, and prints on stderr where it
+waited; its peers' collectives then fail, and they continue."""
 
 OPS: tuple[ReduceOp, ...] = ("sum", "mean", "min", "max")
 
 SEEDS = (11, 11, 12)
 
 LATE = 0.2
-"""Seconds by which a rank comes late to a barrier."""
+"""Seconds by which a rank is late at a barrier."""
 
 
 class WatchedSession(RankSession):
-    """A session that keeps what is watched where a check can read it."""
+    """A session that keeps the watched fingerprints where a check can read them."""
 
     def __init__(self, config: RunConfig, world: World, plugins: RunPlugins) -> None:
         super().__init__(config, world, plugins)
         self.watched: dict[str, Fingerprints] = {}
 
     def watch(self, role: str, fingerprints: Fingerprints) -> None:
-        """Keep it."""
+        """Keep the fingerprints."""
         self.watched[role] = fingerprints
 
 
 @dataclass
 class Rank:
-    """What the checks of one rank share."""
+    """The state that the checks of one rank share."""
 
     session: WatchedSession
     plugins: RunPlugins
     folder: Path
-    """Where this world's ranks leave files for each other and for the kit."""
+    """Where this world's ranks write files for each other and for the kit."""
     model: Any = None
     """The wrapped model."""
 
@@ -92,17 +92,17 @@ def init_distributed(rank: Rank) -> Mapping[str, Any]:
 
 def all_reduce(rank: Rank) -> Mapping[str, Any]:
     """Reduce (1, -1) of rank 0, (2, -2) of rank 1 and so on, with every operation."""
-    number, told = rank.world.rank + 1.0, {}
+    number, results = rank.world.rank + 1.0, {}
     for framework in ("numpy", rank.framework):
         for op in OPS:
             reduced = rank.session.group.all_reduce(rank.array(framework, [number, -number]), op)
-            told[f"{op} of {framework} arrays"] = kit_arrays.to_numpy(reduced).tolist()
-    return told
+            results[f"{op} of {framework} arrays"] = kit_arrays.to_numpy(reduced).tolist()
+    return results
 
 
 def keep_form(rank: Rank) -> Mapping[str, Any]:
-    """Send arrays of several dtypes and shapes, and tell what went in and what came out."""
-    group, told = rank.session.group, {}
+    """Send arrays of several dtypes and shapes; return the forms of inputs and outputs."""
+    group, results = rank.session.group, {}
     collectives: dict[str, Callable[[Any], Any]] = {
         "all_reduce(sum)": group.all_reduce,
         "all_reduce(mean)": lambda x: group.all_reduce(x, "mean"),
@@ -113,31 +113,31 @@ def keep_form(rank: Rank) -> Mapping[str, Any]:
             for values in (2, [[1, 2, 3], [4, 5, 6]]):
                 for name, collective in collectives.items():
                     if (dtype, name) == ("int64", "all_reduce(mean)"):
-                        continue  # A mean of integers is none.
+                        continue  # The mean of integers is not an integer.
                     given = rank.array(framework, values, dtype).T
                     form = kit_arrays.form(given)
-                    told[f"{name} of {form}"] = [form, kit_arrays.form(collective(given))]
-    return told
+                    results[f"{name} of {form}"] = [form, kit_arrays.form(collective(given))]
+    return results
 
 
 def broadcast(rank: Rank) -> Mapping[str, Any]:
     """Broadcast each rank's own number from every rank."""
-    told = {}
+    results = {}
     for framework in ("numpy", rank.framework):
         for src in range(rank.world.world_size):
             sent = rank.session.group.broadcast(rank.array(framework, [rank.world.rank]), src)
-            told[f"{framework} array from rank {src}"] = kit_arrays.to_numpy(sent).tolist()
-    return told
+            results[f"{framework} array from rank {src}"] = kit_arrays.to_numpy(sent).tolist()
+    return results
 
 
 def broadcast_object(rank: Rank) -> list[Any]:
-    """Broadcast objects of several sizes from every rank."""
+    """Broadcast objects of different sizes from every rank."""
     mine, ranks = ["object of rank", rank.world.rank] * (rank.world.rank + 1), rank.world.world_size
     return [rank.session.group.broadcast_object(mine, src) for src in range(ranks)]
 
 
 def gather_objects(rank: Rank) -> list[Any]:
-    """Gather objects of several sizes."""
+    """Gather objects of different sizes."""
     return rank.session.group.gather_objects([rank.world.rank] * (rank.world.rank + 1))
 
 
@@ -148,19 +148,21 @@ def gather_objects_on_one(rank: Rank) -> list[Any]:
 
 
 def barrier(rank: Rank) -> list[list[int]]:
-    """Let each rank come late once; tell who had come when this one left."""
+    """Let each rank be late once; return who had arrived when this rank left."""
     seen, ranks = [], range(rank.world.world_size)
     for late in ranks:
         if rank.world.rank == late:
             time.sleep(LATE)
-        (rank.folder / f"came.{late}.{rank.world.rank}").touch()
+        (rank.folder / f"arrived.{late}.{rank.world.rank}").touch()
         rank.session.group.barrier()
-        seen.append([other for other in ranks if (rank.folder / f"came.{late}.{other}").exists()])
+        seen.append(
+            [other for other in ranks if (rank.folder / f"arrived.{late}.{other}").exists()]
+        )
     return seen
 
 
 def seed(rank: Rank) -> list[list[float]]:
-    """Draw after each of `SEEDS`."""
+    """Draw numbers after each of `SEEDS`."""
     drawn = []
     for number in SEEDS:
         rank.plugins.hook.rltrain_seed(stream="model", seed=number)
@@ -169,7 +171,7 @@ def seed(rank: Rank) -> list[list[float]]:
 
 
 def wrap_model(rank: Rank) -> Mapping[str, Any]:
-    """Wrap a model whose numbers are the rank's own."""
+    """Wrap a model whose values differ between ranks."""
     model = kit_arrays.small_model(rank.framework, 3.0 + rank.world.rank, rank.world.device)
     interface, before = kit_arrays.interface(model), _state(model)
     rank.model = rank.session.wrap_model(model, "policy")
@@ -178,20 +180,20 @@ def wrap_model(rank: Rank) -> Mapping[str, Any]:
 
 
 def fingerprints(rank: Rank) -> Mapping[str, Any]:
-    """Change one parameter after another, and tell when the fingerprints change."""
+    """Change one parameter after another; return which changes the fingerprints show."""
     if "policy" not in rank.session.watched:
         return {"watched": sorted(rank.session.watched)}
     read, parameters = rank.session.watched["policy"], kit_arrays.parameters(rank.model)
     for parameter in parameters.values():
         kit_arrays.fill(parameter, 1.0)
-    # As text, since that is what the divergence check compares.
-    told, changed = [repr(dict(read())), repr(dict(read()))], {}
-    last = told[-1]
+    # As text, because that is what the divergence check compares.
+    equal, changed = [repr(dict(read())), repr(dict(read()))], {}
+    last = equal[-1]
     for name, parameter in parameters.items():
         kit_arrays.nudge(parameter)
         before, last = last, repr(dict(read()))
         changed[name] = last != before
-    return {"watched": ["policy"], "of equal parameters": told, "changed": changed}
+    return {"watched": ["policy"], "of equal parameters": equal, "changed": changed}
 
 
 def close(rank: Rank) -> None:
@@ -214,27 +216,27 @@ CHECKS: tuple[Callable[[Rank], Any], ...] = (
     fingerprints,
     close,
 )
-"""In the order in which every rank makes them."""
+"""In the order in which every rank runs them."""
 
 
 def main() -> None:
-    """Make every check, though one raises."""
+    """Run every check, even if one raises."""
     parser = argparse.ArgumentParser()
     parser.add_argument("backend")
     parser.add_argument("device", help="the kind of device; empty for the backend's own")
-    parser.add_argument("devices", type=int, help="how many the node has; 0 for the CPU")
+    parser.add_argument("devices", type=int, help="number of devices of this node; 0 for the CPU")
     parser.add_argument("folder", type=Path)
     rank = _rank(**vars(parser.parse_args()))
     for check in CHECKS:
         faulthandler.dump_traceback_later(CHECK_TIMEOUT, exit=True)
         try:
-            told: dict[str, Any] = {"result": check(rank)}
+            outcome: dict[str, Any] = {"result": check(rank)}
         except Exception:
-            told = {"error": traceback.format_exc()}
+            outcome = {"error": traceback.format_exc()}
         folder = rank.folder / check.__name__
         folder.mkdir(exist_ok=True)
-        (folder / f"told.{rank.world.rank}").write_text(json.dumps(told))
-        if check is init_distributed and "error" in told:
+        (folder / f"outcome.{rank.world.rank}").write_text(json.dumps(outcome))
+        if check is init_distributed and "error" in outcome:
             break  # Without a group, no other check means anything.
     faulthandler.cancel_dump_traceback_later()
 

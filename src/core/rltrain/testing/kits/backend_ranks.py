@@ -1,4 +1,4 @@
-"""Starts the processes of the backend kit and collects what they tell."""
+"""Starts the processes of the backend kit and collects their results."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ TIMEOUT = 120
 
 @dataclass(frozen=True)
 class RankReport:
-    """What one process told."""
+    """The results of one process."""
 
     rank: int
     checks: Mapping[str, Mapping[str, Any]]
-    """By check that it came to, {"result": ...} or {"error": traceback}."""
+    """For each check that it reached, {"result": ...} or {"error": traceback}."""
     end: str
-    """How it ended, with the last that it wrote to stderr."""
+    """How it ended, with the end of its output."""
 
 
 def run_worlds(
     backend: str, device: str | None, devices: int, sizes: Sequence[int]
 ) -> list[list[RankReport]]:
-    """Run worlds of these sizes at the same time, as so many processes of this machine.
+    """Run worlds of these sizes at the same time, with one process per rank on this machine.
 
     Args:
-        backend: its name.
+        backend: the backend's name.
         device: the kind of device, or None for the backend's own.
-        devices: how many of those there are; 0 for the CPU.
+        devices: number of these devices; 0 for the CPU.
         sizes: number of ranks of each world.
 
     Returns:
-        For each world, a report by rank. Processes that have not ended in time are killed.
+        For each world, a report by rank. Processes that do not end in time are killed.
     """
     with tempfile.TemporaryDirectory(prefix="rltrain-kit-") as name:
         folders = [Path(name, str(index)) for index in range(len(sizes))]
-        with _killed_at_last() as processes:
+        with _killed_on_exit() as processes:
             for folder, size in zip(folders, sizes, strict=True):
                 folder.mkdir()
                 processes += _start((backend, device or "", str(devices)), folder, size)
@@ -66,7 +66,7 @@ def run_worlds(
 
 
 @contextmanager
-def _killed_at_last() -> Iterator[list[subprocess.Popen[bytes]]]:
+def _killed_on_exit() -> Iterator[list[subprocess.Popen[bytes]]]:
     processes: list[subprocess.Popen[bytes]] = []
     try:
         yield processes
@@ -83,7 +83,7 @@ def _start(
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    # Processes that share a seed of `hash` would hide that a fingerprint is made by it.
+    # With the same hash seed in all processes, fingerprints made with `hash` would look right.
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
     for rank in range(size):
         variables = {
@@ -105,10 +105,12 @@ def _start(
 
 def _report(folder: Path, rank: int, code: int) -> RankReport:
     checks = {
-        path.parent.name: json.loads(path.read_text()) for path in folder.glob(f"*/told.{rank}")
+        path.parent.name: json.loads(path.read_text()) for path in folder.glob(f"*/outcome.{rank}")
     }
     printed = (folder / f"stderr.{rank}").read_text(errors="replace")[-4000:]
     end = (
-        "It was killed, as it did not end in time" if code == -9 else f"It ended with status {code}"
+        "It was killed because it did not end in time"
+        if code == -9
+        else f"It ended with status {code}"
     )
-    return RankReport(rank, checks, f"{end}. The last that it printed:\n{printed or '(nothing)'}")
+    return RankReport(rank, checks, f"{end}. The end of its output:\n{printed or '(nothing)'}")

@@ -1,4 +1,4 @@
-"""The rule that all kits share: declaring a plugin is light."""
+"""The rule that all kits share: declaring a plugin imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ print(*(name for name in ("gymnasium", "jax", "numpy", "torch") if name in sys.m
 
 
 def check_declaring_is_light(kind: type[Spec], name: str) -> None:
-    """List plugins in a process of its own, with the others left out, and see what it imports.
+    """List plugins in a child process, with only this one enabled, and check what it imports.
 
     Raises:
         AssertionError: a tensor framework, numpy or gymnasium was imported.

@@ -1,4 +1,4 @@
-"""The rules that every gradient sync keeps, as tests to subclass."""
+"""The conformance kit for gradient syncs, as tests to subclass."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rltrain.testing.kits.declaration import check_declaring_is_light
 from rltrain.testing.kits.gradient_sync_ranks import (
     GradientSyncRanks,
     MakeSync,
-    given_back,
     numpy_arrays,
+    returned,
 )
 from rltrain.testing.kits.rules import may, must, skip
 
@@ -24,10 +24,10 @@ _FORMS: Sequence[tuple[tuple[int, ...], str]] = (
     ((2, 1, 2), "float64"),
     ((5,), "float32"),
 )
-"""Shapes and dtypes of an optimiser's parameters."""
+"""Shapes and dtypes of an optimizer's parameters."""
 
 _STEPS = 64
-"""Over so many steps a lost rounding error has added up, and a kept one has not."""
+"""Steps after which the rounding errors of a biased scheme have added up."""
 
 
 class GradientSyncConformance(GradientSyncRanks):
@@ -44,12 +44,12 @@ class GradientSyncConformance(GradientSyncRanks):
 
     @must("Declaring the gradient sync imports no tensor framework and no numpy.")
     def test_declaring_is_light(self) -> None:
-        """In a process of its own, with the other plugins left out."""
+        """In a child process, without the other plugins."""
         check_declaring_is_light(GradientSyncSpec, self.grad_sync)
 
     @must("The result is the average of all ranks' gradients, not their sum.")
     def test_gradients_are_averaged(self) -> None:
-        """Looks at the first of two parameters: other tests look at the others."""
+        """Checks the first of two parameters; other tests check the rest."""
         given = [_values(rank) for rank in range(3)]
 
         def work(make: MakeSync, rank: int) -> list[Any]:
@@ -59,9 +59,9 @@ class GradientSyncConformance(GradientSyncRanks):
         for rank, (first, _) in enumerate(self.on_ranks(3, work)):
             self.assert_close(first, expected, largest, f"on rank {rank} of 3, the average")
 
-    @must("Every parameter is averaged: the last too, of any shape, of any dtype.")
+    @must("Every parameter is averaged, including the last, for any shape and dtype.")
     def test_every_parameter_is_averaged(self) -> None:
-        """A rank's gradients are all of one number, so that the averages are."""
+        """A rank's gradients all have the same value, so the averages do too."""
 
         def work(make: MakeSync, rank: int) -> list[Any]:
             return self.synced(make, [_filled(1.0 + 2 * rank, *form) for form in _FORMS])
@@ -69,12 +69,12 @@ class GradientSyncConformance(GradientSyncRanks):
         for rank, averages in enumerate(self.on_ranks(2, work)):
             expected = averages[0].flat[0]
             for index, average in enumerate(averages):
-                what = f"on rank {rank}, parameter {index} of {_FORMS[index]}, as parameter 0,"
+                what = f"on rank {rank}, parameter {index} of {_FORMS[index]}, like parameter 0,"
                 self.assert_close(average, expected, 3.0, what)
 
-    @must("A gradient of one rank that is NaN or infinite is not finite on any rank.")
+    @must("If one rank's gradient is NaN or infinite, the average is not finite on any rank.")
     def test_what_is_not_finite_reaches_every_rank(self) -> None:
-        """A rank that went wrong would otherwise go on unseen."""
+        """Otherwise a broken rank would go unnoticed."""
         import numpy as np
 
         wrong = _filled(1.0)
@@ -89,22 +89,22 @@ class GradientSyncConformance(GradientSyncRanks):
                 f"average is {average}"
             )
 
-    @must("Gradients come back in the structure they went in: as many, same shapes, same dtypes.")
+    @must("Gradients are returned in the structure they had: same number, shapes and dtypes.")
     def test_the_structure_comes_back(self) -> None:
-        """Compares what came back with what went in."""
+        """Compares output and input."""
         given = [_filled(1.0, *kind) for kind in _FORMS]
 
         def work(make: MakeSync, rank: int) -> list[str]:
             averages = self.make(make, given)(self.arrays(given))
-            return [form(average) for average in given_back(averages)]
+            return [form(average) for average in returned(averages)]
 
         expected = [form(gradient) for gradient in self.arrays(given)]
         for rank, forms in enumerate(self.on_ranks(2, work)):
-            assert forms == expected, f"on rank {rank}, {expected} went in and {forms} came back"
+            assert forms == expected, f"on rank {rank}, {forms} was returned for {expected}"
 
     @must("A gradient that is None on every rank stays None.")
     def test_none_on_every_rank_stays_none(self) -> None:
-        """In the middle, on both of two ranks."""
+        """The middle one of three, on both of two ranks."""
         self.skip_without_none()
 
         def work(make: MakeSync, rank: int) -> list[Any]:
@@ -113,13 +113,13 @@ class GradientSyncConformance(GradientSyncRanks):
         for rank, averages in enumerate(self.on_ranks(2, work)):
             nones = [average is None for average in averages]
             assert nones == [False, True, False], (
-                f"gradient 1 of 3 was None on every rank; on rank {rank} the gradients that came "
-                f"back as None are {[index for index, none in enumerate(nones) if none]}"
+                f"gradient 1 of 3 was None on every rank; on rank {rank} the gradients returned "
+                f"as None are {[index for index, none in enumerate(nones) if none]}"
             )
 
-    @must("A gradient that is None on some ranks counts as zeros there, and shifts no other.")
+    @must("A gradient that is None on some ranks counts as zeros there, and affects no other one.")
     def test_none_on_some_ranks_counts_as_zeros(self) -> None:
-        """Compares with what the sync makes of zeros, after a call with gradients everywhere."""
+        """Compares with the average of zeros, after a call with gradients everywhere."""
         self.skip_without_none()
         everywhere = [_filled(value) for value in (1.0, 2.0, 4.0)]
 
@@ -135,12 +135,12 @@ class GradientSyncConformance(GradientSyncRanks):
         for rank, (averages, expected) in enumerate(self.on_ranks(2, work)):
             for index, average in enumerate(averages):
                 what = f"gradient 1 is None on rank 1; on rank {rank}, gradient {index}"
-                assert average is not None, f"{what} came back as None"
+                assert average is not None, f"{what} was returned as None"
                 self.assert_close(average, expected[index], 4.0, what)
 
     @must("A second call averages the gradients of the second call.")
     def test_a_second_call_averages_its_own_gradients(self) -> None:
-        """Compares with a sync that is called for the first time."""
+        """Compares with the first call of another sync."""
 
         def work(make: MakeSync, rank: int) -> tuple[list[Any], list[Any]]:
             first, second = [_filled(1.0 + rank)], [_filled(8.0 + 4 * rank)]
@@ -149,12 +149,12 @@ class GradientSyncConformance(GradientSyncRanks):
             return numpy_arrays(sync(self.arrays(second))), self.synced(make, second)
 
         for rank, (averages, expected) in enumerate(self.on_ranks(2, work)):
-            what = f"on rank {rank}, after a first call with others, the average"
+            what = f"on rank {rank}, after a first call with other gradients, the average"
             self.assert_close(averages[0], expected[0], 12.0, what)
 
-    @must("The result has the same bytes on every rank, or parameters drift apart.")
+    @must("The result is equal to the last bit on every rank, or parameters drift apart.")
     def test_ranks_get_the_same_bytes(self) -> None:
-        """Looks at the first of two parameters: other tests look at the others."""
+        """Checks the first of two parameters; other tests check the rest."""
 
         def work(make: MakeSync, rank: int) -> list[Any]:
             return self.synced(make, [_values(rank), _values(rank)])
@@ -164,12 +164,12 @@ class GradientSyncConformance(GradientSyncRanks):
             apart = abs(average - reference).max()
             assert average.tobytes() == reference.tobytes(), (
                 f"rank {rank}'s average differs from rank 0's by {apart}: combine in the same "
-                "order on every rank, and add nothing that is a rank's own after the all-reduce"
+                "order on every rank, and do not add a rank's own values after the all-reduce"
             )
 
-    @must("On one rank gradients come back unchanged.")
+    @must("On one rank gradients are returned unchanged.")
     def test_alone_gradients_are_unchanged(self) -> None:
-        """To the last bit, and None as None."""
+        """To the last bit, and None stays None."""
         none = [] if self.framework == "jax" else [None]
         given = [_values(0), *none, _values(1)]
 
@@ -180,12 +180,12 @@ class GradientSyncConformance(GradientSyncRanks):
         for index, (average, gradient) in enumerate(zip(averages, given, strict=True)):
             assert (average is None) == (gradient is None), f"gradient {index} is {average}"
             assert gradient is None or average.tobytes() == gradient.tobytes(), (
-                f"on one rank, gradient {index} came back as {average}, not as {gradient}"
+                f"on one rank, gradient {index} was returned as {average}, not as {gradient}"
             )
 
-    @must("There is one sync an optimiser: two of them do not disturb each other.")
+    @must("Each optimizer has its own sync: two syncs do not affect each other.")
     def test_two_syncs_do_not_disturb_each_other(self) -> None:
-        """The first's result is read after the second was called."""
+        """Reads the first one's result after calling the second."""
 
         def work(make: MakeSync, rank: int) -> tuple[list[Any], list[Any]]:
             first, second = [_filled(1.0 + rank)], [_filled(8.0 + 4 * rank)]
@@ -198,12 +198,12 @@ class GradientSyncConformance(GradientSyncRanks):
             what = f"on rank {rank}, after another sync's call, this one's average"
             self.assert_close(averages[0], expected[0], 2.0, what)
 
-    @may("Averages of the same gradients add up to their true sum: what a step loses is kept.")
+    @may("Averages of the same gradients add up to their true sum: rounding errors are fed back.")
     def test_what_a_step_loses_does_not_add_up(self) -> None:
-        """Equal gradients on both ranks, so that their average is known without adding them."""
+        """Both ranks have equal gradients, so the true average is known."""
         if not self.unbiased:
-            skip(f"{self.grad_sync} says that it is not unbiased (unbiased = False)")
-        # The first number is one that every scheme can carry; the others go by its total.
+            skip(f"{self.grad_sync} declares that it is biased (unbiased = False)")
+        # Every scheme can represent the first number exactly; the others are compared with its sum.
         gradient = _values(0)
         gradient[0] = 1.0
 
@@ -215,18 +215,18 @@ class GradientSyncConformance(GradientSyncRanks):
         for rank, total in enumerate(self.on_ranks(2, work)):
             expected = total[0] * gradient.astype("float64")
             largest = _largest(gradient)
-            # A few steps' loss, which is in the buffers still, and the rounding of each average.
+            # The errors of a few steps, still in the buffers, and the rounding of each average.
             allowed = (4 * self.tolerance + _STEPS * 2**-22) * largest
             apart = abs(total - expected).max()
             assert apart <= allowed, (
-                f"on rank {rank}, {_STEPS} averages of the same gradient add up to something that "
-                f"is off by {apart}, more than {allowed:.3g}: add what one step lost to the next "
-                "step's gradient, or say `unbiased = False`"
+                f"on rank {rank}, the sum of {_STEPS} averages of the same gradient is off by "
+                f"{apart}, more than {allowed:.3g}: add one step's rounding error to the next "
+                "step's gradient, or set `unbiased = False`"
             )
 
 
 def _values(rank: int) -> Any:
-    """Return 64 numbers of a rank's own, which no short format holds exactly."""
+    """Return 64 numbers for a rank, which low-precision formats cannot represent exactly."""
     import numpy as np
 
     return np.random.default_rng(rank).standard_normal(64).astype("float32")

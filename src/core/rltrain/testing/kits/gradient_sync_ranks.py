@@ -1,4 +1,4 @@
-"""What can be set in `GradientSyncConformance`, and how it runs a gradient sync on ranks."""
+"""The settings of `GradientSyncConformance`, and how it runs a gradient sync on ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rltrain.testing.kits.arrays import array, dtype_of, missing, parameter, to_
 from rltrain.testing.kits.rules import skip
 from rltrain.types import GradientSync
 
-__all__ = ["GradientSyncRanks", "MakeSync", "given_back", "numpy_arrays"]
+__all__ = ["GradientSyncRanks", "MakeSync", "numpy_arrays", "returned"]
 
 MakeSync = Callable[[Sequence[Any]], GradientSync]
 
@@ -28,21 +28,21 @@ class GradientSyncRanks:
     grad_sync: str
     """The name under which the installed plugin declares it."""
     tolerance: float = 1e-6
-    """How far an average may be off, in parts of the largest gradient. The default is rounding of
-    float32; a sync that compresses says what it loses in one step."""
+    """Maximum error of an average, relative to the largest gradient. The default is for float32
+    rounding; for a sync that compresses, set the error of one step."""
     unbiased: bool = True
-    """Whether what one step loses is made good in later ones, so that it does not add up."""
+    """Whether later steps correct the errors of earlier ones, so that errors do not add up."""
 
     @functools.cached_property
     def framework(self) -> str:
-        """The framework of which the gradients are; where it is not known, the test is skipped."""
+        """The gradients' framework. If the kit does not support it, the test is skipped."""
         framework = discover().get(GradientSyncSpec, self.grad_sync).frameworks[0]
         if lacking := missing(framework):
             skip(f"{self.grad_sync}: {lacking}")
         return framework
 
     def on_ranks(self, world_size: int, work: Callable[[MakeSync, int], Any]) -> list[Any]:
-        """Call `work(make, rank)` on each rank, where `make` makes a sync over parameters."""
+        """Call `work(make, rank)` on each rank; `make` makes a sync for parameters."""
         spec, on_torch = discover().get(GradientSyncSpec, self.grad_sync), self.framework == "torch"
         config = make_config(grad_sync=spec.name, distributed=True, nproc_per_node=world_size)
 
@@ -56,29 +56,29 @@ class GradientSyncRanks:
         return FakeWorld(world_size, torch=on_torch).run(on_rank)
 
     def skip_without_none(self) -> None:
-        """Skip the running test where gradients are never None."""
+        """Skip the running test if gradients are never None."""
         if self.framework == "jax":
-            skip(f"{self.grad_sync}: jax's gradients are of the parameters' structure, never None")
+            skip(f"{self.grad_sync}: jax's gradients have the parameters' structure, never None")
 
     def make(self, make: MakeSync, gradients: Sequence[Any]) -> GradientSync:
-        """Make a sync over parameters such as have these gradients, one of which is not None."""
+        """Make a sync for parameters with these gradients, of which at least one is not None."""
         [like, *_] = [gradient for gradient in gradients if gradient is not None]
         shown = [like if gradient is None else gradient for gradient in gradients]
         return make([parameter(self.framework, x, self._dtype(x)) for x in shown])
 
     def arrays(self, gradients: Sequence[Any]) -> list[Any]:
-        """Return the framework's arrays for numpy's; None stays None."""
+        """Convert numpy arrays to the framework's; None stays None."""
         return [None if x is None else array(self.framework, x, self._dtype(x)) for x in gradients]
 
     def _dtype(self, x: Any) -> str:
         return dtype_of(self.framework, str(x.dtype))
 
     def synced(self, make: MakeSync, gradients: Sequence[Any]) -> list[Any]:
-        """Return what a new sync makes of gradients, numpy's or None."""
+        """Average gradients, numpy arrays or None, with a new sync."""
         return numpy_arrays(self.make(make, gradients)(self.arrays(gradients)))
 
     def assert_close(self, average: Any, expected: Any, largest: float, what: str) -> None:
-        """Compare numbers, whatever their shape: that is another test's."""
+        """Compare values, but not shapes, which another test checks."""
         apart = float(abs(average.ravel() - expected.ravel()).max())
         assert apart <= self.tolerance * largest, (
             f"{what} should be {expected}, but is {average}: off by {apart:.3g}, more than "
@@ -87,11 +87,11 @@ class GradientSyncRanks:
 
 
 def numpy_arrays(gradients: Sequence[Any]) -> list[Any]:
-    """Return what a sync gave back as numpy's arrays; None stays None."""
-    return [None if x is None else to_numpy(x) for x in given_back(gradients)]
+    """Return a sync's result as numpy arrays; None stays None."""
+    return [None if x is None else to_numpy(x) for x in returned(gradients)]
 
 
-def given_back(gradients: Any) -> Sequence[Any]:
-    """Return what a sync gave back as a list, or say that it gave nothing."""
+def returned(gradients: Any) -> Sequence[Any]:
+    """Return a sync's result as a list; fail if it is None."""
     assert gradients is not None, "the sync returned None: return the averages, in place or not"
     return list(gradients)

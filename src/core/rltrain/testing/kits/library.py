@@ -1,4 +1,4 @@
-"""The conformance kit of libraries: what an adapter must do for ranks to learn together."""
+"""The conformance kit for libraries: what an adapter must do for ranks to learn together."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from rltrain.testing.kits.rules import may, must, skip
 __all__ = ["EnvironmentBroke", "LibraryConformance"]
 
 OTHER_SEED = 7
-"""Any but the default."""
+"""Any seed but the default."""
 
 
 class EnvironmentBroke(Exception):
-    """What the environment raises, where the kit lets it."""
+    """The error that the kit makes the environment raise."""
 
 
 class LibraryConformance(LibrarySettings):
     """Trains with a library on the ranks of a fake world, and checks the contract.
 
-    Subclass it in a test file and set `library`; `rltrain.testing.kits.library_settings` says what
-    else can be set. No test starts a process that trains, or opens a socket.
+    Subclass it in a test file and set `library`. `rltrain.testing.kits.library_settings` has the
+    other settings. Training runs in this process, without sockets.
 
     Example:
         ```python
@@ -39,15 +39,15 @@ class LibraryConformance(LibrarySettings):
             agent = {"steps": 8}
         ```
 
-    A training that fails altogether is one test's failure; those that would look at it skip.
+    If training fails altogether, one test fails, and those that need the training are skipped.
     """
 
     @must("Declaring the library imports neither torch nor jax nor numpy.")
     def test_declaring_is_light(self) -> None:
-        """In a process of its own, with the other plugins left out."""
+        """In a child process, without the other plugins."""
         check_declaring_is_light(LibrarySpec, self.library)
 
-    @must("The default options have every required key, and every refusal says why and what else.")
+    @must("The default options have every required key; refusals have a reason and an alternative.")
     def test_the_spec_is_whole(self) -> None:
         """For the kit's task, with every algorithm."""
         spec = self._spec()
@@ -56,65 +56,65 @@ class LibraryConformance(LibrarySettings):
             agent = spec.default_agent(task, algorithm)
             lacking = [key for key in spec.required_keys if get_dotted(agent, key, None) is None]
             assert not lacking, f"default_agent for {algorithm} lacks {', '.join(lacking)}."
-        assert spec.required_keys, "required_keys is empty: any library's file would be this one's."
+        assert spec.required_keys, "required_keys is empty: it would match any library's file."
         for refusal in spec.refuses:
             parts = (refusal.name, refusal.reason, refusal.instead)
             assert all(parts), f"name, reason or instead is empty in {refusal}."
 
     @must("Every rank trains to the end, and calls the same collectives in the same order.")
     def test_every_rank_trains_to_the_end(self) -> None:
-        """On two nodes with two ranks each; most other tests look at this training."""
+        """On two nodes with two ranks each; most other tests check this training."""
         self._trained().check()
 
-    @must("Every optimiser averages its gradients through session.gradient_sync, in every step.")
-    def test_every_optimiser_averages_its_gradients(self) -> None:
-        """Calls of each gradient sync are counted between two records."""
+    @must("Every optimizer averages its gradients with session.gradient_sync, in every step.")
+    def test_every_optimizer_averages_its_gradients(self) -> None:
+        """Counts the calls of each gradient sync between two records."""
         _require(find.missing_averages(self._ranks()))
 
-    @must("A gradient sync is made over all parameters that are trained.")
+    @must("Every trained parameter is in a gradient sync.")
     def test_no_parameter_is_left_out_of_the_gradient_sync(self) -> None:
-        """One that is left out differs between ranks after training."""
+        """A parameter that is missing differs between ranks after training."""
         _require(find.left_out(self._ranks()))
 
     @must("Every model that is trained goes through session.wrap_model.")
     def test_every_trained_model_is_wrapped(self) -> None:
-        """What a gradient sync is made over is trained."""
+        """The parameters in a gradient sync are those that are trained."""
         _require(find.unwrapped(self._ranks()))
 
-    @must("Every rank ends with the same parameters, and with the same of whatever it watches.")
+    @must("Every rank ends with the same parameters, and with equal watched state.")
     def test_every_rank_ends_with_the_same_parameters(self) -> None:
         """To the last bit; `session.watch` names what else must be equal."""
         ranks = self._ranks()
         if find.missing_averages(ranks) or find.left_out(ranks):
-            skip("Gradients are not averaged, which another test states.")
+            skip("Gradients are not averaged, which another test reports.")
         _require(find.different_parameters(ranks))
         error = self._trained().error
         if error is not None and not find.different_buffers(ranks):
             raise error
 
-    @must("Every rank ends with the same normaliser statistics.")
+    @must("Every rank ends with the same normalizer statistics.")
     def test_every_rank_ends_with_the_same_statistics(self) -> None:
         """The buffers of the wrapped models."""
         _require(find.different_buffers(self._ranks()))
 
     @must("Environments are seeded by the global rank.")
     def test_environments_are_seeded_by_the_global_rank(self) -> None:
-        """First observations, where two ranks have the same local rank."""
+        """Compares first observations; two ranks have the same local rank."""
         ranks = self._ranks()
         for rank, probe in enumerate(ranks):
             for other in ranks[:rank]:
                 assert differing(probe.first_observations, other.first_observations), (
                     f"The first observations of ranks {other.rank} and {rank} are the same: reset "
-                    "session.env without a seed, it has the rank's own."
+                    "session.env without a seed; it uses the rank's own."
                 )
 
     @must("The learner is seeded by the global rank, after the library's constructors.")
     def test_the_learner_is_seeded_by_the_global_rank(self) -> None:
-        """The states of the global generators at the first step."""
+        """Compares the states of the global generators at the first step."""
         ranks = self._ranks()
         _require(find.unordered_seeds(ranks) or find.shared_seeds(ranks))
 
-    @must("The same seed gives the same run, and another seed another one.")
+    @must("The same seed gives the same run, and a different seed a different run.")
     def test_a_run_goes_by_its_seed(self) -> None:
         """To the last bit, on every rank."""
         ranks = self._ranks()
@@ -129,37 +129,37 @@ class LibraryConformance(LibrarySettings):
         other = self._trainer().on_ranks(1, seed=OTHER_SEED)
         other.check()
         assert differing(ranks[0].first_parameters, other.probes[0].first_parameters), (
-            "Another seed gave models with the same parameters: nothing may seed the generators "
-            "again before the models are made."
+            "A different seed gave models with the same parameters: do not reseed the generators "
+            "before the models are made."
         )
 
-    @must("Every iteration is recorded, one by one from 1, until those asked for are done.")
+    @must("Every iteration is recorded, one by one from 1 to max_iterations.")
     def test_iterations_are_recorded_one_by_one(self) -> None:
-        """The records that writers get, and each rank's result."""
+        """Checks the writers' records and each rank's result."""
         ranks = self._ranks()
         recorded = [iteration for iteration, _ in ranks[0].recorded]
         wanted = list(range(1, ITERATIONS + 1))
         assert recorded == wanted, (
             f"max_iterations was {ITERATIONS}; Scalars were recorded for iterations "
-            f"{recorded[:8]}, not {wanted}. If the library went by an option of its own, name it "
-            "in LibrarySpec.run_keys."
+            f"{recorded[:8]}, not {wanted}. If the library used its own option, name it in "
+            "LibrarySpec.run_keys."
         )
         done = _iterations(ranks)
         assert done == [ITERATIONS] * len(ranks), (
-            f"max_iterations was {ITERATIONS}; session.result() says, by rank: {done}."
+            f"max_iterations was {ITERATIONS}; session.result() has, by rank: {done}."
         )
 
     @must("Only rank 0 writes files, and only through the session.")
     def test_only_rank_0_writes_and_only_through_the_session(self) -> None:
-        """In the run folder, and where the run was started."""
+        """Checks the run folder and the working directory."""
         root = self._ranks()[0]
-        litter = self._trained().files
-        assert not litter, f"Files were written where the run was started: {', '.join(litter)}."
+        stray = self._trained().files
+        assert not stray, f"Files were written to the working directory: {', '.join(stray)}."
         _require(find.foreign_files(root))
 
     @must("When session.should_stop is set, every rank stops after that iteration.")
     def test_every_rank_stops_early(self) -> None:
-        """`session.should_stop` is set during the first iteration."""
+        """Sets `session.should_stop` during the first iteration."""
         self._ranks()
 
         def stop(probe: Probe) -> None:
@@ -170,12 +170,12 @@ class LibraryConformance(LibrarySettings):
         done = _iterations(training.probes)
         assert done == [1, 1], (
             "session.should_stop was set on every rank in iteration 1; iterations done, by rank: "
-            f"{done}. Ask for it after session.record, on every rank."
+            f"{done}. Check it after session.record, on every rank."
         )
 
-    @must("An error of the environment is raised by rltrain_train, as it is.")
+    @must("rltrain_train raises an error of the environment unchanged.")
     def test_an_error_of_the_environment_ends_the_run(self) -> None:
-        """It is raised on one rank, in the middle of training."""
+        """Raises it on one rank, in the middle of training."""
         middle = self._ranks()[1].steps // 2
 
         def fail(probe: Probe) -> None:
@@ -185,12 +185,12 @@ class LibraryConformance(LibrarySettings):
         training = self._trainer().on_ranks(2, on_step=fail)
         assert isinstance(training.error, EnvironmentBroke), (
             "session.env.step raised EnvironmentBroke on rank 1; what ended the training was "
-            f"{training.error!r}. Let errors through."
+            f"{training.error!r}. Do not catch errors."
         )
 
     @must("A rank that loses a peer ends with the error that its collective raises.")
     def test_a_lost_peer_ends_the_rank(self) -> None:
-        """The other of two ranks dies in the middle of training."""
+        """One of two ranks dies in the middle of training."""
         self._ranks()
         middle = self._trained().collectives // 2
         training = self._trainer().on_ranks(2, Fault("dies", rank=1, at=middle))
@@ -198,34 +198,34 @@ class LibraryConformance(LibrarySettings):
         ended = f"raised {root.error!r}" if root.error else "returned, as if training had ended"
         assert isinstance(root.error, PeerLost), (
             f"Rank 1 died at its collective number {middle}, in training. On rank 0 rltrain_train "
-            f"{ended}: it must raise what the collective did. The run raised {training.error!r}."
+            f"{ended}: it must raise the collective's error. The run raised {training.error!r}."
         )
 
-    @may("It saves a checkpoint, which is recognised, and from which every rank resumes.")
+    @may("It saves a checkpoint, which is recognized, and from which every rank resumes.")
     def test_every_rank_resumes_from_a_checkpoint(self) -> None:
-        """On two ranks, from the last checkpoint of four."""
+        """On two ranks, from the last checkpoint of a run on four."""
         if not self.saves_checkpoints:
             skip("saves_checkpoints is False.")
         ranks = self._ranks()
         assert ranks[0].saved, "No checkpoint was saved: call session.save_checkpoint at the end."
         spec = self._spec()
-        told = bool(spec.read_checkpoint and spec.checkpoint_keys)
-        assert told, "The spec's read_checkpoint and checkpoint_keys do not tell its checkpoints."
+        declared = bool(spec.read_checkpoint and spec.checkpoint_keys)
+        assert declared, "The spec lacks read_checkpoint or checkpoint_keys."
         path, parameters = ranks[0].saved[-1]
         training = self._trainer().on_ranks(2, checkpoint=path, max_iterations=2 * ITERATIONS)
         training.check()
         for probe in training.probes:
             names = differing(parameters, probe.first_parameters)
             assert not names, (
-                f"{', '.join(names)} on rank {probe.rank} was not the checkpoint's when training "
-                "began: load session.checkpoint on every rank."
+                f"{', '.join(names)} on rank {probe.rank} differed from the checkpoint when "
+                "training began: load session.checkpoint on every rank."
             )
         if self._trained().error is None and training.error is not None:
             raise training.error
 
     @may("A run that is stopped and resumed ends as if it had never stopped, to the last bit.")
     def test_a_resumed_run_ends_as_if_it_had_never_stopped(self) -> None:
-        """On one rank: what differs between ranks is others' concern."""
+        """On one rank: other tests check differences between ranks."""
         if not self.saves_checkpoints or not self.resumes_exactly:
             skip("saves_checkpoints or resumes_exactly is False.")
         ranks = self._ranks()
@@ -236,36 +236,36 @@ class LibraryConformance(LibrarySettings):
             or differing(whole.parameters, again.parameters)
             or len(whole.recorded) != ITERATIONS
         ):
-            skip("Seeds or records are not as they must be, which other tests state.")
+            skip("Seeds or records are wrong, which other tests report.")
 
         def stop(probe: Probe) -> None:
             probe.session.should_stop |= probe.steps == whole.steps // ITERATIONS - 1
 
         stopped = self._trainer().on_ranks(1, on_step=stop).check().probes[0]
         if len(stopped.recorded) != 1 or not stopped.saved:
-            skip("It does not stop early, or saves nothing then, which other tests state.")
+            skip("It does not stop early, or saves no checkpoint then, which other tests report.")
         training = self._trainer().on_ranks(1, checkpoint=stopped.saved[-1][0])
         if isinstance(training.error, UsageError):
-            skip("The checkpoint is refused, which another test states.")
+            skip("The checkpoint is refused, which another test reports.")
         resumed = training.check().probes[0]
         if not resumed.session.resuming_exactly:
-            skip("The task cannot give its state: choose one that can.")
+            skip("The task cannot save its state: choose one that can.")
         assert len(resumed.recorded) == ITERATIONS - 1, (
             f"The run was stopped after iteration 1 of {ITERATIONS}, and resumed; then it recorded "
-            f"{len(resumed.recorded)}: end at config.max_iterations, those before the checkpoint "
-            "included (session.iterations_left)."
+            f"{len(resumed.recorded)}: end at config.max_iterations, which includes iterations "
+            "before the checkpoint (session.iterations_left)."
         )
         names = differing(whole.parameters, resumed.parameters)
         assert not names, (
             f"{', '.join(names)} ended different when the run was stopped after its first "
-            "iteration and resumed. Save after session.record all that the next iteration depends "
-            "on: optimiser, learning rate, schedules; and what is of one rank by "
+            "iteration and resumed. After session.record, save all that the next iteration depends "
+            "on: optimizer, learning rate, schedules; and each rank's own state with "
             "save_checkpoint(rank_state=...)."
         )
 
     @must("One process without --distributed trains alone, without a process group.")
     def test_one_process_trains_alone(self) -> None:
-        """With a session like any other's, in this process."""
+        """With an ordinary session, in this process."""
         self._trainer().alone().check()
 
 

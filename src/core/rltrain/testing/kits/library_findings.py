@@ -1,4 +1,4 @@
-"""What `LibraryConformance` finds wrong with a training: sentences that say what to do."""
+"""The faults that `LibraryConformance` finds in a training, as sentences that say what to do."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _WRITTEN_BY_THE_CORE = ("manifest.json", "config.yaml", "agent.yaml", "checkpoin
 
 
 def missing_averages(ranks: Sequence[Probe]) -> list[str]:
-    """Return in which iterations an optimiser did not average its gradients."""
+    """Return in which iterations an optimizer did not average its gradients."""
     if not ranks[0].syncs:
-        return ["No gradient sync was made: call session.gradient_sync once for each optimiser."]
+        return ["No gradient sync was made: call session.gradient_sync once for each optimizer."]
     calls = [[sync.calls for sync in probe.syncs] for probe in ranks]
     if any(other != calls[0] for other in calls):
-        return [f"Ranks called their gradient syncs differently often; by rank: {calls}."]
+        return [f"Numbers of gradient sync calls differ between ranks; by rank: {calls}."]
     found, before = [], [0] * len(calls[0])
     for iteration, now in ranks[0].recorded:
         found += [
             f"Gradient sync number {index + 1} was not called in iteration {iteration}: call it "
-            "between every backward pass and the optimiser's step."
+            "between every backward pass and the optimizer's step."
             for index in range(len(now))
             if now[index] == before[index]
         ]
@@ -42,36 +42,36 @@ def missing_averages(ranks: Sequence[Probe]) -> list[str]:
 
 
 def left_out(ranks: Sequence[Probe]) -> list[str]:
-    """Return the parameters that drifted because no gradient sync was made over them."""
+    """Return the parameters that diverged because they are in no gradient sync."""
     if not ranks[0].syncs:
         return []
     return _one(
-        [name for name in _drifted(ranks) if not _synchronised(ranks[0], name)],
-        "in no gradient sync, and different on different ranks after training: give "
-        "session.gradient_sync all parameters of the optimiser.",
+        [name for name in _diverged(ranks) if not _synchronized(ranks[0], name)],
+        "in no gradient sync, and different between ranks after training: pass all parameters of "
+        "the optimizer to session.gradient_sync.",
     )
 
 
 def different_parameters(ranks: Sequence[Probe]) -> list[str]:
-    """Return the parameters that ended different although their gradients were averaged."""
+    """Return the parameters that diverged although their gradients were averaged."""
     return _one(
-        [name for name in _drifted(ranks) if _synchronised(ranks[0], name)],
-        "different on different ranks after training, although gradients were averaged: each rank "
-        "must take the same steps, with the same learning rate and the same optimiser state.",
+        [name for name in _diverged(ranks) if _synchronized(ranks[0], name)],
+        "different between ranks after training, although gradients were averaged: each rank must "
+        "take the same steps, with the same learning rate and the same optimizer state.",
     )
 
 
 def different_buffers(ranks: Sequence[Probe]) -> list[str]:
-    """Return the statistics that ended different."""
+    """Return the statistics that differ between ranks."""
     return _one(
         _differing([probe.buffers for probe in ranks]),
-        "different on different ranks after training: pool a normaliser's moments with "
+        "different between ranks after training: pool a normalizer's moments with "
         "session.group.all_reduce before it uses them.",
     )
 
 
 def unwrapped(ranks: Sequence[Probe]) -> list[str]:
-    """Return what is trained and is of no wrapped model."""
+    """Return the trained parameters that belong to no wrapped model."""
     wrapped = {id(x) for x in leaves(ranks[0].models).values()}
     return [
         f"{sum(id(x) not in wrapped for x in sync.parameters)} of the {len(sync.parameters)} "
@@ -83,7 +83,7 @@ def unwrapped(ranks: Sequence[Probe]) -> list[str]:
 
 
 def unordered_seeds(ranks: Sequence[Probe]) -> list[str]:
-    """Return the ranks that did not begin the stream `learner` once, after all constructors."""
+    """Return the ranks that did not seed the stream `learner` once, after all constructors."""
     wrong = [probe for probe in ranks if not _in_order(probe.events)]
     if not wrong:
         return []
@@ -95,7 +95,7 @@ def unordered_seeds(ranks: Sequence[Probe]) -> list[str]:
 
 
 def shared_seeds(ranks: Sequence[Probe]) -> list[str]:
-    """Return the generators that two ranks begin training with in the same state."""
+    """Return the generators that have the same state on two ranks when training begins."""
     found = []
     for name in ranks[0].first_generators:
         states = [probe.first_generators[name] for probe in ranks]
@@ -104,8 +104,8 @@ def shared_seeds(ranks: Sequence[Probe]) -> list[str]:
             shared = next(group for group in sorted(groups) if len(group) > 1)
             found.append(
                 f"The global generator of {name} is in the same state on ranks "
-                f"{', '.join(map(str, shared))} when training begins: nothing may seed it again "
-                'after session.seed("learner"), which goes by the global rank.'
+                f"{', '.join(map(str, shared))} when training begins: do not reseed it after "
+                'session.seed("learner"), which uses the global rank.'
             )
     return found
 
@@ -133,12 +133,12 @@ def _in_order(events: Sequence[str]) -> bool:
     return len(seeds) == 1 and max(wraps, default=-1) < seeds[0] < events.index("step")
 
 
-def _synchronised(probe: Probe, name: str) -> bool:
+def _synchronized(probe: Probe, name: str) -> bool:
     parameter = leaves(probe.models)[name]
     return any(parameter is x for sync in probe.syncs for x in sync.parameters)
 
 
-def _drifted(ranks: Sequence[Probe]) -> list[str]:
+def _diverged(ranks: Sequence[Probe]) -> list[str]:
     return _differing([probe.parameters for probe in ranks])
 
 

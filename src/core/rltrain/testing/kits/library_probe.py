@@ -1,4 +1,4 @@
-"""What `LibraryConformance` sees of a library: an observer of each rank's hooks."""
+"""The probe of `LibraryConformance`: an observer of each rank's hooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Arrays = Mapping[str, Any]
 
 
 def differing(one: Arrays, other: Arrays) -> list[str]:
-    """Return the names of arrays that are not the same in both, to the last bit; NaN equals NaN."""
+    """Return the names of arrays that are not bitwise equal; NaN equals NaN."""
     import numpy as np
 
     def same(name: str) -> bool:
@@ -54,11 +54,11 @@ class CountedSync:
 
     sync: GradientSync
     parameters: list[Any]
-    """Those that it was made over."""
+    """The parameters for which it was made."""
     calls: int = 0
 
     def __call__(self, gradients: Any) -> Any:
-        """Average as the sync does."""
+        """Average with the wrapped sync."""
         self.calls += 1
         return self.sync(gradients)
 
@@ -71,16 +71,16 @@ class Probe:
         session: the rank's session.
         events: the streams that were seeded, the models that were wrapped and the first step of
             the environment, in order: "seed learner", "wrap policy", "step".
-        models: what was wrapped, by role.
+        models: the wrapped models, by role.
         syncs: the gradient syncs that were made.
         steps: calls of the environment's `step`.
-        first_observations: of the last reset before the first step.
-        first_parameters: of the models at the first step.
+        first_observations: observations of the last reset before the first step.
+        first_parameters: the models' parameters at the first step.
         first_generators: state of each global random generator at the first step.
         recorded: on rank 0, for each record of scalars its iteration and the calls of each sync
-            until then.
-        saved: on rank 0, for each checkpoint its path and the parameters of the models.
-        result: what the library returned, None if it raised.
+            so far.
+        saved: on rank 0, for each checkpoint its path and the models' parameters.
+        result: what the library returned; None if it raised.
         error: what the library raised.
     """
 
@@ -90,7 +90,7 @@ class Probe:
     first_generators: Mapping[str, str]
 
     def __init__(self, on_step: Callable[[Probe], None]) -> None:
-        """Watch, and call `on_step(probe)` before every step of the environment."""
+        """Create a probe that calls `on_step(probe)` before every step of the environment."""
         self.rank = -1
         self.events: list[str] = []
         self.models: dict[str, Any] = {}
@@ -111,8 +111,8 @@ class Probe:
     def buffers(self) -> Arrays:
         """Copies of the buffers of every wrapped model, "role.name".
 
-        Of torch's modules it is their own; of jax's trees those that are in no gradient sync: the
-        statistics of normalisers, and copies of trained models.
+        For torch, these are the modules' buffers; for jax, the trees that are in no gradient sync:
+        normalizer statistics, and copies of trained models.
         """
         trained = self._trained()
         modules = {role: x for role, x in self.models.items() if hasattr(x, "named_buffers")}
@@ -124,13 +124,13 @@ class Probe:
         )
 
     def _trained(self) -> list[str]:
-        """Return the roles of modules, and of trees that a gradient sync has a part of."""
-        synchronised = {id(x) for sync in self.syncs for x in sync.parameters}
+        """Return the roles of modules, and of trees of which a part is in a gradient sync."""
+        synchronized = {id(x) for sync in self.syncs for x in sync.parameters}
         return [
             role
             for role, model in self.models.items()
             if hasattr(model, "named_buffers")
-            or any(id(x) in synchronised for x in leaves(model).values())
+            or any(id(x) in synchronized for x in leaves(model).values())
         ]
 
     def _now(self, role: str) -> Any:
@@ -138,7 +138,7 @@ class Probe:
 
     @hookimpl
     def rltrain_seed(self, stream: Stream) -> None:
-        """Note a stream."""
+        """Record the stream."""
         self.events.append(f"seed {stream}")
 
     @hookimpl(wrapper=True)
@@ -162,7 +162,7 @@ class Probe:
 
     @hookimpl(wrapper=True)
     def rltrain_train(self) -> Generator[None, TrainResult, TrainResult]:
-        """Keep how the library ended: the session may raise where it did not."""
+        """Keep the library's own outcome: the session may raise although the library did not."""
         try:
             self.result = yield
         except BaseException as error:
@@ -172,7 +172,7 @@ class Probe:
 
     @hookimpl
     def rltrain_write(self, record: Record) -> None:
-        """Keep what is recorded."""
+        """Keep the record."""
         if isinstance(record, Scalars):
             self.recorded.append((record.iteration, [sync.calls for sync in self.syncs]))
         elif isinstance(record, CheckpointSaved):

@@ -1,4 +1,4 @@
-"""What can be set in `LibraryConformance`, and the training that most of its tests look at."""
+"""The settings of `LibraryConformance`, and the training that most of its tests check."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from rltrain.testing.kits.rules import skip
 __all__ = ["ITERATIONS", "LibrarySettings"]
 
 ITERATIONS = 3
-"""How long the kit trains: a first iteration, a middle one, a last one."""
+"""Iterations of a training: a first, a middle and a last one."""
 
 
 class LibrarySettings:
     """The attributes to set in a subclass of `LibraryConformance`."""
 
     library: str
-    """Name of the library, as the user types it."""
+    """Name of the library, as users type it."""
     framework: str = "torch"
     """One of the library's frameworks."""
     task: str = "rltrain/CartPoleContinuous-v1"
-    """A task that the library can learn. Its first observations are random."""
+    """A task that the library can learn. Its first observations must be random."""
     algorithm: str | None = None
     """One of the library's algorithms; None for its default."""
     num_envs: int = 8
-    """Environments a rank."""
+    """Environments per rank."""
     agent: Mapping[str, Any] = {}
-    """Overrides of the library's options that make an iteration small, by dotted key."""
+    """Overrides of the library's options, by dotted key, that make iterations small."""
     rank_local: Sequence[str] = ()
-    """What the library has once in a process and each rank must have of its own, as
+    """The library's global state, of which each rank needs its own copy, as
     "module:path.to.attribute"; see `FakeWorld`."""
     saves_checkpoints: bool = True
-    """Whether the library saves one when training ends, and can start from it."""
+    """Whether the library saves a checkpoint when training ends, and can start from it."""
     resumes_exactly: bool = True
-    """Whether a run that is resumed goes on bit for bit. Say False only if the library cannot."""
+    """Whether a resumed run continues bit for bit. Set it to False only if the library cannot."""
 
     _scratch: ClassVar[tempfile.TemporaryDirectory[str]]
     _whole: ClassVar[Training | None]
 
     @classmethod
     def setup_class(cls) -> None:
-        """Make a folder for what the trainings write."""
+        """Create a folder for the output of the trainings."""
         cls._scratch, cls._whole = tempfile.TemporaryDirectory(prefix="rltrain-kit-"), None
 
     @classmethod
     def teardown_class(cls) -> None:
-        """Remove it, and let go of the models."""
+        """Remove the folder, and release the models."""
         cls._scratch.cleanup()
         cls._whole = None
 
@@ -78,14 +78,14 @@ class LibrarySettings:
         return self._trainer().on_ranks(4, num_nodes=2, **options)
 
     def _trained(self) -> Training:
-        """Return the training that most tests look at, made once a class."""
+        """Return the training that most tests check; it runs once per class."""
         if self._whole is None:
             type(self)._whole = self._two_nodes()
         assert self._whole is not None
         return self._whole
 
     def _ranks(self) -> list[Probe]:
-        """Return the ranks of that training, or skip the test: it would see nothing."""
+        """Return the ranks of that training; skip the test if training failed."""
         if not self._trained().finished:
             skip("The training failed: see test_every_rank_trains_to_the_end.")
         return self._trained().probes

@@ -1,4 +1,4 @@
-"""The trainings of `LibraryConformance`: run to their end, whatever goes wrong in them."""
+"""The trainings of `LibraryConformance`, which keep errors instead of raising them."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ __all__ = ["Trainer", "Training"]
 
 @dataclass
 class Training:
-    """What one training came to."""
+    """The outcome of one training."""
 
     probes: list[Probe] = field(default_factory=list)
     """By rank."""
     collectives: int = 0
-    """How many were completed."""
+    """Number of completed collectives."""
     error: BaseException | None = None
     """What the training raised."""
     files: list[str] = field(default_factory=list)
-    """What it left in the folder where it ran, which was empty."""
+    """The files that it left in its working directory, which was empty."""
 
     @property
     def finished(self) -> bool:
-        """Whether the library came to its end; the core may have found then that ranks differ."""
+        """Whether the library finished; the core may have found afterwards that ranks differ."""
         return self.error is None or isinstance(self.error, DivergenceError)
 
     def check(self) -> Training:
-        """Return this training; raise what kept the library from coming to its end."""
+        """Return this training; raise the error if the library did not finish."""
         if self.error is not None and not self.finished:
             raise self.error
         return self
@@ -74,11 +74,11 @@ class Trainer:
         """Train on the ranks of a fake world.
 
         Args:
-            ranks: how many.
-            *faults: what is to go wrong.
-            num_nodes: nodes that the ranks are spread over.
+            ranks: number of ranks.
+            *faults: faults to plant.
+            num_nodes: number of nodes.
             on_step: called with a rank's probe before every step of its environment.
-            **options: fields of `RunOptions`, before the kit's.
+            **options: fields of `RunOptions`, which override the kit's.
         """
         world = FakeWorld(ranks, num_nodes=num_nodes, faults=faults, rank_local=self.rank_local)
         with self._observed(on_step) as (training, probe):
@@ -94,12 +94,12 @@ class Trainer:
         def train(group: FakeGroup) -> TrainResult:
             hide_rank_variables(os.environ)
             plan = make_plan({**self.options, "device": "cpu", "writers": ()})
-            assert plan.world is not None, "a run without ranks to start has its place"
+            assert plan.world is not None, "a run that starts no ranks has a place in the world"
             session = make_session(plan.config, plan.world, plan.registry, [("probe", probe())])
             return session.run()
 
         with self._observed(_pass) as (training, probe):
-            # Not for its group, which nobody asks for: it puts back what training changes globally.
+            # The group is not used. The fake world restores global state after the training.
             FakeWorld(1, rank_local=self.rank_local).run(train)
         return training
 
@@ -107,7 +107,7 @@ class Trainer:
     def _observed(
         self, on_step: Callable[[Probe], None]
     ) -> Iterator[tuple[Training, Callable[[], Probe]]]:
-        """Give a training, complete when the context ends, and a factory of its probes."""
+        """Yield a training, complete when the context ends, and a factory for its probes."""
         training = Training()
 
         def probe() -> Probe:

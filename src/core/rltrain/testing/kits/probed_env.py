@@ -1,4 +1,4 @@
-"""An environment that tells a probe what the library does with it. Imported with Gymnasium."""
+"""An environment wrapper that reports the library's calls to a probe. Imports Gymnasium."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ProbedEnv"]
 
 
 class ProbedEnv(VectorWrapper):  # type: ignore[type-arg]
-    """Passes everything on, and calls back."""
+    """Passes all calls on, and calls back on reset and step."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class ProbedEnv(VectorWrapper):  # type: ignore[type-arg]
         """Wrap an environment.
 
         Args:
-            env: as a suite made it.
+            env: the environment that a suite made.
             on_reset: called with the observations after every reset.
             on_step: called before every step.
         """
@@ -38,12 +38,12 @@ class ProbedEnv(VectorWrapper):  # type: ignore[type-arg]
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset, and show the observations."""
+        """Reset, and pass the observations to the callback."""
         observations, info = self.env.reset(seed=seed, options=options)
         self._on_reset(observations)
         return observations, info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step."""
+        """Step, after the callback."""
         self._on_step()
         return self.env.step(actions)

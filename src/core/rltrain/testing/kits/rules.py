@@ -1,4 +1,4 @@
-"""How a conformance kit states a rule: its text is part of the failure's message."""
+"""Decorators for the rules of a conformance kit: a rule's text is part of the failure message."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ def must(rule: str) -> Callable[[Test], Test]:
     """Mark a test that every plugin of the kind has to pass.
 
     Args:
-        rule: what it checks, as a sentence: "Every rank ends with the same parameters."
+        rule: the rule as a sentence, such as "Every rank ends with the same parameters."
     """
     return _stating(f"MUST: {rule}")
 
 
 def may(rule: str) -> Callable[[Test], Test]:
-    """Mark a test of what a plugin may offer; the kit skips it where a capability flag says so."""
-    return _stating(f"MAY, and says that it does: {rule}")
+    """Mark a test of an optional capability; the kit skips it if a flag says so."""
+    return _stating(f"MAY, and declares that it does: {rule}")
 
 
 def skip(reason: str) -> NoReturn:
-    """Skip the running test: what it is about is not there."""
+    """Skip the running test, because what it tests does not exist."""
     import pytest
 
     pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""What a suite has to be for every library to learn its tasks, as tests to subclass."""
+"""The conformance kit for suites, as tests to subclass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_SUCH = "no_such_thing"
 class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
     """What every suite must do, on one of its tasks. Subclass it once for each kind of task.
 
-    `rltrain.testing.kits.suite_settings` says what can be set besides these two.
+    `rltrain.testing.kits.suite_settings` has the other settings.
 
     Example:
         ```python
@@ -36,43 +36,43 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
         ```
     """
 
-    # What the suite says before anything is made
+    # Before an environment is made
 
     @must("Declaring the suite imports no tensor framework, no numpy and no simulator.")
     def test_declaring_is_light(self) -> None:
-        """In a process of its own, with the other plugins left out."""
+        """In a child process, without the other plugins."""
         check_declaring_is_light(SuiteSpec, self.suite)
 
-    @must("describe(task) is a TaskInfo of that name, with at least one environment a rank.")
+    @must("describe(task) is a TaskInfo of that name, with at least one environment per rank.")
     def test_the_task_is_described(self) -> None:
-        """The user types the name; `--num-envs` defaults to the number."""
+        """Users type the name; `num_envs` is the default of `--num-envs`."""
         info = self.info()
         assert info.name == self.task, f"name is {info.name!r}; must be {self.task!r}."
         assert info.num_envs >= 1, f"num_envs is {info.num_envs}; must be 1 or more."
 
     @must("describe(task) is None for a task that the suite does not have.")
     def test_other_tasks_are_not_described(self) -> None:
-        """Every installed suite is asked for every task: one that claims all takes the others'."""
+        """Every suite is asked for every task: one that accepts all would take other suites'."""
         info = self.spec().describe(_NO_SUCH)
         assert info is None, f"describe({_NO_SUCH!r}) returned {info!r}."
 
     @must("tasks() lists the task.")
     def test_the_task_is_listed(self) -> None:
-        """Suggestions after a typing error come from there."""
+        """Suggestions after a typo come from this list."""
         names = list(self.spec().tasks())
-        assert self.task in names, f"{self.task!r} is none of the {len(names)} names: {names[:9]}."
+        assert self.task in names, f"{self.task!r} is not among {len(names)} names: {names[:9]}."
 
-    @may("TaskInfo.max_episode_length is that of an environment made without options.")
+    @may("TaskInfo.max_episode_length equals that of an environment made without options.")
     def test_length_is_as_described(self) -> None:
-        """Nothing to compare if the environments do not offer `max_episode_length`."""
+        """Passes if the environments have no `max_episode_length`."""
         described = self.info().max_episode_length
         with closing(self.make({})) as env:
             made = getattr(env.unwrapped, "max_episode_length", described)
         assert described == made, f"describe says {described}; max_episode_length is {made}."
 
-    @may("The `env.` options that TaskInfo declares are accepted, with the defaults it tells.")
+    @may("The `env.` options that TaskInfo declares are accepted, with their defaults.")
     def test_declared_options_are_accepted(self) -> None:
-        """Skipped if only making an environment tells which there are (None)."""
+        """Skipped if the options are unknown before an environment is made (None)."""
         options = self.info().options
         if options is None:
             skip("TaskInfo.options is None")
@@ -80,7 +80,7 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
 
     @must("An `env.` option that the task does not have is a UsageError that names it.")
     def test_unknown_options_are_refused(self) -> None:
-        """Only the suite can: `+env.x=1` comes past the core's check of declared options."""
+        """Only the suite can check it: `+env.x=1` bypasses the core's check of declared options."""
         message = None
         try:
             self.make({_NO_SUCH: 1}).close()
@@ -89,17 +89,17 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
         assert message is not None, f"env.{_NO_SUCH}=1 was accepted."
         assert _NO_SUCH in message, f"{_NO_SUCH!r} is not in its message: {message}"
 
-    # What crosses to the library
+    # The interface to the library
 
-    @must("rltrain_make_env makes the number of environments that it is asked for.")
+    @must("rltrain_make_env makes config.num_envs environments.")
     def test_as_many_environments_as_asked_for(self) -> None:
-        """`config.num_envs` is a rank's number."""
+        """`config.num_envs` is the number per rank."""
         with self.environment() as env:
             assert env.num_envs == self.num_envs, (
                 f"num_envs is {env.num_envs}; config.num_envs was {self.num_envs}."
             )
 
-    @must("It is a gymnasium.vector.VectorEnv, with spaces of one environment and of the batch.")
+    @must("It is a gymnasium.vector.VectorEnv, with the spaces of one environment and the batch.")
     def test_it_is_a_vector_env(self) -> None:
         """Libraries read `single_observation_space` and `single_action_space`."""
         from gymnasium.vector import VectorEnv
@@ -116,14 +116,14 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
 
     @must("metadata['autoreset_mode'] is AutoresetMode.SAME_STEP.")
     def test_it_declares_same_step(self) -> None:
-        """One mode for all libraries; the rules of episodes hold it to that."""
+        """One mode for all libraries. The rules of episodes test the behavior."""
         from gymnasium.vector import AutoresetMode
 
         with self.environment() as env:
             mode = env.metadata.get("autoreset_mode")
         assert mode == AutoresetMode.SAME_STEP, f"it is {mode!r}."
 
-    @must("Observations are arrays of the framework on the device, batched, as their space says.")
+    @must("Observations are batched arrays of the framework on the device, in their space.")
     def test_observations(self) -> None:
         """Each group of a Dict space; finite, and within the bounds of a Box."""
         with self.player() as player:
@@ -133,7 +133,7 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
                 made, *_ = player.env.step(player.actions())
                 self._check_observations(made, player.env, f"in step {index}, observations")
 
-    @must("Rewards are floating-point, one a environment, on the device.")
+    @must("Rewards are floating-point, one per environment, on the device.")
     def test_rewards(self) -> None:
         """Of shape (num_envs,): (num_envs, 1) would broadcast to a matrix."""
         with self.player() as player:
@@ -143,9 +143,9 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
             values = kit_arrays.to_numpy(rewards)
             assert (abs(values) < float("inf")).all(), f"rewards are not finite: {values}."
 
-    @must("Terminations and truncations are bool, one a environment, on the device.")
+    @must("Terminations and truncations are bool, one per environment, on the device.")
     def test_terminations_and_truncations(self) -> None:
-        """Libraries combine them by `|`, `&` and `~`."""
+        """Libraries combine them with `|`, `&` and `~`."""
         with self.player() as player:
             player.env.reset(seed=0)
             _, _, terminations, truncations, _ = player.env.step(player.actions())
@@ -153,7 +153,7 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
             self.check_array(terminations, shape, ("bool",), "terminations")
             self.check_array(truncations, shape, ("bool",), "truncations")
 
-    @must("The actions that are given are not written to.")
+    @must("step does not modify its actions.")
     def test_actions_are_left_alone(self) -> None:
         """The library learns from them after the step."""
         with self.player() as player:
@@ -169,7 +169,7 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
 
     @must("Environments can be closed, and closed again.")
     def test_closing_twice(self) -> None:
-        """After a failure more than one place lets go of them."""
+        """After a failure, more than one place closes them."""
         with self.environment() as env:
             env.reset(seed=0)
             env.close()
@@ -194,7 +194,7 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
 
 
 def _inside(values: Any, space: Any) -> bool:
-    """Tell whether one environment's observation is finite, and in its space up to rounding."""
+    """Return whether one environment's observation is finite, and in its space up to rounding."""
     import numpy as np
 
     if not hasattr(space, "low"):

@@ -1,4 +1,4 @@
-"""The rules of what is drawn of environments, for videos."""
+"""The rules of rendering, for videos."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rltrain.testing.kits.suite_settings import SuiteSettings
 __all__ = ["DrawingRules"]
 
 DRAWN = 3
-"""Steps after which environments are drawn; some take seconds for a frame."""
+"""Number of rendered steps; some environments take seconds for a frame."""
 
 
 class DrawingRules(SuiteSettings):
-    """The part of `SuiteConformance` that looks at frames, where `SuiteSpec.renders`."""
+    """The part of `SuiteConformance` that checks frames, if `SuiteSpec.renders`."""
 
-    @must("Where session.renders, render() returns a tuple of frames, uint8 (height, width, 3).")
+    @must("If session.renders, render() returns a tuple of frames, uint8 (height, width, 3).")
     def test_environments_are_drawn(self) -> None:
-        """The first is recorded. Skipped if the suite does not draw, or cannot here."""
+        """The first is recorded. Skipped if the suite does not render, or cannot do so here."""
         import numpy as np
 
         with self._drawn() as player:
@@ -33,15 +33,15 @@ class DrawingRules(SuiteSettings):
                 assert isinstance(frames, tuple), f"it returned a {type(frames).__name__}."
                 frame = frames[0]
                 assert isinstance(frame, np.ndarray), f"a frame is a {type(frame).__name__}."
-                assert frame.dtype == np.uint8, f"a frame is of {frame.dtype}."
+                assert frame.dtype == np.uint8, f"a frame has dtype {frame.dtype}."
                 assert frame.shape[2:] == (3,), f"a frame has shape {frame.shape}."
                 shapes.add(frame.shape)
                 player.step()
-        assert len(shapes) == 1, f"frames have shapes {sorted(shapes)}; a video has one."
+        assert len(shapes) == 1, f"frames have shapes {sorted(shapes)}; all must be the same."
 
-    @must("Drawing changes nothing: steps are to the last bit those of a run without.")
+    @must("Rendering changes nothing: steps are bitwise equal to those of a run without it.")
     def test_drawing_changes_nothing(self) -> None:
-        """No random number of the environments' is drawn. Skipped as above."""
+        """It must not use the environments' random numbers. Skipped as above."""
         with self._drawn() as player:
             seen = [player.reset(seed=0)]
             for _ in range(DRAWN):
@@ -53,13 +53,13 @@ class DrawingRules(SuiteSettings):
         if first_difference(unseen, again) is not None:
             skip(UNREPEATED)
         difference = first_difference(unseen, table(seen))
-        assert difference is None, f"without drawing and with it, {difference}."
+        assert difference is None, f"without rendering and with it, {difference}."
 
     @contextmanager
     def _drawn(self) -> Iterator[Player]:
-        """Make environments of a run that records videos."""
+        """Make the environments of a run that records videos."""
         if not self.spec().renders:
-            skip("the suite does not draw its environments")
+            skip("the suite does not render its environments")
         try:
             made = self.make(resolve_env(self.info(), self.env), video=True)
         except UsageError as error:

@@ -1,4 +1,4 @@
-"""The rules of episodes: how they end, follow each other, vary, and are repeated."""
+"""The rules of episodes: how they end, follow each other, vary, and repeat."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["EpisodeRules"]
 
 
 class EpisodeRules(SuiteSettings):
-    """The part of `SuiteConformance` that looks at more than one step."""
+    """The part of `SuiteConformance` that checks several steps."""
 
     # How episodes end
 
     @may("Episodes that end by themselves are terminated (flag `ends`).")
     def test_episodes_terminate(self) -> None:
-        """Nothing comes after a termination: a library adds no value of what would have."""
+        """After a termination, libraries do not bootstrap the value."""
         self.skip_unless("ends")
         with self.player() as player:
             player.reset(seed=0)
@@ -39,7 +39,7 @@ class EpisodeRules(SuiteSettings):
 
     @may("Episodes that a time limit cuts off are truncated, not terminated (flag `truncates`).")
     def test_episodes_are_truncated(self) -> None:
-        """A library adds the value of what would have come."""
+        """After a truncation, libraries bootstrap the value."""
         self.skip_unless("truncates")
         with self.player() as player:
             player.reset(seed=0)
@@ -48,11 +48,11 @@ class EpisodeRules(SuiteSettings):
                 for step in player.steps(self.max_steps)
             )
         assert found, (
-            "no episode was truncated without being terminated too, within "
+            "no episode was truncated without also being terminated, within "
             f"{self.bound('truncates')}"
         )
 
-    @may("Every episode, not only the first, is cut off max_episode_length steps after it began.")
+    @may("Every episode, not only the first, is truncated max_episode_length steps after it began.")
     def test_lengths_restart(self) -> None:
         """After an end, and after a reset in the middle of an episode."""
         with self.player() as player:
@@ -62,12 +62,12 @@ class EpisodeRules(SuiteSettings):
         late = [e for e in found if e.length > most or (e.length == most and not e.ended)]
         assert not late, (
             f"environment {late[0].env}: the episode that began after step {late[0].start} was not "
-            f"cut off in its step {most} (max_episode_length)."
+            f"truncated in its step {most} (max_episode_length)."
         )
         later = [episode.length for episode in found if episode.start and episode.ended]
         assert most in later or not self.truncates, (
-            f"after the first end no episode lasted {most} steps (max_episode_length), but "
-            f"{later[:20]}; a reset begins the count anew. Looked for within "
+            f"after the first end no episode lasted {most} steps (max_episode_length); lengths "
+            f"were {later[:20]}. A reset must restart the count. Searched within "
             f"{self.bound('truncates')}"
         )
 
@@ -76,7 +76,7 @@ class EpisodeRules(SuiteSettings):
         "mask of the environments whose episode ended in this step."
     )
     def test_final_observations_are_dense(self) -> None:
-        """Skipped if there is none when an episode first ends."""
+        """Skipped if there is no `final_obs` when the first episode ends."""
         with self.player() as player:
             player.env.reset(seed=0)
             for _ in range(self.max_steps):
@@ -85,13 +85,13 @@ class EpisodeRules(SuiteSettings):
                 if "final_obs" in info:
                     self._check_final(info, observations, ended.tolist())
                 elif ended.any():
-                    skip("it gives no info['final_obs'] when an episode ends")
+                    skip("there is no info['final_obs'] when an episode ends")
                 if ended.any():
                     return
 
     @must(
         "In the step in which an episode ends, the observation is the first of the next episode; "
-        "info['final_obs'], if given, is the last of the old one."
+        "info['final_obs'], if present, is the last of the old one."
     )
     def test_observations_at_an_end(self) -> None:
         """Rows of `final_obs` whose episode has not ended may hold anything."""
@@ -104,22 +104,22 @@ class EpisodeRules(SuiteSettings):
                     pairs += [(step.observations[i], step.final_obs[i]) for i in ended]
                 if len(pairs) >= self.num_envs:
                     break
-            # By chance an episode may begin where another ended, but not always.
+            # By chance, an episode may begin where another ended, but not always.
             equal = [pair for pair in pairs if (pair[0] == pair[1]).all()]
             assert not pairs or len(equal) < len(pairs), (
-                f"in all of {len(pairs)} ends the two are equal, such as {pairs[0][0].tolist()}."
+                f"at all of {len(pairs)} ends the two are equal, such as {pairs[0][0].tolist()}."
             )
             offers = ("episode_length_buf", "max_episode_length")
             if self.reproducible and all(hasattr(player.env.unwrapped, name) for name in offers):
-                self._check_cut_off(player)
+                self._check_truncation(player)
             elif not pairs:
-                skip("neither info['final_obs'] nor episode_length_buf tells where episodes end")
+                skip("neither info['final_obs'] nor episode_length_buf shows where episodes end")
 
-    # How episodes vary, and are repeated
+    # How episodes vary and repeat
 
-    @may("The same seed and actions give the same episodes again (flag `reproducible`).")
+    @may("The same seed and actions give the same episodes (flag `reproducible`).")
     def test_a_seed_repeats_episodes(self) -> None:
-        """In another environment, which has been used before."""
+        """In another environment, which has already been used."""
         self.skip_unless("reproducible")
         with self.player() as player:
             one = table(player.play(STEPS, seed=1))
@@ -131,7 +131,7 @@ class EpisodeRules(SuiteSettings):
 
     @may("The seeds of two ranks give different episodes (flag `varies`).")
     def test_ranks_differ(self) -> None:
-        """Ranks that see the same learn no more than one."""
+        """Ranks with the same data learn no more than one rank."""
         self.skip_unless("varies")
         with self.player(alike=True) as player:
             one, other = (
@@ -147,7 +147,7 @@ class EpisodeRules(SuiteSettings):
 
     @may("The environments of a batch are not copies of one another (flag `varies`).")
     def test_environments_differ(self) -> None:
-        """Given the same actions they come apart."""
+        """With the same actions, they must differ."""
         self.skip_unless("varies")
         with self.player(alike=True) as player:
             seen = table(player.play(STEPS, seed=1))
@@ -167,25 +167,25 @@ class EpisodeRules(SuiteSettings):
             self.check_array(part, like.shape, (str(like.dtype),), name)
         mask = info.get("_final_obs")
         self.check_array(mask, (len(ended),), ("bool",), "info['_final_obs']")
-        told = kit_arrays.to_numpy(mask).tolist()
-        assert told == ended, f"info['_final_obs'] is {told}; the episodes that ended are {ended}."
+        found = kit_arrays.to_numpy(mask).tolist()
+        assert found == ended, f"info['_final_obs'] is {found}; the ended episodes are {ended}."
 
-    def _check_cut_off(self, player: Player) -> None:
-        """Compare environments that are cut off with what they would have been, had they not."""
+    def _check_truncation(self, player: Player) -> None:
+        """Compare truncated environments with the same ones without truncation."""
         most = int(self.offered(player.env, "max_episode_length"))
         plain, late, cut = (self._fourth_step(player, n) for n in (None, most - 2, most - 1))
         if first_difference(table([plain]), table([late])):
-            return  # The observations themselves tell the time.
+            return  # The observations depend on the elapsed time.
         rows = cut.ended & ~plain.ended
         last, given = plain.observations[rows], cut.observations[rows]
         assert not rows.any() or (given != last).any(), (
-            f"environments that were cut off go on as if they had not been: {given.tolist()}."
+            f"truncated environments continue as if they had not been: {given.tolist()}."
         )
         if cut.final_obs is not None:
             final = cut.final_obs[rows]
             assert (final == last).all(), (
-                f"info['final_obs'] is {final.tolist()}; had the episodes not been cut off, the "
-                f"observations would have been {last.tolist()}."
+                f"info['final_obs'] is {final.tolist()}; without truncation, the observations "
+                f"would have been {last.tolist()}."
             )
 
     def _fourth_step(self, player: Player, length: int | None) -> Step:

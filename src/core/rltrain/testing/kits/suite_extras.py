@@ -1,4 +1,4 @@
-"""The rules of what an environment may offer besides: lengths, states, figures to log."""
+"""The rules of optional features: episode lengths, states, metrics to log."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["ExtraRules"]
 
 
 class ExtraRules(SuiteSettings):
-    """The part of `SuiteConformance` that looks at optional features."""
+    """The part of `SuiteConformance` that checks optional features."""
 
     @may("episode_length_buf counts each environment's steps, and can be set.")
     def test_episode_length_buf(self) -> None:
-        """Skipped if the environment does not offer it."""
+        """Skipped if the environment does not have it."""
         with self.player() as player:
             player.reset(seed=0)
             self.offered(player.env, "episode_length_buf")
@@ -31,12 +31,12 @@ class ExtraRules(SuiteSettings):
             ended = player.step().ended
             assert ended.all(), (
                 f"set to {most - 1}, one less than max_episode_length, environments "
-                f"{(~ended).nonzero()[0].tolist()} were not cut off in the next step."
+                f"{(~ended).nonzero()[0].tolist()} were not truncated in the next step."
             )
 
-    @may("set_state(get_state()) goes back: the same actions lead to the same steps again.")
+    @may("set_state(get_state()) restores the state: the same actions give the same steps.")
     def test_state_can_be_set(self) -> None:
-        """Skipped if the environment does not offer both."""
+        """Skipped if the environment does not have both."""
         with self.player() as player:
             player.play(3, seed=0)
             self.offered(player.env, "set_state")
@@ -51,14 +51,14 @@ class ExtraRules(SuiteSettings):
 
     @may("step_dt is the time between two steps, in s.")
     def test_step_dt(self) -> None:
-        """Skipped if the environment does not offer it."""
+        """Skipped if the environment does not have it."""
         with self.environment() as env:
             step_dt = float(self.offered(env, "step_dt"))
         assert 0.0 < step_dt < float("inf"), f"it is {step_dt}; must be a positive number."
 
     @may("info['log'] is a mapping of scalars by name.")
     def test_log_holds_scalars(self) -> None:
-        """Skipped if there is none up to the first end."""
+        """Skipped if there is none until the first episode ends."""
         with self.player() as player:
             player.reset(seed=0)
             for step in player.steps(self.max_steps):
@@ -67,11 +67,11 @@ class ExtraRules(SuiteSettings):
                     return
                 if step.ended.any():
                     break
-        skip("it gives no info['log']")
+        skip("there is no info['log']")
 
-    @must("For jax: once episodes have ended and begun, stepping compiles nothing more.")
+    @must("For jax: after the first episodes, stepping compiles nothing more.")
     def test_stepping_compiles_nothing(self) -> None:
-        """A program compiled takes as long as many thousand steps. Skipped for other frameworks."""
+        """Compiling takes as long as thousands of steps. Skipped for other frameworks."""
         if self.framework != "jax":
             skip(f"framework = {self.framework!r} compiles nothing")
         with self.player() as player:
@@ -80,15 +80,15 @@ class ExtraRules(SuiteSettings):
                 for _ in player.steps(STEPS):
                     pass
         assert not compiled, (
-            f"in {STEPS} steps after {STEPS} others, jax compiled {len(compiled)} programs: "
+            f"in {STEPS} steps, after {STEPS} earlier ones, jax compiled {len(compiled)} programs: "
             f"{', '.join(sorted(set(compiled)))}."
         )
 
     def _check_lengths(self, env: Any, count: int) -> None:
         lengths = env.unwrapped.episode_length_buf
         self.check_array(lengths, (env.num_envs,), ("int32", "int64"), "episode_length_buf")
-        told = kit_arrays.to_numpy(lengths)
-        assert (told == count).all(), f"{count} steps after a reset it is {told.tolist()}."
+        found = kit_arrays.to_numpy(lengths)
+        assert (found == count).all(), f"{count} steps after a reset it is {found.tolist()}."
 
 
 def _check_log(log: Any) -> None:

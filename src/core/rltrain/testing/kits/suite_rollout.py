@@ -1,4 +1,4 @@
-"""Environments stepped with random actions, and numpy copies of all that they return."""
+"""Steps environments with random actions, and keeps numpy copies of what they return."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ STEPS = 32
 """Steps over which two trajectories are compared."""
 
 UNREPEATED = "the same seed and actions do not give the same numbers again"
-"""Why a rule cannot be looked at that compares two runs."""
+"""Why a rule that compares two runs cannot be checked."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a step returned, as numpy copies: simulators reuse their buffers."""
+    """The results of a step, as numpy copies, because simulators reuse their buffers."""
 
     observations: Any
     """Shape (num_envs, components): all groups side by side."""
@@ -53,20 +53,20 @@ class Player:
     """Steps environments with random actions, the same ones after every reset."""
 
     def __init__(self, env: Any, framework: str, device: str, alike: bool = False) -> None:
-        """Take environments over.
+        """Create a player.
 
         Args:
             env: a `gymnasium.vector.VectorEnv`.
-            framework: whose arrays the actions are.
-            device: where they lie.
-            alike: whether all environments are given the same actions.
+            framework: framework of the actions.
+            device: device of the actions.
+            alike: whether all environments get the same actions.
         """
         self.env = env
         self._framework, self._device, self._alike = framework, device, alike
         self.rewind()
 
     def rewind(self) -> None:
-        """Begin the sequence of actions anew."""
+        """Restart the sequence of actions."""
         from gymnasium.vector.utils import batch_space
 
         one = self.env.single_action_space
@@ -74,7 +74,7 @@ class Player:
         self._space.seed(0)
 
     def actions(self) -> Any:
-        """Draw one action for each environment, as libraries give them.
+        """Draw one action for each environment, in the form that libraries use.
 
         Returns:
             float32 of shape (num_envs, components) for a Box; int64 of shape (num_envs,) for
@@ -86,7 +86,7 @@ class Player:
         return kit_arrays.array(self._framework, values, dtype, self._device)
 
     def reset(self, seed: int | None = None) -> Step:
-        """Begin an episode in every environment, and the sequence of actions anew."""
+        """Start an episode in every environment, and restart the sequence of actions."""
         import numpy as np
 
         self.rewind()
@@ -110,11 +110,11 @@ class Player:
         )
 
     def steps(self, count: int) -> Iterator[Step]:
-        """Step when asked for the next one, so many times at most."""
+        """Return an iterator that steps up to `count` times, once for each item."""
         return (self.step() for _ in range(count))
 
     def play(self, count: int, seed: int | None = None) -> list[Step]:
-        """Reset, then step so many times; the reset is the first of the list."""
+        """Reset, then step `count` times; the reset is the first item."""
         return [self.reset(seed), *self.steps(count)]
 
     def _joined(self, arrays: Any) -> Any:
@@ -135,7 +135,7 @@ class Episode(NamedTuple):
 
 
 def episodes(steps: Sequence[Step]) -> Iterator[Episode]:
-    """Return the episodes of steps that follow a reset."""
+    """Yield the episodes in a sequence of steps that follow a reset."""
     for env in range(len(steps[0].ended)):
         start = 0
         for index, step in enumerate(steps, 1):
@@ -146,7 +146,7 @@ def episodes(steps: Sequence[Step]) -> Iterator[Episode]:
 
 
 def groups(value: Any, label: str) -> dict[str, Any]:
-    """Return observations, or a space, group by group, with the names that messages use."""
+    """Return observations, or a space, as groups by the names that messages use."""
     spaces = getattr(value, "spaces", value)
     if isinstance(spaces, Mapping):
         return {f"{label}[{name!r}]": spaces[name] for name in sorted(spaces)}
@@ -154,7 +154,7 @@ def groups(value: Any, label: str) -> dict[str, Any]:
 
 
 def table(steps: Sequence[Step]) -> Any:
-    """Return all numbers of some steps: shape (len(steps), num_envs, numbers)."""
+    """Return all numbers of some steps in one array: shape (len(steps), num_envs, numbers)."""
     import numpy as np
 
     return np.stack(
@@ -166,7 +166,7 @@ def table(steps: Sequence[Step]) -> Any:
 
 
 def first_difference(one: Any, other: Any) -> str | None:
-    """Say where two tables differ first, or return None."""
+    """Describe the first difference between two tables; None if there is none."""
     import numpy as np
 
     differing = np.argwhere((one != other) & ~(np.isnan(one) & np.isnan(other)))

@@ -1,4 +1,4 @@
-"""What an author tells `SuiteConformance`, and how it makes environments from that."""
+"""The settings of `SuiteConformance`, and how it makes environments from them."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ class SuiteSettings:
     task: str
     """One of its tasks."""
     env: ClassVar[Mapping[str, Any]] = {}
-    """`env.` options with which the environments are stepped. Short episodes make a quick test."""
+    """`env.` options of the environments. Short episodes make tests fast."""
     framework: str = "torch"
-    """Whose arrays the environments take and return."""
+    """Framework of the environments' arrays."""
     device: str = "cpu"
-    """Where the arrays lie."""
+    """Device of the arrays."""
     num_envs: int = 8
-    """Environments in a batch, 2 or more."""
+    """Number of environments, 2 or more."""
     max_steps: int = 600
-    """Within so many steps of random actions, episodes end in the ways that the flags say."""
+    """Maximum number of random steps in which episodes must end in the ways that the flags say."""
     reproducible: bool = True
-    """Whether the same seed and actions give the same numbers again, to the last bit."""
+    """Whether the same seed and actions give the same numbers, to the last bit."""
     varies: bool = True
-    """Whether chance plays a part, in first states or later. False for deterministic tasks."""
+    """Whether anything is random, in first states or later. False for deterministic tasks."""
     ends: bool = True
     """Whether episodes terminate by themselves."""
     truncates: bool = True
-    """Whether episodes are cut off by a time limit."""
+    """Whether a time limit truncates episodes."""
 
     @classmethod
     @functools.cache
     def registry(cls) -> Registry:
-        """Return the installed plugins; found once a class, for that reads all metadata."""
+        """Return the installed plugins; cached, because discovery reads all metadata."""
         return discover()
 
     def spec(self) -> SuiteSpec:
-        """Return what the installed plugin declares."""
+        """Return the spec that the installed plugin declares."""
         return self.registry().get(SuiteSpec, self.suite)
 
     def info(self) -> TaskInfo:
-        """Return what the suite says of the task."""
+        """Return the suite's description of the task."""
         info = self.spec().describe(self.task)
         assert info is not None, f"describe({self.task!r}) returns None: it does not know the task."
         return info
 
     def make(self, options: Mapping[str, Any], video: bool = False) -> Any:
-        """Make environments as a run does, and return what the suite returned."""
+        """Make environments as a run does; return the suite's own object."""
         reason = kit_arrays.missing(self.framework)
         if reason is not None:
             skip(reason)
@@ -86,43 +86,43 @@ class SuiteSettings:
 
     @contextmanager
     def environment(self) -> Iterator[Any]:
-        """Make environments with the options that the author gave, and close them."""
+        """Make environments with the options `env`, and close them at the end."""
         with closing(self.make(resolve_env(self.info(), self.env))) as env:
             yield env
 
     @contextmanager
     def player(self, alike: bool = False) -> Iterator[Player]:
-        """Make environments that are stepped with random actions."""
+        """Make environments, and a player that steps them with random actions."""
         with self.environment() as env:
             yield Player(env, self.framework, self.device, alike)
 
     def offered(self, env: Any, name: str) -> Any:
-        """Return an optional attribute of the environment, or skip the test if there is none."""
+        """Return an optional attribute of the environment; skip the test if there is none."""
         value = getattr(env.unwrapped, name, None)
         if value is None:
-            skip(f"the environment does not offer {name}")
+            skip(f"the environment does not have {name}")
         return value
 
     def check_array(self, x: Any, shape: tuple[int, ...], dtypes: Sequence[str], name: str) -> None:
-        """Check what a library is given.
+        """Check an array that a library will get.
 
         Args:
-            x: what was returned.
-            shape: its shape.
-            dtypes: the names that its data type may have.
-            name: what it is, for messages.
+            x: the array.
+            shape: expected shape.
+            dtypes: names of the allowed dtypes.
+            name: the array's name in messages.
         """
-        whose = kit_arrays.framework_of(x)
-        assert whose == self.framework, (
-            f"{name}: is a {type(x).__name__} of {whose}; must be an array of {self.framework}."
+        framework = kit_arrays.framework_of(x)
+        assert framework == self.framework, (
+            f"{name}: is a {type(x).__name__} of {framework}; must be an array of {self.framework}."
         )
         device = kit_arrays.array(self.framework, 0, device=self.device).device
         assert x.device == device, f"{name}: is on {x.device}; must be on {device}."
         assert tuple(x.shape) == shape, f"{name}: has shape {tuple(x.shape)}; must be {shape}."
         dtype = str(x.dtype).removeprefix("torch.")
-        assert dtype in dtypes, f"{name}: is of {dtype}; must be of {' or '.join(dtypes)}."
+        assert dtype in dtypes, f"{name}: has dtype {dtype}; must be {' or '.join(dtypes)}."
         assert not getattr(x, "requires_grad", False), (
-            f"{name}: carries a gradient history, which grows with every step; detach it."
+            f"{name}: has a gradient history, which grows with every step; detach it."
         )
 
     def set_lengths(self, env: Any, length: int) -> None:
@@ -132,14 +132,14 @@ class SuiteSettings:
         )
 
     def bound(self, flag: str) -> str:
-        """Say what was looked at, and what the author can do."""
+        """Describe the limits of the search, and what the author can do."""
         return (
             f"max_steps = {self.max_steps} steps of {self.num_envs} environments with the options "
-            f"{dict(self.env)}. If the task's episodes do end this way, make them shorter by `env` "
-            f"or raise `max_steps`; if they never do, set `{flag} = False`."
+            f"{dict(self.env)}. If the task's episodes do end this way, shorten them with `env` or "
+            f"raise `max_steps`; if they never do, set `{flag} = False`."
         )
 
     def skip_unless(self, flag: str) -> None:
-        """Skip the running test if the author says that it does not apply."""
+        """Skip the running test if the author has disabled the flag."""
         if not getattr(self, flag):
             skip(f"{flag} = False")

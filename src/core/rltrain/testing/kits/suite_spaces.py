@@ -1,4 +1,4 @@
-"""The rules of spaces: which there may be, that they are as described, and what bounds mean."""
+"""The rules of spaces: allowed kinds, agreement with the description, meaning of bounds."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rltrain.types import ArrayInfo
 __all__ = ["SpaceRules"]
 
 _DTYPES = {1: ("float32",), 3: ("float32", "uint8")}
-"""What observations may be of, by their number of axes."""
+"""Allowed dtypes of observations, by their number of axes."""
 
 _KINDS = {"Box": "continuous", "Discrete": "discrete", "MultiDiscrete": "multi_discrete"}
 
 
 class SpaceRules(SuiteSettings):
-    """The part of `SuiteConformance` that looks at spaces."""
+    """The part of `SuiteConformance` that checks spaces."""
 
-    @must("Observations are a Box, or a Dict of them with one called `policy`: vectors, images.")
+    @must("Observations are a Box, or a Dict of Boxes with a `policy`; each is a vector or image.")
     def test_observation_spaces(self) -> None:
-        """Three axes are an image's, channels last; libraries divide bytes by 255."""
+        """Images have three axes, channels last; libraries divide bytes by 255."""
         with self.environment() as env:
             space = env.single_observation_space
         parts = groups(space, "single_observation_space")
@@ -41,7 +41,7 @@ class SpaceRules(SuiteSettings):
 
     @must("Actions are a Box with one axis, Discrete from 0, or MultiDiscrete with one axis.")
     def test_action_space(self) -> None:
-        """What every library can read."""
+        """Every library supports these."""
         with self.environment() as env:
             space = env.single_action_space
         assert type(space).__name__ in _KINDS, f"it is {space}; must be one of {list(_KINDS)}."
@@ -49,34 +49,36 @@ class SpaceRules(SuiteSettings):
             f"it is {space}, of shape {space.shape}; must have one axis."
         )
         start = kit_arrays.to_numpy(getattr(space, "start", 0))
-        assert not start.any(), f"it is {space}, which begins with {start}; must begin with 0."
+        assert not start.any(), f"it is {space}, which starts at {start}; must start at 0."
 
     @must("TaskInfo.action is the kind of the action space.")
     def test_actions_are_as_described(self) -> None:
-        """Libraries choose their models, and refuse tasks, by it."""
+        """Libraries use it to choose models and refuse tasks."""
         described = self.info().action
         with self.environment() as env:
             space = env.single_action_space
         made = _KINDS.get(type(space).__name__)
         assert described == made, f"describe says {described!r}; the space {space} is {made!r}."
 
-    @must("What TaskInfo tells of observations and actions is so.")
+    @must("TaskInfo describes the observations and actions correctly.")
     def test_spaces_are_as_described(self) -> None:
-        """Libraries choose their networks by it; None, where only making tells, is compared too."""
+        """Libraries use it to choose their networks. Fields that are None are not compared."""
         info = self.info()
         with self.environment() as env:
             observations, space = env.single_observation_space, env.single_action_space
         parts = getattr(observations, "spaces", {"policy": observations})
         made = {name: ArrayInfo(part.shape, str(part.dtype)) for name, part in parts.items()}
-        told = made if info.observations is None else dict(info.observations)
-        assert told == made, f"observations are told to be {told}; made are {made}."
+        described = made if info.observations is None else dict(info.observations)
+        assert described == made, f"describe has observations {described}; the space has {made}."
         sizes = tuple(int(n) for n in getattr(space, "nvec", (getattr(space, "n", 0),)))
         actions = space.shape if info.action == "continuous" else sizes
-        assert info.actions in (None, actions), f"actions {info.actions}; made are {actions}."
+        assert info.actions in (None, actions), (
+            f"describe has actions {info.actions}; the space has {actions}."
+        )
 
-    @may("Actions beyond the finite bounds of a Box are as good as the bounds.")
+    @may("Actions beyond the finite bounds of a Box have the same effect as the bounds.")
     def test_actions_beyond_the_bounds(self) -> None:
-        """Libraries give what their policy drew; the suite clips, and none is an error."""
+        """Libraries pass what their policy sampled; the suite clips it, and raises no error."""
         with self.player() as player:
             one, space = player.env.single_action_space, player.env.action_space
             if type(one).__name__ != "Box" or not one.is_bounded():
@@ -85,13 +87,13 @@ class SpaceRules(SuiteSettings):
         if first_difference(first, again) is not None:
             skip(UNREPEATED)
         difference = first_difference(first, beyond)
-        assert difference is None, f"at the bounds, and three times as far: {difference}."
+        assert difference is None, f"at the bounds, and three times as far out: {difference}."
 
     def _played(self, player: Player, space: Any, times: float) -> Any:
-        """Return what happens at the bounds of actions, or so many times as far from the centre."""
-        centre, steps = (space.high + space.low) / 2, [player.reset(seed=0)]
+        """Return the steps for actions at the bounds, or `times` as far from the center."""
+        center, steps = (space.high + space.low) / 2, [player.reset(seed=0)]
         for bound in (space.high, space.low, space.high):
-            actions = centre + times * (bound - centre)
+            actions = center + times * (bound - center)
             given = kit_arrays.array(self.framework, actions, "float32", self.device)
             steps.append(player.step(given))
         return table(steps)
