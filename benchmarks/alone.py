@@ -1,7 +1,7 @@
-"""One process on the embedded cart-pole: a library's own run, and rltrain's with the same options.
+"""One process on the embedded cart-pole: a library's own run, or rltrain's with the same options.
 
-The library's own run is its runner, its agent and its log. What wraps the environments is the same
-in both: each step is cut into iterations there, so that both are measured between the same places.
+The library's own run uses its runner, its agent and its log. Both runs use the same wrapper of the
+environments, which marks the start of each iteration, so that both are measured at the same points.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 TASK = "rltrain/CartPoleContinuous-v1"
 
 Lap = Callable[[], None]
-"""Called at the first step of each iteration's rollout."""
+"""Called in the first step of each iteration's rollout."""
 
 
 def train(
@@ -45,14 +45,14 @@ def train(
     """Train in this process.
 
     Args:
-        how: "native"; "rltrain"; or "rank", to be one of the ranks that the environment tells of.
+        how: "native", "rltrain", or "rank": one rank, with its place in environment variables.
         library: the library.
         device: such as "cpu" or "cuda:0".
-        num_envs: number of environments.
-        iterations: how many.
-        folder: for files.
-        lap: called at the beginning of each iteration.
-        agent: more options of the library, by dotted key.
+        num_envs: the number of environments.
+        iterations: the number of iterations.
+        folder: where the run writes files.
+        lap: called at the start of each iteration.
+        agent: further options of the library, by dotted key.
     """
     from rltrain.plan.resolve import make_plan
 
@@ -88,13 +88,13 @@ def _rltrain(plan: Any, lap: Lap) -> None:
 def _environments(device: str, num_envs: int) -> Any:
     import gymnasium
 
-    import rltrain_gymnasium.registration  # noqa: F401 - makes the tasks known to gymnasium
+    import rltrain_gymnasium.registration  # noqa: F401 - registers the tasks with gymnasium
 
     return gymnasium.make_vec(TASK, num_envs=num_envs, framework="torch", device=device)
 
 
 def lapped(env: Any, steps: int, lap: Lap) -> Any:
-    """Let environments call `lap` in the first step of every `steps`."""
+    """Make environments call `lap` in the first of every `steps` steps."""
     step, count = env.step, itertools.count()
 
     def stepped(actions: Any) -> Any:
@@ -115,7 +115,7 @@ def _rl_games(
 
     env = RlGamesEnv(made)
     config = options["params"]["config"]
-    config.setdefault("torch_compile", device != "cpu")  # As rltrain takes it.
+    config.setdefault("torch_compile", device != "cpu")  # rltrain's default.
     config.update(
         name="native",
         env_name="any",
@@ -155,7 +155,7 @@ def _skrl(options: dict[str, Any], made: Any, device: str, iterations: int, fold
 
         options["seed"] = 1
         rollouts = options["agent"]["rollouts"]
-        # One line of the log an iteration, as rltrain has it.
+        # Logs once per iteration, like rltrain.
         options["agent"]["experiment"] = {"directory": folder, "write_interval": rollouts}
         options["trainer"] |= {
             "timesteps": iterations * rollouts,
@@ -167,18 +167,18 @@ def _skrl(options: dict[str, Any], made: Any, device: str, iterations: int, fold
 
 
 class Waits:
-    """Where a run waits for its device, by file and line."""
+    """The places where a run waits for its device, by file and line."""
 
     def __init__(self) -> None:
         self.places: Counter[str] = Counter()
         self.laps: list[Counter[str]] = []
 
     def note(self) -> None:
-        """Count a wait, at the innermost place that is not torch's own."""
+        """Count a wait, at the innermost frame outside torch."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith(_PASSED):
             if frame.f_code.co_filename.startswith(f"{_TORCH}optim"):
-                return  # The number of steps, which is on the host.
+                return  # Reads the optimizer's step count, which is on the CPU.
             frame = frame.f_back
         if frame is None:
             return
@@ -193,7 +193,7 @@ class Waits:
 
     @property
     def iteration(self) -> Counter[str]:
-        """Those of the last whole iteration."""
+        """The waits of the last complete iteration."""
         return self.laps[-1]
 
 
@@ -201,9 +201,9 @@ class Waits:
 def waits(device: str) -> Iterator[Waits]:
     """Count the waits for a device.
 
-    On a GPU they are what torch's sync debug mode warns of. On the CPU nothing waits: counted are
-    the calls that would, reading numbers of tensors, asking whether they are true, and the indices
-    of what is not zero.
+    On a GPU these are the warnings of torch's sync debug mode. On the CPU nothing waits; instead,
+    calls that would wait on a GPU are counted: reading tensor values, truth tests, and indices of
+    nonzero elements.
     """
     found = Waits()
     counting = _Warnings(found) if device.startswith("cuda") else _Reads(found)
@@ -271,4 +271,4 @@ class _Warnings:
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _PASSED = (_TORCH, __file__, warnings.__file__, contextlib.__file__)
-"""Files that the place of a wait is not looked for in."""
+"""Files that are skipped in the search for the place of a wait."""

@@ -1,11 +1,11 @@
-"""What the divergence check costs: timed where it runs, beside the iterations that it interrupts.
+"""Measures the cost of the divergence check, and compares it with the time of an iteration.
 
     python benchmarks/check_cost.py
     python benchmarks/check_cost.py --library rsl_rl --checks 100
 
-Two gloo ranks with 64 environments each train the embedded cart-pole. When training ends they make
-the check again and again, on all that it compares: parameters, buffers, learning rates and Adam's
-moments. The last column is its share of the run's time at the default interval.
+Two gloo ranks with 64 environments each train the embedded cart-pole. After training they repeat
+the check on everything that it compares: parameters, buffers, learning rates and Adam's moments.
+The last column is the check's share of the run's time at the default interval.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ AGENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rsl_rl": ({}, {"actor.hidden_dims": WIDE, "critic.hidden_dims": WIDE}),
     "skrl": ({}, {"models.policy.network.0.layers": WIDE, "models.value.network.0.layers": WIDE}),
 }
-"""Options of two sizes of networks, by library: rltrain's default, and a robot's."""
+"""Options for two network sizes, by library: rltrain's default, and one typical for robots."""
 
 
 class Clock:
-    """An observer that times the check when training has ended."""
+    """An observer that times the check after training."""
 
     def __init__(self, checks: int) -> None:
-        """Time it `checks` times."""
+        """Time the check `checks` times."""
         self.checks, self.times = checks, list[float]()
 
     @hookimpl
     def rltrain_shutdown(self, session: Any) -> None:
-        """Time it, on all ranks at once."""
+        """Time the check, on all ranks together."""
         for _ in range(self.checks):
             session.group.barrier()
             began = time.perf_counter()
@@ -50,7 +50,7 @@ class Clock:
 
 
 def train(library: str, agent: dict[str, Any], checks: int, folder: str) -> tuple[float, Any]:
-    """Be one rank; return the time of an iteration and those of the checks, in s."""
+    """Run one rank; return the time of an iteration and the times of the checks, in s."""
     from rltrain.plan.resolve import make_plan
     from rltrain.run.worker import make_session
 
@@ -74,7 +74,7 @@ def train(library: str, agent: dict[str, Any], checks: int, folder: str) -> tupl
 
 
 def main() -> None:
-    """Print one row for each library and size."""
+    """Print one row for each library and network size."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", action="append")
     parser.add_argument("--checks", type=int, default=50)

@@ -1,7 +1,7 @@
-"""Starts `gpu.py`, which says what it measures.
+"""Starts `gpu.py`, whose docstring says what it measures.
 
-torch looks for NVIDIA's package `cuda`, and finds this file when another script of this folder
-imports torch: it leads on to the package, where that is installed.
+This file has the name of NVIDIA's package `cuda`, which torch imports. When another script in this
+folder imports torch, this file is found instead, and so must redirect to NVIDIA's package.
 """
 
 import pkgutil

@@ -1,10 +1,10 @@
-"""What the fake process group costs, and what it saves over real processes.
+"""Measures the fake process group, and compares it with real processes.
 
     python benchmarks/fake_group.py
 
-Prints the cost of one all-reduce of a scalar, the time in which a planted deadlock is reported, and
-the time of a short training on two ranks as a ratio of the same training on two gloo processes.
-Medians, with the lowest and the highest; what is compared runs by turns.
+Prints the time of one all-reduce of a scalar, the time until a deliberate deadlock is reported, and
+the time of a short training on two fake ranks, compared with two gloo processes. Each is a median,
+with the lowest and the highest value. Measurements that are compared alternate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TRAINING = {"library": "rsl_rl", "num_envs": 32, "max_iterations": 3}
 
 
 def all_reduce(world: FakeWorld, x: object, calls: int = 200) -> float:
-    """Return the seconds of one all-reduce, as its rank sees them."""
+    """Return the seconds of one all-reduce, on the slowest rank."""
 
     def work(group: FakeGroup) -> float:
         began = time.perf_counter()
@@ -40,7 +40,7 @@ def all_reduce(world: FakeWorld, x: object, calls: int = 200) -> float:
 
 
 def deadlock() -> float:
-    """Return the seconds from the start of four ranks to the report of their deadlock."""
+    """Return the seconds from the start of four ranks until their deadlock is reported."""
     began = time.perf_counter()
     try:
         FakeWorld(4).run(lambda group: group.rank == 2 or group.barrier())
@@ -58,7 +58,7 @@ def on_fake_ranks() -> float:
 
 
 def on_processes() -> float:
-    """Return the seconds of the same training as a command that starts two gloo processes."""
+    """Return the seconds of the same training, run by a command with two gloo processes."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as logs:
         words = [f"--{name.replace('_', '-')}={value}" for name, value in TRAINING.items()]
@@ -84,7 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
-    torch.set_num_threads(1)  # As many as a rank has on two cores.
+    torch.set_num_threads(1)  # The number that a rank has on two cores.
     print("| what | median | lowest | highest |\n|---|---|---|---|")
     scalars = (("numpy", np.ones(())), ("torch", torch.ones(())))
     for ranks in (2, 4, 8):
@@ -93,7 +93,7 @@ def main() -> None:
             what = f"all_reduce of a scalar of {name}, {ranks} ranks"
             show(what, "ms", lambda world=world, x=x: all_reduce(world, x), repeats, 1e3)
     show("a deadlock of four ranks, from start to report", "ms", deadlock, repeats, 1e3)
-    on_fake_ranks()  # So that the library is imported: a test suite imports it once.
+    on_fake_ranks()  # Imports the library, so that its import is not timed.
     pairs = [(on_fake_ranks(), on_processes()) for _ in range(repeats)]
     spread("a training on two fake ranks", "s", [fake for fake, _ in pairs])
     spread("the same on two gloo processes", "s", [real for _, real in pairs])

@@ -1,18 +1,19 @@
-"""What rltrain costs on a GPU, beside each library's own run with the same options.
+"""Measures rltrain's overhead on a GPU over each library's own run with the same options.
 
     python benchmarks/cuda.py
     python benchmarks/cuda.py --library rsl_rl --num-envs 16384 --repeats 5
     python benchmarks/cuda.py --device cpu --num-envs 64 --iterations 6 --repeats 1
 
-`cuda.py` only starts it: to have a module `cuda` on the path is to hide NVIDIA's from torch.
+`cuda.py` only starts this script, because a module `cuda` on the path hides NVIDIA's from torch.
 
-Every run trains the embedded cart-pole in processes of its own. Runs take turns, and a run's figure
-is the median over its iterations but the first ones; the table has the median over runs, with the
-least and the greatest. "native" is the library's own runner, agent and log; "rltrain" the same in
-one process; "one rank" a process group of one rank (NCCL); "two ranks" two ranks on one GPU through
-gloo, each with half of the environments. Waits and launches are those of one iteration, counted in
-a run of their own: what torch's sync debug mode warns of, and the kernels that torch's profiler
-sees launched. The last form tries the script on the CPU, where nothing is launched.
+Every run trains the embedded cart-pole in its own processes. The kinds of runs alternate. A run's
+time is the median over its iterations, without the first ones; the table shows the median over
+runs, with the least and the greatest. "native" is the library's own runner, agent and log;
+"rltrain" the same training through rltrain in one process; "one rank" a process group of one rank
+(NCCL); "two ranks" are two gloo ranks on one GPU, each with half of the environments. Waits and
+launches are those of one iteration, counted in a separate run: warnings of torch's sync debug mode,
+and kernel launches in torch's profiler. The last command tries the script on the CPU, where no
+kernels are launched.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ from benchmarks.ranks import on_ranks
 
 HOWS = {"native": ("native", 1), "rltrain": ("rltrain", 1), "one rank": ("rank", 1)}
 HOWS["two ranks"] = ("rank", 2)
-"""By name in the table, how a process trains, and how many there are."""
+"""By name in the table: how a process trains, and the number of processes."""
 
 WARM = 3
-"""Iterations in which memory is taken and programs are compiled."""
+"""Iterations in which memory is allocated and programs are compiled."""
 
 LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cudaGraphLaunch", "hipLaunchKernel")
-"""How names of events begin that launch kernels, also cudaLaunchKernelExC and cuLaunchKernelEx."""
+"""Prefixes of events that launch kernels, such as cudaLaunchKernelExC and cuLaunchKernelEx."""
 
 
 class Run(NamedTuple):
-    """What every process of a benchmark is told."""
+    """The settings of a run, for each of its processes."""
 
     library: str
     device: str
@@ -54,7 +55,7 @@ class Run(NamedTuple):
 
 
 def timed(how: str, run: Run, folder: str) -> dict[str, Any]:
-    """Be a process; return the time of each iteration, in s."""
+    """Run in a process; return the time of each iteration, in s."""
     times: list[float] = []
 
     def lap() -> None:
@@ -62,15 +63,15 @@ def timed(how: str, run: Run, folder: str) -> dict[str, Any]:
             torch.cuda.synchronize()
         times.append(time.perf_counter())
 
-    return _told(lambda: _train(how, run, folder, lap)) or {
+    return _error_of(lambda: _train(how, run, folder, lap)) or {
         "times": [after - before for before, after in itertools.pairwise(times)]
     }
 
 
 def counted(how: str, run: Run, folder: str) -> dict[str, Any]:
-    """Be a process; return waits and launches of its last whole iteration."""
+    """Run in a process; return the waits and launches of its last complete iteration."""
     with waits(run.device) as found:
-        failed = _told(lambda: _train(how, run, folder, found.lap))
+        failed = _error_of(lambda: _train(how, run, folder, found.lap))
     if failed:
         return failed
     launches = None if run.device == "cpu" else _launches(how, run, folder)
@@ -95,12 +96,12 @@ def _launches(how: str, run: Run, folder: str) -> int:
 
 def _train(how: str, run: Run, folder: str, lap: Callable[[], None]) -> None:
     device = f"{run.device}:0" if how == "native" and run.device != "cpu" else run.device
-    # Saving is no part of an iteration.
+    # The time of an iteration must not include saving checkpoints.
     agent = {"agent.experiment": {"checkpoint_interval": 0}} if run.library == "skrl" else {}
     train(how, run.library, device, run.num_envs, run.iterations, folder, lap, agent)
 
 
-def _told(work: Callable[[], None]) -> dict[str, Any]:
+def _error_of(work: Callable[[], None]) -> dict[str, Any]:
     try:
         work()
     except Exception:
@@ -109,7 +110,7 @@ def _told(work: Callable[[], None]) -> dict[str, Any]:
 
 
 def first_rank(function: Callable[..., Any], how: str, run: Run) -> dict[str, Any]:
-    """Return what the first of a run's processes told.
+    """Return the result of a run's first process.
 
     Raises:
         SystemExit: the run failed.
@@ -158,7 +159,7 @@ def main() -> None:
     if arguments.device == "cuda" and not torch.cuda.is_available():
         sys.exit(
             "benchmarks/cuda.py: no GPU is visible to torch "
-            f"{torch.__version__}. To try the script without one: --device cpu --num-envs 64."
+            f"{torch.__version__}. To try the script without a GPU: --device cpu --num-envs 64."
         )
     name = platform.processor() or platform.machine()
     if arguments.device == "cuda":

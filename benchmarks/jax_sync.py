@@ -1,12 +1,12 @@
-"""How fast do jax ranks learn together? skrl's own reduction, and rltrain's, side by side.
+"""Compares the speed of jax ranks with skrl's own gradient reduction and with rltrain's.
 
     python benchmarks/jax_sync.py
     python benchmarks/jax_sync.py --num-envs 256 --repeats 5
 
 Both train skrl's PPO from rltrain's default options on real processes of this machine's CPU, on the
 embedded cart-pole. "native" is skrl's Runner, started with the variables of skrl's own launcher;
-all that is done for it is to import a module of jax that it uses and does not import. Runs take
-turns; an iteration's time is the median over all of them but for each run's first ones, in which
+the only addition is the import of a jax module that skrl uses without importing it. Runs alternate.
+An iteration's time is the median over all runs, without each run's first iterations, in which
 programs are compiled.
 """
 
@@ -29,21 +29,21 @@ WARM = 2
 REDUCTIONS = 30
 
 
-class Told(NamedTuple):
-    """What a rank tells of a run."""
+class Measured(NamedTuple):
+    """One rank's measurements of a run."""
 
     iterations: list[float]
-    """Seconds of each iteration that counts."""
+    """Seconds of each iteration after the first ones."""
     reduction: float
-    """Seconds of one reduction of the policy's gradients, the median."""
+    """Median seconds of one reduction of the policy's gradients."""
     compilations: int
-    """Programs compiled in the iterations that count."""
+    """Programs compiled in those iterations."""
     rollouts: int
-    """Steps of every environment in an iteration."""
+    """Steps per environment in an iteration."""
 
 
 class Clock(VectorWrapper[Any, Any, Any, Any, Any]):
-    """Notes when each step begins."""
+    """Records the start time of each step."""
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
@@ -57,16 +57,16 @@ class Clock(VectorWrapper[Any, Any, Any, Any, Any]):
         self.compiled.append(len(self._compilations))
         return super().step(actions)
 
-    def told(self, rollouts: int, reduction: float) -> Told:
-        """Return what is to be told; the last iteration's update is not seen whole."""
+    def measured(self, rollouts: int, reduction: float) -> Measured:
+        """Return the measurements, without the last iteration, whose end is not seen."""
         begins = self.times[WARM * rollouts :: rollouts]
         compiled = self.compiled[WARM * rollouts :: rollouts]
         seconds = [after - before for before, after in itertools.pairwise(begins)]
-        return Told(seconds, reduction, compiled[-1] - compiled[0], rollouts)
+        return Measured(seconds, reduction, compiled[-1] - compiled[0], rollouts)
 
 
 def compilations() -> list[str]:
-    """Return a list to which every compilation from now on is added."""
+    """Return a list to which all future compilations are appended."""
     import jax
 
     found: list[str] = []
@@ -80,7 +80,7 @@ def compilations() -> list[str]:
 
 
 def median_time(reduce: Callable[[Any], Any], tree: Any) -> float:
-    """Return the seconds of one reduction."""
+    """Return the median seconds of one reduction."""
     import jax
 
     seconds = []
@@ -91,8 +91,8 @@ def median_time(reduce: Callable[[Any], Any], tree: Any) -> float:
     return statistics.median(seconds)
 
 
-def adapted(num_envs: int, iterations: int, folder: str) -> Told:
-    """Be one rank of rltrain's run."""
+def adapted(num_envs: int, iterations: int, folder: str) -> Measured:
+    """Run one rank of rltrain's training."""
     from rltrain import hookimpl
     from rltrain.plan.resolve import make_plan
     from rltrain.run.worker import make_session
@@ -124,11 +124,11 @@ def adapted(num_envs: int, iterations: int, folder: str) -> Told:
     plan = make_plan({**asked, **run, "log_root": folder})
     assert plan.world is not None
     make_session(plan.config, plan.world, plan.registry, [("watch", watch)]).run()
-    return watch.clock.told(plan.config.agent["agent"]["rollouts"], watch.reduction)
+    return watch.clock.measured(plan.config.agent["agent"]["rollouts"], watch.reduction)
 
 
-def native(num_envs: int, iterations: int, folder: str) -> Told:
-    """Be one rank of skrl's own run."""
+def native(num_envs: int, iterations: int, folder: str) -> Measured:
+    """Run one rank of skrl's own training."""
     from rltrain.types import TaskInfo
     from rltrain_skrl.plugin import default_agent, in_jax
 
@@ -140,7 +140,7 @@ def native(num_envs: int, iterations: int, folder: str) -> Told:
     import skrl
     from skrl.utils.runner.jax import Runner
 
-    import rltrain_gymnasium.registration  # noqa: F401 - makes the tasks known to gymnasium
+    import rltrain_gymnasium.registration  # noqa: F401 - registers the tasks with gymnasium
     from rltrain.metrics.environment import CountedEnv
     from rltrain_skrl.jax.env import SkrlEnv
 
@@ -158,11 +158,11 @@ def native(num_envs: int, iterations: int, folder: str) -> Told:
     runner = Runner(SkrlEnv(counted, skrl.config.jax.device, "episode"), options)
     runner.run("train")
     policy = runner.agent.policy
-    return clock.told(rollouts, median_time(policy.reduce_parameters, policy.state_dict.params))
+    return clock.measured(rollouts, median_time(policy.reduce_parameters, policy.state_dict.params))
 
 
 def main() -> None:
-    """Run, and print a table."""
+    """Run all, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--num-envs", type=int, nargs="+", default=[256, 1024])
     parser.add_argument("--ranks", type=int, default=2)
@@ -173,19 +173,19 @@ def main() -> None:
     print("| environments a rank | | steps/s (spread) | a reduction | compilations |")
     print("|---|---|---|---|---|")
     for num_envs in given.num_envs:
-        told: dict[str, list[Told]] = {"native": [], "rltrain": []}
+        measured: dict[str, list[Measured]] = {"native": [], "rltrain": []}
         for _ in range(given.repeats):
             for which, function in (("native", native), ("rltrain", adapted)):
-                came = ranks.on_ranks(function, given.ranks, num_envs, given.iterations)
-                if isinstance(came, str):
-                    raise SystemExit(f"{which}, {num_envs} environments: {came}")
-                told[which].append(came[0])
+                results = ranks.on_ranks(function, given.ranks, num_envs, given.iterations)
+                if isinstance(results, str):
+                    raise SystemExit(f"{which}, {num_envs} environments: {results}")
+                measured[which].append(results[0])
         envs = num_envs * given.ranks
         speeds = {
             which: sorted(envs * run.rollouts / each for run in runs for each in run.iterations)
-            for which, runs in told.items()
+            for which, runs in measured.items()
         }
-        for which, runs in told.items():
+        for which, runs in measured.items():
             found = speeds[which]
             reduction = statistics.median(run.reduction for run in runs) * 1000
             print(

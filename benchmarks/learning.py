@@ -1,12 +1,12 @@
-"""Does it learn? Every library on every task, alone and on two ranks, over several seeds.
+"""Checks that every library learns every task, on one and two ranks, over several seeds.
 
     python benchmarks/learning.py
     python benchmarks/learning.py --library skrl --task Pendulum-v1 --seeds 1
 
-A row learns if the median final return over the seeds is above the threshold. The final return is
+A row passes if the median final return over the seeds is above the threshold. The final return is
 the mean over the last hundred or more episodes of all ranks. The random policy draws its actions
 from the action space (uniformly between finite bounds), in a hundred episodes. Tasks of suites that
-are not installed are left out: those of mjlab are printed from an environment of their own.
+are not installed are left out; for mjlab's tasks, run this in a separate virtual environment.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from rltrain.testing.kits.suite_settings import SuiteSettings
 
 @dataclass(frozen=True)
 class Task:
-    """What counts as learned."""
+    """A task, and the return that counts as learned."""
 
     name: str
     threshold: float
     libraries: tuple[str, ...] = ("rl_games", "rsl_rl", "skrl")
     ranks: tuple[int, ...] = (1, 2)
     iterations: int | None = None
-    """None: as many as the library's defaults say."""
+    """None means the library's default."""
 
 
 TASKS = [
@@ -53,13 +53,13 @@ def random_return(task: str, episodes: int = 100) -> float:
     """Return the mean return of the random policy.
 
     Raises:
-        UsageError: the task cannot be made here.
+        UsageError: the task cannot be made on this machine.
     """
     settings = SuiteSettings()
     settings.task, settings.num_envs = task, episodes
     settings.suite = str(make_plan({"task": task}).config.suite)
     running, final = np.zeros(episodes), np.full(episodes, np.nan)
-    # Simulators greet; what is printed here is a table.
+    # Simulators print to stdout, which is for the table.
     with contextlib.redirect_stdout(sys.stderr), settings.player() as player:
         player.reset(seed=0)
         while np.isnan(final).any():

@@ -1,13 +1,13 @@
-"""Do ranks stay equal? Every library through its own multi-process code, and through rltrain.
+"""Measures how much ranks differ with each library's own multi-process code, and with rltrain.
 
     python benchmarks/native.py
     python benchmarks/native.py --library skrl --iterations 20 --ranks 2
 
-Each row trains the embedded cart-pole on real gloo processes, from rltrain's default options but
-for those that the row names, and prints by how much the ranks' parameters, normalisers and learning
-rates differ in the end (the greatest absolute difference). "native" is the library's own runner and
-agent; all that is replaced is its start-up, which would ask for NCCL and a GPU: the process group
-is made with gloo, and the library is told its place.
+Each row trains the embedded cart-pole on real gloo processes, with rltrain's default options except
+for those that the row names. It prints how much the ranks' parameters, normalizers and learning
+rates differ at the end (the largest absolute difference). "native" is the library's own runner and
+agent. Only its startup is replaced, because it would need NCCL and a GPU: the process group is made
+with gloo, and the library's rank and world size are set directly.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class Row(NamedTuple):
 ROWS = [
     Row("rl_games", "adaptive learning rate", {}),
     Row("rl_games", "`schedule_type: standard`", {"params.config.schedule_type": "standard"}),
-    Row("rsl_rl", "adaptive learning rate, normalisers", {}),
+    Row("rsl_rl", "adaptive learning rate, normalizers", {}),
     Row("skrl", "KLAdaptiveLR", {"agent.learning_rate_scheduler": "KLAdaptiveLR"}),
     Row("skrl", "`kl_threshold: 0.002`", {"agent.kl_threshold": 0.002}),
 ]
 
 Ends = dict[str, Any]
-"""What a rank ends with: "parameters" and "normalisers" by name, "rates"."""
+"""A rank's final values: "parameters" and "normalizers" by name, and "rates"."""
 
 
 def adapted(row: Row, iterations: int, folder: str) -> Ends:
-    """Be one rank of rltrain's run."""
+    """Run one rank of rltrain's training."""
     from rltrain import hookimpl
     from rltrain.plan.resolve import make_plan
     from rltrain.run.worker import make_session
@@ -79,7 +79,7 @@ def adapted(row: Row, iterations: int, folder: str) -> Ends:
 
 
 def native(row: Row, iterations: int, folder: str) -> Ends:
-    """Be one rank of the library's own run."""
+    """Run one rank of the library's own training."""
     import torch
     import torch.distributed as dist
 
@@ -103,7 +103,7 @@ def environments() -> Any:
     import gymnasium
     import torch.distributed as dist
 
-    import rltrain_gymnasium.registration  # noqa: F401 - makes the tasks known to gymnasium
+    import rltrain_gymnasium.registration  # noqa: F401 - registers the tasks with gymnasium
     from rltrain.metrics.environment import CountedEnv
 
     made = gymnasium.make_vec(TASK, num_envs=NUM_ENVS, framework="torch", device="cpu")
@@ -122,11 +122,11 @@ def rl_games(options: dict[str, Any], iterations: int, folder: str) -> Ends:
 
     class Agent(A2CAgent):  # type: ignore[misc]
         def __init__(self, base_name: str, params: dict[str, Any]) -> None:
-            if rank:  # What the replaced start-up does on other ranks than the first.
+            if rank:  # As the replaced startup does on all ranks but the first.
                 params["config"].update(print_stats=False, lr_schedule=None)
             super().__init__(base_name, params)
             self.multi_gpu, self.world_size = True, world_size
-            # To select the device, -1 does nothing, also without a GPU.
+            # With local rank -1, selecting the CUDA device does nothing, so no GPU is needed.
             self.global_rank, self.local_rank = rank, -1
 
     env = RlGamesEnv(environments())
@@ -205,23 +205,23 @@ def skrl(options: dict[str, Any], iterations: int, folder: str) -> Ends:
 
 
 def ends(models: Mapping[str, Any], rates: list[Any]) -> Ends:
-    """Return what a rank ends with, for the comparison."""
-    parameters, normalisers = {}, {}
+    """Return a rank's final values, for the comparison."""
+    parameters, normalizers = {}, {}
     for role, model in models.items():
         trained = dict(model.named_parameters()) if hasattr(model, "named_parameters") else {}
         for name, value in model.state_dict().items():
             if hasattr(value, "double"):
-                kind = parameters if name in trained else normalisers
+                kind = parameters if name in trained else normalizers
                 kind[f"{role}.{name}"] = value.detach().double().numpy().copy()
     return {
         "parameters": parameters,
-        "normalisers": normalisers,
+        "normalizers": normalizers,
         "rates": [float(x) for x in rates],
     }
 
 
 def difference(ranks: list[Ends], kind: str) -> str:
-    """Return by how much ranks differ at most."""
+    """Return the largest difference between ranks."""
     import numpy as np
 
     values = [rank[kind] for rank in ranks]
@@ -236,16 +236,16 @@ def difference(ranks: list[Ends], kind: str) -> str:
 
 
 def be_rank(how: str, row: Row, iterations: int, folder: str) -> Ends:
-    """Be one rank of either run."""
+    """Run one rank of either training."""
     return (native if how == "native" else adapted)(row, iterations, folder)
 
 
 def measure(how: str, row: Row, iterations: int, ranks: int) -> list[str]:
     """Train one row on real processes; return the three differences, or how it failed."""
-    told = on_ranks(be_rank, ranks, how, row, iterations)
-    if isinstance(told, str):
-        return [told] * 3
-    return [difference(told, kind) for kind in ("parameters", "normalisers", "rates")]
+    results = on_ranks(be_rank, ranks, how, row, iterations)
+    if isinstance(results, str):
+        return [results] * 3
+    return [difference(results, kind) for kind in ("parameters", "normalizers", "rates")]
 
 
 def main() -> None:
@@ -257,16 +257,16 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"{arguments.ranks} ranks, {NUM_ENVS} environments each, {TASK}, ", end="")
     print(f"after {arguments.iterations} iterations\n")
-    print("| library | options | through | parameters | normalisers | learning rate |")
+    print("| library | options | through | parameters | normalizers | learning rate |")
     print("|---|---|---|---|---|---|", flush=True)
     wrong = False
     for row in ROWS:
         if arguments.library and row.library not in arguments.library:
             continue
         for how in ("native", "rltrain"):
-            figures = measure(how, row, arguments.iterations, arguments.ranks)
-            wrong |= how == "rltrain" and figures != ["0"] * 3
-            print(f"| {row.library} | {row.what} | {how} | {' | '.join(figures)} |", flush=True)
+            differences = measure(how, row, arguments.iterations, arguments.ranks)
+            wrong |= how == "rltrain" and differences != ["0"] * 3
+            print(f"| {row.library} | {row.what} | {how} | {' | '.join(differences)} |", flush=True)
     if wrong:
         sys.exit("Ranks of rltrain differ.")
 

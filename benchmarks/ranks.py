@@ -1,4 +1,4 @@
-"""Real gloo ranks of this machine, for benchmarks that must see inside them."""
+"""Runs real gloo ranks on this machine, for benchmarks that must see inside them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUT = 180
-"""Seconds for one run; ranks that wait for each other for ever are ended then."""
+"""Seconds for one run, after which ranks that wait for each other forever are killed."""
 
 
 def on_ranks(function: Callable[..., Any], ranks: int, *arguments: Any) -> list[Any] | str:
-    """Call `function(*arguments, folder)` in `ranks` processes that have a rank's variables.
+    """Call `function(*arguments, folder)` in `ranks` processes with a rank's environment variables.
 
     Returns:
-        What each rank returned, or in a word how the run failed.
+        Each rank's result, or a word that says how the run failed.
     """
     context = multiprocessing.get_context("spawn")
     box = context.Queue()
@@ -39,19 +39,19 @@ def on_ranks(function: Callable[..., Any], ranks: int, *arguments: Any) -> list[
         for process in processes:
             process.start()
         try:
-            told = _results(box, processes)
+            results = _results(box, processes)
         finally:
             for process in processes:
                 process.join(timeout=5)
                 process.kill()
                 process.join()
-    return told if isinstance(told, str) else [told[rank] for rank in range(ranks)]
+    return results if isinstance(results, str) else [results[rank] for rank in range(ranks)]
 
 
 def _be_rank(
     function: Callable[..., Any], arguments: tuple[Any, ...], place: dict[str, int], box: Any
 ) -> None:
-    """Be one process: call the function, and tell what it came to."""
+    """Run in one process: call the function, and send its result or the name of its error."""
     rank = place["RANK"]
     os.environ.update({name: str(value) for name, value in place.items()}, LOCAL_RANK=str(rank))
     os.environ.update(MASTER_ADDR="127.0.0.1", OMP_NUM_THREADS="1", GIT_PYTHON_REFRESH="quiet")
@@ -66,9 +66,9 @@ def _be_rank(
 
 
 def _results(box: Any, processes: list[Any]) -> dict[int, Any] | str:
-    told: dict[int, Any] = {}
+    results: dict[int, Any] = {}
     deadline = time.monotonic() + TIMEOUT
-    while len(told) < len(processes) and time.monotonic() < deadline:
+    while len(results) < len(processes) and time.monotonic() < deadline:
         try:
             rank, value = box.get(timeout=1)
         except queue.Empty:
@@ -78,5 +78,5 @@ def _results(box: Any, processes: list[Any]) -> dict[int, Any] | str:
             continue
         if isinstance(value, str):
             return f"aborts ({value})"
-        told[rank] = value
-    return told if len(told) == len(processes) else "hangs"
+        results[rank] = value
+    return results if len(results) == len(processes) else "hangs"

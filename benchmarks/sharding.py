@@ -1,12 +1,12 @@
-"""Does it matter how environments are spread? One rank with 256, two with 128, four with 64.
+"""Compares the final return of 256 environments on one rank, on two ranks and on four ranks.
 
     python benchmarks/sharding.py
     python benchmarks/sharding.py --library rsl_rl --task rltrain/Pendulum-v1 --seeds 5
 
-Every row trains with the same options, the same number of environments in all and the same number
-of iterations, over several seeds. The return is that of the last hundred or more episodes of all
-ranks when training ends. Seeds differ between the rows, as random numbers do: the rows agree where
-their spreads overlap.
+Every row trains with the same options, total number of environments and number of iterations, over
+several seeds. The return is the mean over the last hundred or more episodes of all ranks. The seeds
+differ between rows, because equal seeds would not give equal random numbers: rows agree if their
+spreads overlap.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained, and for how long."""
+    """A task, and for how long it is trained."""
 
     name: str
     iterations: int
     agent: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Options by library, where the defaults are for fewer environments."""
+    """Options by library, for tasks whose defaults are meant for fewer environments."""
 
 
 SHORT_ROLLOUTS = {
@@ -59,7 +59,7 @@ def final_return(library: str, task: Task, ranks: int, seed: int) -> float:
             agent=task.agent.get(library, {}),
             total_envs=TOTAL_ENVS,
             max_iterations=task.iterations,
-            # Another one for each row: equal seeds would not make the rows' numbers equal anyway.
+            # Differs between rows: equal seeds would not give equal random numbers anyway.
             seed=100 * ranks + seed,
             distributed=ranks > 1,
             nproc_per_node=ranks if ranks > 1 else None,
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--ranks", action="append", type=int)
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
-    # One thread a rank in every row: else the one rank alone has all cores.
+    # One thread per rank in every row; otherwise a single rank would use all cores.
     os.environ["OMP_NUM_THREADS"] = "1"
     print(f"{TOTAL_ENVS} environments in all, {os.cpu_count()} cores\n")
     print("| task | iterations | library | ranks x environments | median | lowest | highest | s |")

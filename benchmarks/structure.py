@@ -2,7 +2,7 @@
 
     python benchmarks/structure.py
 
-It reads the checkout in which it lies, by grimp, which comes with import-linter.
+It reads the checkout that contains it, with grimp, which import-linter installs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def levels(graph: grimp.ImportGraph) -> tuple[int, list[set[str]]]:
     for module, root in group.items():
         members[root].add(module)
     height: dict[str, int] = {}
-    for module in order:  # What a module imports stands before it, but for cycles.
+    for module in order:  # Imported modules come first, except in cycles.
         below = [
             height.get(group[x], 0)
             for x in graph.find_modules_directly_imported_by(module)
@@ -69,7 +69,7 @@ def levels(graph: grimp.ImportGraph) -> tuple[int, list[set[str]]]:
 
 
 def main() -> None:
-    """Print it all."""
+    """Print the structure."""
     core = ROOT / "src" / "core" / "rltrain"
     sys.path[:0] = [str(core.parent), *map(str, (ROOT / "src" / "plugins").iterdir())]
     names = sorted(path.name for path in (ROOT / "src" / "plugins").glob("*/rltrain_*"))

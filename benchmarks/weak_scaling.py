@@ -1,11 +1,12 @@
-"""Weak scaling: as many environments a rank on two ranks as on one, in rounds that alternate.
+"""Measures weak scaling: the same number of environments per rank, on one rank and on several.
 
     python benchmarks/weak_scaling.py --task Mjlab-Cartpole-Balance
     python benchmarks/weak_scaling.py --library rsl_rl --ranks 4 --rounds 5
 
-Efficiency is the frames a second of N ranks, divided by N times those of one rank. A run's figure
+Efficiency is the frames per second of N ranks, divided by N times those of one rank. A run's speed
 is the median over its iterations without the first ones, in which programs are compiled and
-buffers are made. Each rank has one thread, on one rank too.
+buffers are allocated. Each rank has one thread, also if there is only one rank. Runs on one rank
+and on several alternate.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from rltrain_tensorboard.writer import FOLDER
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 WARM_UP = 5
-"""Iterations at the beginning that are not counted."""
+"""Number of first iterations that are not counted."""
 
 
 def frames_a_second(library: str, task: str, ranks: int, iterations: int) -> float:
-    """Train, and return the median frames a second of all ranks together."""
+    """Train, and return the median frames per second of all ranks together."""
     with tempfile.TemporaryDirectory() as folder:
         result = rltrain.train(
             library=library,
@@ -40,8 +41,8 @@ def frames_a_second(library: str, task: str, ranks: int, iterations: int) -> flo
         )
         events = EventAccumulator(os.path.join(result.run_dir, FOLDER))
         events.Reload()
-        figures = [event.value for event in events.Scalars("performance/fps")]
-    return statistics.median(figures[WARM_UP:])
+        speeds = [event.value for event in events.Scalars("performance/fps")]
+    return statistics.median(speeds[WARM_UP:])
 
 
 def main() -> None:

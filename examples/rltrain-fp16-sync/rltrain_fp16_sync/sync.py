@@ -1,4 +1,4 @@
-"""Gradient sync `fp16`: half the bytes a step, and what rounding loses is sent later."""
+"""Gradient sync `fp16`: half the bytes per step; rounding errors are sent in later steps."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rltrain.types import GradientSync, ProcessGroup
 __all__ = ["LIMIT", "HalfGradientSync", "HalfSync"]
 
 LIMIT = 2.0**15
-"""The greatest gradient that is sent. float16 ends at 65504; half of it leaves room for the
-rounding of sums."""
+"""The largest gradient that is sent. float16 ends at 65504; half of it leaves room for rounding in
+sums."""
 
 
 class HalfGradientSync:
-    """The plugin: makes a `HalfSync` an optimiser."""
+    """The plugin: makes one `HalfSync` per optimizer."""
 
     def __init__(self) -> None:
         self._syncs: list[HalfSync] = []
@@ -27,38 +27,38 @@ class HalfGradientSync:
     def rltrain_gradient_sync(
         self, session: Session, parameters: Sequence[torch.Tensor]
     ) -> GradientSync:
-        """Make the sync; the parameters may be of several dtypes."""
+        """Make the sync; the parameters may have several dtypes."""
         self._syncs.append(HalfSync(session.group, parameters))
         return self._syncs[-1]
 
     @hookimpl
     def rltrain_save_state(self) -> list[torch.Tensor]:
-        """Return what this rank's syncs still owe: a resumed run goes on with it."""
-        return [sync.owed for sync in self._syncs]
+        """Return the errors that this rank's syncs keep, for a resumed run."""
+        return [sync.errors for sync in self._syncs]
 
     @hookimpl
     def rltrain_load_state(self, state: list[torch.Tensor]) -> None:
-        """Go on owing what was owed."""
-        for sync, owed in zip(self._syncs, state, strict=True):
-            sync.owed.copy_(owed)
+        """Restore the kept errors."""
+        for sync, errors in zip(self._syncs, state, strict=True):
+            sync.errors.copy_(errors)
 
 
 class HalfSync:
-    """Averages all gradients of an optimiser with one all-reduce in float16.
+    """Averages all gradients of an optimizer with one all-reduce in float16.
 
-    Each rank sends its share of the mean, its gradient divided by the number of ranks, so that the
-    sum of what is sent cannot leave float16's range. What rounding takes from it is kept, and added
-    to the rank's next gradient (error feedback): over many steps the averages add up to those of
-    the gradients, also where one step's is too small for float16.
+    Each rank sends its gradient divided by the number of ranks, so that the sum stays in float16's
+    range. The rounding error is kept, and added to the rank's next gradient (error feedback): over
+    many steps the averages add up to those of the true gradients, even if a single step's gradient
+    is too small for float16.
 
-    - A finite gradient beyond `LIMIT` is cut off there. A scale would have to be common to all
-      ranks, at the price of a second collective; and what is cut off is not kept, since it would
-      drown the gradients of the steps to come. Libraries clip the norm to far less anyway.
-    - NaN and infinity are sent as they are: a run that blows up must be seen to, on every rank.
-      They leave nothing behind.
+    - A finite gradient beyond `LIMIT` is clipped to it. A scale would have to be the same on all
+      ranks, which costs a second collective. The excess is not kept as an error, because it would
+      dominate the next steps' gradients. Libraries clip the norm to far less anyway.
+    - NaN and infinity are sent unchanged, so that a diverged run is visible on every rank. They are
+      not added to the kept errors.
 
     Attributes:
-        owed: what rounding has kept back on this rank, float32, one number for each parameter's.
+        errors: this rank's kept rounding errors, float32, one for each element of the parameters.
     """
 
     def __init__(self, group: ProcessGroup, parameters: Sequence[torch.Tensor]) -> None:
@@ -72,21 +72,21 @@ class HalfSync:
             return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
         device = parameters[0].device
-        self.owed = torch.zeros(sum(sizes), device=device)
+        self.errors = torch.zeros(sum(sizes), device=device)
         self._mean = torch.zeros(sum(sizes), device=device)
-        # At its end one flag for each parameter counts the ranks that have a gradient.
+        # The buffer ends with a flag for each parameter; summed, it counts ranks with a gradient.
         self._lengths = [sum(sizes), len(sizes)]
         self._buffer = torch.zeros(sum(self._lengths), dtype=torch.float16, device=device)
         self._sent, self._flags = torch.split(self._buffer, self._lengths)
-        self._errors, self._means, self._shares = map(views, (self.owed, self._mean, self._sent))
+        self._errors, self._means, self._shares = map(views, (self.errors, self._mean, self._sent))
 
     @torch.no_grad()
     def __call__(self, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
-        """Return the averages; of float32 parameters as views that the next call overwrites."""
+        """Return the averages; float32 ones are views that the next call overwrites."""
         if len(gradients) != len(self._dtypes):
             raise ValueError(
-                f"{len(gradients)} gradients were given; the sync was made over "
-                f"{len(self._dtypes)} parameters."
+                f"{len(gradients)} gradients were given, but the sync was made for "
+                f"{len(self._dtypes)} parameters. Give a gradient or None for each parameter."
             )
         if self._group.world_size == 1:
             return list(gradients)
@@ -95,7 +95,7 @@ class HalfSync:
         reduced = self._group.all_reduce(self._buffer, op="sum")
         total, flags = torch.split(reduced, self._lengths)
         self._mean.copy_(total)
-        # Only a rank that lacks a gradient must ask whether others had one: no other waits.
+        # `item` waits for the device, so read the flags of absent gradients only.
         nowhere = {index for index in absent if not flags[index].item()}
         return [
             None if index in nowhere else mean.to(dtype)
@@ -103,19 +103,19 @@ class HalfSync:
         ]
 
     def _compress(self, gradients: Sequence[torch.Tensor | None], absent: Sequence[int]) -> None:
-        """Fill the buffer with this rank's share of the mean, and keep what that loses."""
+        """Fill the buffer with this rank's share of the mean, and keep the rounding errors."""
         kept = [self._errors[index].clone() for index in absent]
         for error, gradient in zip(self._errors, gradients, strict=True):
             if gradient is not None:
                 error.add_(gradient)
-        wanted = self.owed.where(self.owed.isinf(), self.owed.clamp(-LIMIT, LIMIT))
+        wanted = self.errors.where(self.errors.isinf(), self.errors.clamp(-LIMIT, LIMIT))
         ranks = self._group.world_size
         self._sent.copy_(wanted / ranks)
-        torch.sub(wanted, self._sent.float() * ranks, out=self.owed)
-        self.owed.nan_to_num_(nan=0.0)
+        torch.sub(wanted, self._sent.float() * ranks, out=self.errors)
+        self.errors.nan_to_num_(nan=0.0)
         self._flags.fill_(1)
         for index, error in zip(absent, kept, strict=True):
-            # If every rank lacks it nobody takes what is sent: what it was owed stays owed.
+            # Keep the error: if every rank lacks this gradient, what is sent is dropped.
             self._errors[index].copy_(error)
             self._shares[index].zero_()
             self._flags[index] = 0

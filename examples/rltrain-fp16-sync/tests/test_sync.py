@@ -1,4 +1,4 @@
-"""What is particular to half precision."""
+"""What is specific to half precision."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def synced(ranks, steps):
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
-def test_what_rounding_takes_is_sent_later(ranks):
+def test_rounding_errors_are_sent_later(ranks):
     generator = torch.Generator().manual_seed(0)
-    # Over eleven orders of magnitude: of many, one step alone is nothing in float16.
+    # Eleven orders of magnitude: many of these values round to zero in float16 in a single step.
     scale = torch.logspace(-9, 2, 50)
     steps = [
         [(torch.randn(50, generator=generator) + 1) * scale for _ in range(ranks)]
@@ -41,9 +41,9 @@ def test_what_rounding_takes_is_sent_later(ranks):
     one_step = ((made[0] - truth[0]) / scale).abs().max()
     all_steps = ((made.sum(0) - truth.sum(0)) / (len(steps) * scale)).abs()
     assert one_step > 1e-3
-    # The sum of what is sent is rounded too, which is nobody's own error to keep.
+    # The sum over ranks is rounded too, and no rank keeps that error.
     assert all_steps[scale > 1e-6].max() < 1e-3
-    # Below, the smallest number that float16 has is still owed.
+    # Smaller values may still be kept as an error, up to float16's smallest number.
     assert all_steps.max() < 0.5
 
 
@@ -54,11 +54,11 @@ def test_a_gradient_too_small_for_half_precision_arrives_in_the_end():
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 7])
-def test_a_gradient_beyond_the_range_is_cut_off_and_not_carried(ranks):
+def test_a_gradient_beyond_the_range_is_clipped_and_not_kept(ranks):
     steps = [[[1e5, -3e38, 70000.0]] * ranks, [[1.0, 1.0, 1.0]] * ranks]
     first, second = synced(ranks, steps)
     assert first.tolist() == pytest.approx([LIMIT, -LIMIT, LIMIT], rel=1e-3)
-    # What rounding took from the first step is at most the spacing of float16 there.
+    # The first step's rounding error is at most the spacing of float16 at LIMIT.
     assert second.tolist() == pytest.approx([1.0] * 3, abs=LIMIT / 2**10)
 
 
@@ -75,7 +75,7 @@ def test_nan_and_infinity_reach_every_rank_and_leave_nothing_behind():
 
 
 @pytest.mark.parametrize("lacking", [{0, 1}, {1}])
-def test_what_a_rank_owes_waits_until_it_has_a_gradient_again(lacking):
+def test_a_kept_error_waits_until_the_rank_has_a_gradient_again(lacking):
     def work(group):
         sync = HalfSync(group, [torch.zeros(1)])
         first = sync([torch.tensor([1.0003])])[0].item()

@@ -36,11 +36,11 @@ def test_ranks_end_equal_for_half_the_bytes(tmp_path, library):
     (reference, _), whole = train(tmp_path, library, "flat")
     assert whole
     assert [x.bytes * 2 for x in halves] == [x.bytes for x in whole]
-    # Close to what whole gradients make of the same start, but not the same: it was used.
+    # Close to training with full-precision gradients, but not equal, which shows that it was used.
     assert 0 < (ours - reference).abs().max() < 0.1
 
 
-def test_a_resumed_run_goes_on_owing_what_was_owed(tmp_path):
+def test_a_resumed_run_restores_the_kept_errors(tmp_path):
     pytest.importorskip("rsl_rl")
 
     def run(folder, iterations, **more):

@@ -1,4 +1,4 @@
-"""The library plugin: SB3's PPO from a session to a trained policy."""
+"""The library plugin: trains SB3's PPO in a session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Sb3Library:
 
     @hookimpl
     def rltrain_train(self, session: Session) -> TrainResult:
-        """Train on this rank until the iterations are done or the session says stop.
+        """Train on this rank until the iterations are done or the session stops the run.
 
         Raises:
             UsageError: the options or the task do not fit SB3.

@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO as one of several ranks. All that touches its inside stands here."""
+"""Stable-Baselines3's PPO on one of several ranks. Only this file uses SB3's internals."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from rltrain_torch.gradients import synchronise
 __all__ = ["CHECKPOINT_INTERVAL", "SessionPPO"]
 
 CHECKPOINT_INTERVAL = 50
-"""Iterations between two checkpoints; one more is saved when training ends."""
+"""Iterations between two checkpoints; another is saved when training ends."""
 
 
 class SessionPPO(PPO):
-    """PPO whose gradients are averaged over ranks, and whose figures go to the session.
+    """PPO with gradients averaged over ranks, and metrics recorded by the session.
 
     Attributes:
-        iterations: iterations done, those before a loaded checkpoint included. It is saved with
-            SB3's other attributes.
+        iterations: iterations done, including those before a loaded checkpoint. SB3 saves it with
+            its other attributes.
     """
 
     env: SessionVecEnv
 
     def __init__(self, session: Session, **options: Any) -> None:
-        """Make the agent; the policy becomes common to all ranks. Collective.
+        """Make the agent, with the same policy on all ranks. Collective.
 
-        Without `seed`, SB3 leaves the generators alone: the session has seeded them for the models,
-        and is told when it is the learner's turn.
+        SB3 is not given a `seed`, so it does not seed the generators: the session has seeded them
+        for the models, and at the end of this constructor seeds them for the learner.
 
         Args:
             session: this rank's side of the run.
@@ -46,7 +46,7 @@ class SessionPPO(PPO):
         """
         env = SessionVecEnv(session.env, session.world.device)
         super().__init__(env=env, device=session.world.device, **options)
-        self.set_logger(Logger(folder=None, output_formats=[]))  # SB3's own would write files.
+        self.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default writes files.
         self.session = session
         self.iterations = 0
         if session.checkpoint is not None:
@@ -60,19 +60,19 @@ class SessionPPO(PPO):
         session.seed("learner")
 
     def learn_iterations(self, last: int) -> None:
-        """Train until `last` iterations are done, or the session says stop; save a checkpoint."""
+        """Train until `last` iterations or until the session stops; save a checkpoint."""
         self._last, iterations = last, self.session.iterations_left(last, self.iterations)
         with contextlib.suppress(StopTraining):
-            # Not reset, so that a loaded checkpoint's count goes on; it begins at 0 anyway.
+            # Not reset, so that the count of a loaded checkpoint continues; else it starts at 0.
             self.learn(iterations * self.n_steps * self.n_envs, reset_num_timesteps=False)
         self._save_checkpoint()
 
     def train(self) -> None:
-        """Update the policy as SB3 does, with gradients that are averaged before they are clipped.
+        """Update the policy as SB3 does, but average gradients over ranks before clipping them.
 
-        SB3 clips each rank's own gradients right after `backward`, where nothing can come between:
-        without a bound that changes nothing. What it would have done is done as the last thing
-        before the optimiser's step.
+        SB3 (2.9) clips each rank's own gradients right after `backward`, with no hook in between.
+        So its bound is infinite here, and a hook right before the optimizer's step averages and
+        clips.
         """
         bound, self.max_grad_norm = self.max_grad_norm, math.inf
 
@@ -90,7 +90,7 @@ class SessionPPO(PPO):
 
     def _end_iteration(self) -> None:
         self.iterations += 1
-        # SB3 empties its logger before an update, which has just filled it.
+        # Only this iteration's metrics: SB3 clears its logger before each update.
         values = {name: float(value) for name, value in self.logger.name_to_value.items()}
         values.update(self.env.take_log())
         self.session.record(Scalars(self.iterations, values, iterations=self._last))
@@ -103,13 +103,13 @@ class SessionPPO(PPO):
         self.session.save_checkpoint(f"ppo_{self.iterations}.zip", self.save, self.iterations)
 
     def _load(self, path: Path) -> None:
-        """Take over policy, optimiser and counters; the options stay those of this run."""
+        """Load the policy, optimizer and counters; the options stay those of this run."""
         data, parameters, _ = load_from_zip_file(path, device=self.device)
         self.set_parameters(parameters, device=self.device)
-        # A checkpoint that SB3 alone has written counts no iterations.
+        # A checkpoint written by SB3 without rltrain has no count of iterations.
         for name in ("num_timesteps", "_n_updates", "iterations"):
             setattr(self, name, (data or {}).get(name, 0))
 
     def _excluded_save_params(self) -> list[str]:
-        """Name the attributes that SB3 must not pickle."""
+        """Return the names of attributes that SB3 must not pickle."""
         return [*super()._excluded_save_params(), "session", "_sync", "_parameters", "_last"]

@@ -1,4 +1,4 @@
-"""Reading what a checkpoint holds, before any rank starts."""
+"""Reads the contents of a checkpoint, before any rank starts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["names_in"]
 
 
 def names_in(path: str) -> list[str] | str:
-    """Return the names of the files in SB3's zip archive, or why it is none."""
+    """Return the names of the files in SB3's zip archive, or why it cannot be read."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()
     except zipfile.BadZipFile:
-        return "it is no zip archive, as Stable-Baselines3's checkpoints are."
+        return "it is not a zip archive, but Stable-Baselines3's checkpoints are."

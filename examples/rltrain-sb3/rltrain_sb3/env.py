@@ -1,4 +1,4 @@
-"""The session's environments as Stable-Baselines3 wants them: numpy, and a dict a step each."""
+"""Converts the session's environments for Stable-Baselines3: numpy, one info per environment."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["SessionVecEnv"]
 
 
 class SessionVecEnv(VecEnv):
-    """Translates a SAME_STEP `VectorEnv` of torch tensors.
+    """Converts a SAME_STEP `VectorEnv` of torch tensors.
 
-    Of observation groups SB3 sees the group `policy`. Arrays are copies, because SB3 adds to the
-    rewards in place, and keeps an observation while the environments take the next step.
+    If there are observation groups, SB3 sees only `policy`. Arrays are copies, because SB3 changes
+    the rewards in place, and keeps an observation while the environments take the next step.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], device: str) -> None:
         """Wrap the environments.
 
         Args:
-            env: with torch tensors on `device`.
-            device: this rank's device, where actions are to go.
+            env: environments with torch tensors on `device`.
+            device: this rank's device, to which actions are copied.
 
         Raises:
             UsageError: SB3 cannot learn with these spaces.
@@ -42,14 +42,14 @@ class SessionVecEnv(VecEnv):
             if "policy" not in space.spaces:
                 raise UsageError(
                     f"The task's observation groups are {', '.join(space.spaces)}; SB3 needs one "
-                    "that is named `policy`."
+                    "named `policy`. Rename one, or use another task."
                 )
             space = space["policy"]
         action = env.single_action_space
         if isinstance(action, spaces.Box) and not action.is_bounded():
             raise UsageError(
-                f"The task's actions have no bounds ({action}); SB3 clips to them. Give the task "
-                "finite ones, or use another library."
+                f"The task's actions have no bounds ({action}), but SB3 clips to the bounds. Give "
+                "the task finite ones, or use another library."
             )
         super().__init__(env.num_envs, space, action)
 
@@ -59,7 +59,7 @@ class SessionVecEnv(VecEnv):
         return self._policy(observations)
 
     def step_async(self, actions: np.ndarray[Any, Any]) -> None:
-        """Keep the actions: SB3 calls `step_wait` next."""
+        """Store the actions; SB3 calls `step_wait` next."""
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
@@ -67,8 +67,8 @@ class SessionVecEnv(VecEnv):
 
         Returns:
             Observations (num_envs, components), rewards (num_envs,), dones (num_envs,), and an info
-            for each environment; that of a finished one has its last observation, with which SB3
-            bootstraps after a time limit.
+            for each environment. The info of a finished one holds its last observation, from which
+            SB3 bootstraps after a time limit.
         """
         observations, rewards, terminations, truncations, info = self._env.step(
             torch.tensor(self._actions, device=self._device)
@@ -89,7 +89,7 @@ class SessionVecEnv(VecEnv):
         return self._policy(observations), _copied(rewards), dones, infos
 
     def take_log(self) -> dict[str, float]:
-        """Return the means of what the task has logged since the last call."""
+        """Return the means of the metrics that the task has logged since the last call."""
         means = {name: sum(values) / len(values) for name, values in self._logged.items()}
         self._logged.clear()
         return means
@@ -102,7 +102,7 @@ class SessionVecEnv(VecEnv):
         return [getattr(self._env, attr_name) for _ in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-        """Say no: what wraps the environments is no wrapper of a single one."""
+        """Return False: wrappers here wrap the whole batch, not single environments."""
         return [False for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:

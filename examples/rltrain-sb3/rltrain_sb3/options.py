@@ -1,4 +1,4 @@
-"""The options: Stable-Baselines3's own keywords, with those that are the run's taken out."""
+"""The options: Stable-Baselines3's own keywords, without those that the run decides."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PPO = (
 )
 
 _OF_THE_RUN = ("env", "device", "seed", "tensorboard_log", "stats_window_size", TIMESTEPS)
-"""A file may have them; the run decides instead: what it makes, places, seeds and records."""
+"""Keywords that a file may contain but that are ignored, because the run decides them."""
 
 _SCHEDULED = ("learning_rate", "clip_range", "clip_range_vf")
 
@@ -44,10 +44,10 @@ OPTION_KEYS = frozenset({*_PPO, TIMESTEPS, "seed"}) | {
 
 
 def ppo_options(agent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keyword arguments of `PPO`, without those that are the run's.
+    """Return the keyword arguments of `PPO`, without those that the run decides.
 
     Raises:
-        UsageError: `PPO` has no such keyword, or a schedule is none.
+        UsageError: `PPO` has no such keyword, or a schedule is not valid.
     """
     options = {key: value for key, value in agent.items() if key not in _OF_THE_RUN}
     for key in options:
@@ -59,9 +59,9 @@ def ppo_options(agent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schedule(key: str, value: Any) -> Any:
-    """Read `lin_3e-4`, as RL Zoo's files write a value that falls to 0 over the run.
+    """Parse `lin_3e-4`, RL Zoo's notation for a value that falls linearly to 0 over the run.
 
-    The progress it goes by is common: every rank takes as many steps as any other.
+    It is the same on all ranks, because every rank takes the same number of steps.
     """
     if not isinstance(value, str):
         return value
@@ -74,5 +74,5 @@ def _schedule(key: str, value: Any) -> Any:
         return LinearSchedule(float(start), 0.0, 1.0)
     except ValueError:
         raise UsageError(
-            f"agent.{key}={value}: write a number, or lin_<number> for one that falls to 0."
+            f"agent.{key}={value}: must be a number, or lin_<number> for a value that falls to 0."
         ) from None

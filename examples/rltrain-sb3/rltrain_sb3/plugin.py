@@ -13,7 +13,7 @@ from rltrain_sb3.options import OPTION_KEYS
 __all__ = ["rltrain_provides"]
 
 _MANY_ENVS = 64
-"""From here on, short rollouts of many environments learn faster than long ones of few."""
+"""From this number of environments per rank, short rollouts and large batches learn faster."""
 
 
 @hookimpl
@@ -38,7 +38,7 @@ def rltrain_provides() -> Iterable[Spec]:
 
 
 def _default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
-    """Return keywords of `PPO` and of `learn`, for the number of environments a rank has."""
+    """Return keywords of `PPO` and of `learn`, for the number of environments per rank."""
     many = task.num_envs >= _MANY_ENVS
     return {
         "policy": "MlpPolicy",
@@ -63,7 +63,7 @@ _REFUSES = (
         applies=lambda config, task: (
             config.on_several_ranks and config.agent.get("target_kl") is not None
         ),
-        reason="Each rank would leave the update by its own KL divergence, while others wait for "
+        reason="Each rank would stop the update by its own KL divergence, while others wait for "
         "its gradients.",
         instead="Leave agent.target_kl out, and set fewer epochs (agent.n_epochs) or a smaller "
         "agent.clip_range.",
@@ -71,8 +71,8 @@ _REFUSES = (
     Refusal(
         name="a policy other than MlpPolicy",
         applies=lambda config, task: config.agent.get("policy") != "MlpPolicy",
-        reason="Observations reach the policy as one vector, and its networks have no part that is "
-        "each rank's own.",
+        reason="The plugin passes observations as one vector, and supports only networks whose "
+        "whole state is equal on all ranks.",
         instead="Set agent.policy=MlpPolicy.",
     ),
 )

@@ -1,4 +1,4 @@
-"""From the session's environments to SB3's."""
+"""Converts the session's environments to SB3's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FINAL = torch.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
 
 
 class Scripted(VectorEnv):
-    """Three environments; in each step the first terminates, and the second meets a time limit."""
+    """Three environments: in each step the first terminates, and the second hits a time limit."""
 
     num_envs = 3
 
@@ -32,7 +32,7 @@ class Scripted(VectorEnv):
     def step(self, actions):
         self.actions = actions
         self.steps += 1
-        self.observations.fill_(self.steps)  # As simulators do, in place.
+        self.observations.fill_(self.steps)  # In place, as simulators do.
         terminations = torch.tensor([True, False, False])
         truncations = torch.tensor([True, True, False])
         info = {"final_obs": self._observed(FINAL), "_final_obs": terminations | truncations}
@@ -70,7 +70,7 @@ def test_arrays_are_sb3s_own():
     assert isinstance(scripted.actions, torch.Tensor)
 
 
-def test_of_groups_the_policys_is_seen():
+def test_sb3_sees_the_group_policy():
     env = SessionVecEnv(Scripted(spaces.Dict(policy=BOX, critic=BOX)), "cpu")
     assert env.observation_space == BOX
     assert env.reset().tolist() == [[0, 0]] * 3
@@ -79,8 +79,8 @@ def test_of_groups_the_policys_is_seen():
     assert infos[0]["terminal_observation"].tolist() == [1, 1]
 
 
-def test_groups_without_a_policys_are_refused():
-    with pytest.raises(UsageError, match=r"groups are left, right; SB3 needs one .* `policy`"):
+def test_groups_without_policy_are_refused():
+    with pytest.raises(UsageError, match=r"groups are left, right; SB3 needs one named `policy`"):
         SessionVecEnv(Scripted(spaces.Dict(left=BOX, right=BOX)), "cpu")
 
 

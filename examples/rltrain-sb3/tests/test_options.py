@@ -26,7 +26,7 @@ def test_every_option_is_a_keyword_of_the_installed_ppo():
     assert set(DEFAULTS) <= OPTION_KEYS
 
 
-def test_what_is_the_runs_does_not_reach_ppo():
+def test_keywords_that_the_run_decides_do_not_reach_ppo():
     options = ppo_options({**DEFAULTS, "seed": 3, "device": "cuda", "tensorboard_log": "runs"})
     assert options == {key: value for key, value in DEFAULTS.items() if key != TIMESTEPS}
 
@@ -43,20 +43,20 @@ def test_a_schedule_falls_to_0():
 
 @pytest.mark.parametrize("value", ["lin_fast", "cos_3e-4"])
 def test_another_schedule_is_refused(value):
-    with pytest.raises(UsageError, match=rf"agent\.clip_range={value}: write a number"):
+    with pytest.raises(UsageError, match=rf"agent\.clip_range={value}: must be a number"):
         ppo_options({"clip_range": value})
 
 
 def test_target_kl_is_refused_on_several_ranks(tmp_path):
     options = {"library": "sb3", "agent": {"target_kl": 0.01}, "log_root": str(tmp_path)}
-    with pytest.raises(UsageError, match="target_kl on several ranks: Each rank would leave"):
+    with pytest.raises(UsageError, match="target_kl on several ranks: Each rank would stop"):
         FakeWorld(2).train(**options)
     alone = rltrain.train(**options, writers=(), num_envs=8, max_iterations=1)
     assert alone.iterations == 1
 
 
 def test_another_policy_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="a policy other than MlpPolicy: Observations reach"):
+    with pytest.raises(UsageError, match="a policy other than MlpPolicy: The plugin passes"):
         rltrain.train(library="sb3", agent={"policy": "CnnPolicy"}, log_root=str(tmp_path))
 
 

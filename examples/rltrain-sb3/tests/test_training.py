@@ -20,7 +20,7 @@ SMALL = {"n_steps": 16, "batch_size": 32, "n_epochs": 2}
 
 
 class Watcher:
-    """Sees what a rank's optimiser applies, and what the writers are told."""
+    """Records the gradients that a rank's optimizer applies, and what the writers receive."""
 
     def __init__(self):
         self.norms, self.rates, self.records = [], [], []
@@ -43,7 +43,7 @@ class Watcher:
 
 
 class Logging(VectorWrapper):
-    """A task that logs."""
+    """Adds a logged metric to a task."""
 
     def step(self, actions):
         *step, info = self.env.step(actions)
@@ -51,7 +51,7 @@ class Logging(VectorWrapper):
 
 
 class LogsMore:
-    """Makes the task log."""
+    """Wraps the environments in `Logging`."""
 
     @hookimpl(wrapper=True)
     def rltrain_make_env(self):
@@ -75,7 +75,7 @@ def states(runs):
 
 
 def moments(run):
-    """Return what Adam has gathered, in one vector."""
+    """Return Adam's state as one vector."""
     state = run.models["policy"].optimizer.state_dict()["state"]
     return torch.cat([x.flatten() for entry in state.values() for x in entry.values()])
 
@@ -92,7 +92,7 @@ def test_ranks_end_equal(train, task, ranks):
 
 
 def test_what_is_clipped_is_the_average(train):
-    # Were each rank's gradient cut to this norm, their average would be shorter: they differ.
+    # If each rank clipped its own gradient to this norm, the average would be shorter.
     runs = train(agent={"max_grad_norm": 0.01})
     for run in runs:
         (watcher,) = run.observers
@@ -109,17 +109,17 @@ def test_a_step_costs_one_collective(tmp_path):
     assert len(averages) == 2 * 2 * 4
 
 
-def test_without_a_bound_within_reach_nothing_is_clipped(train):
+def test_with_a_huge_bound_nothing_is_clipped(train):
     norms = train(agent={"max_grad_norm": 1e9})[0].observers[0].norms
     assert max(norms) > 0.5
     assert len({round(norm, 6) for norm in norms}) > 1
 
 
-def test_a_schedule_is_common(train):
+def test_a_schedule_is_equal_on_all_ranks(train):
     runs = train(agent={"learning_rate": "lin_1e-3"}, max_iterations=4)
     rates = [run.observers[0].rates for run in runs]
     assert rates[0] == rates[1]
-    # SB3 counts the rollout before it updates: the last update, at no progress left, is for 0.
+    # SB3 counts the rollout before its update, so the rate of the last update is 0.
     assert list(dict.fromkeys(rates[0])) == pytest.approx([7.5e-4, 5e-4, 2.5e-4, 0])
 
 
@@ -130,7 +130,7 @@ def test_the_seed_repeats_the_run_and_another_does_not(train):
     assert not torch.equal(same[name], other[name])
 
 
-def test_every_iteration_is_recorded_once_with_its_own_figures(train):
+def test_every_iteration_is_recorded_once_with_its_own_metrics(train):
     runs = train(max_iterations=3)
     records = runs[0].observers[0].records
     assert [(r.iteration, r.iterations, r.frames) for r in records] == [
@@ -161,7 +161,7 @@ def test_the_length_is_counted_over_all_ranks(train):
 
 
 def test_only_the_run_folder_is_written(train, tmp_path, monkeypatch):
-    # SB3's own logger would make a folder of its own where temporary files are.
+    # SB3's default logger would create a folder in the temporary directory.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (run_dir,) = {Path(run.result.run_dir) for run in train()}
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
@@ -185,10 +185,10 @@ def test_sb3_itself_loads_the_checkpoint(train):
     assert loaded.max_grad_norm == 0.5
 
 
-def test_training_goes_on_from_a_checkpoint_on_every_rank(train):
+def test_training_continues_from_a_checkpoint_on_every_rank(train):
     first = train()
     stopped = first[0].result.checkpoint
-    # Nothing is learned, so that what was loaded is what is there in the end.
+    # With a learning rate of 0 the loaded parameters stay as they are.
     second = train(checkpoint=stopped, max_iterations=3, agent={"learning_rate": 0.0})
     for before, after in zip(states(first), states(second), strict=True):
         assert all(torch.equal(after[name], before[name]) for name in before)
@@ -205,7 +205,7 @@ def test_a_checkpoint_of_another_kind_is_refused(train, tmp_path):
     with pytest.raises(UsageError, match=r"not a checkpoint of sb3: it lacks data, policy\.opt"):
         train(checkpoint="other.pth")
     (tmp_path / "text.zip").write_text("no archive")
-    with pytest.raises(UsageError, match="it is no zip archive"):
+    with pytest.raises(UsageError, match="it is not a zip archive"):
         train(checkpoint="text.zip")
 
 

@@ -1,4 +1,4 @@
-"""Options for each library, from the configuration for rsl_rl that mjlab registers with a task."""
+"""Makes each library's options from the rsl_rl configuration that mjlab registers with a task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["agent_options"]
 
 Options = dict[str, Any]
 
-_ELSEWHERE = frozenset(
+_NOT_OPTIONS = frozenset(
     {
         "class_name",
         "experiment_name",
@@ -28,25 +28,26 @@ _ELSEWHERE = frozenset(
         "wandb_tags",
     }
 )
-"""Fields of mjlab's configuration that are the run's, or the writers'."""
+"""Fields of mjlab's configuration that the run or the writers decide."""
 
 _RECURRENT = ("rnn_type", "rnn_hidden_dim", "rnn_num_layers")
 
 
 def agent_options(task: str, library: str) -> Options | None:
-    """Return a library's options for PPO on a task, or None if there are none for it.
+    """Return a library's options for PPO on a task, or None if there are none.
 
-    rsl_rl's are mjlab's own. Others' are translated: sizes of networks, rollouts, mini-batches and
-    learning rates are the same, the critic sees what mjlab's critic sees; what only the other
-    library has is as in its defaults. Convolutions and recurrent networks are not translated.
+    For rsl_rl they are mjlab's own. For other libraries they are translated: network sizes,
+    rollouts, mini-batches and learning rates are the same, and the critic sees the same groups;
+    options that rsl_rl does not have keep the other library's defaults. Convolutional and recurrent
+    networks are not translated.
 
     Args:
-        task: its name in mjlab's registry.
-        library: in whose format.
+        task: the task's name in mjlab's registry.
+        library: the library whose format to return.
     """
     config = dataclasses.asdict(registry.agent_config(task))
     if not all(isinstance(config.get(model), Mapping) for model in ("actor", "critic")):
-        return None  # Another algorithm's.
+        return None  # The options of another algorithm.
     options = _rsl_rl(config)
     if library == "rsl_rl":
         return options
@@ -56,9 +57,9 @@ def agent_options(task: str, library: str) -> Options | None:
 
 
 def _rsl_rl(config: Mapping[str, Any]) -> Options:
-    """Return mjlab's configuration as rsl_rl's own file would have it."""
+    """Return mjlab's configuration in the format of rsl_rl's own files."""
     options: Options = {
-        name: _plain(value) for name, value in config.items() if name not in _ELSEWHERE
+        name: _plain(value) for name, value in config.items() if name not in _NOT_OPTIONS
     }
     for model in ("actor", "critic"):
         part = options[model]
@@ -75,7 +76,7 @@ def _rsl_rl(config: Mapping[str, Any]) -> Options:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as YAML would give it."""
+    """Convert a value to the types that a YAML file would contain."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
@@ -121,10 +122,10 @@ def _rl_games(options: Mapping[str, Any]) -> Options:
         "gamma": algorithm["gamma"],
         "tau": algorithm["lam"],
         "entropy_coef": algorithm["entropy_coef"],
-        # rl_games halves the squares' mean, rsl_rl does not.
+        # rl_games halves the mean squared error of the value, rsl_rl does not.
         "critic_coef": 2.0 * algorithm["value_loss_coef"],
         "bounds_loss_coef": 0.0,
-        "clip_actions": False,  # mjlab's actions have no bounds.
+        "clip_actions": False,  # mjlab's actions are unbounded.
         "normalize_input": actor["obs_normalization"],
         "normalize_value": True,
         "normalize_advantage": True,

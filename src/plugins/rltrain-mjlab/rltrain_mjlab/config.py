@@ -1,4 +1,4 @@
-"""mjlab's own configuration of a task, with the user's `env.` options in it."""
+"""Applies the user's `env.` options to mjlab's configuration of a task."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from rltrain_mjlab import registry
 __all__ = ["PLAY", "with_options"]
 
 PLAY = "play"
-"""The option that is not mjlab's: the configuration with which the task is played."""
+"""The one option that is not mjlab's: it selects the task's configuration for playing."""
 
-_INSTEAD = {"scene.num_envs": "--num-envs", "seed": "--seed"}
-"""Options that are the run's."""
+_RUN_FLAGS = {"scene.num_envs": "--num-envs", "seed": "--seed"}
+"""Values that options of the run set, with their flags."""
 
 _VALUES = (bool, int, float, str, tuple)
-"""What is there in every configuration, unless its annotation says that it may be None. Terms of
-mjlab's managers are switched off by None."""
+"""Types of values that cannot be set to null, unless the annotation allows None. Other values can:
+null switches off a term of mjlab's managers."""
 
 
 def with_options(task: str, options: Mapping[str, Any]) -> Any:
     """Return the configuration of a task with some of its values replaced.
 
     Args:
-        task: its name.
-        options: nested as the configuration is; what is null switches a term off. `play: true`
-            takes the task's configuration for playing: no noise, episodes without end.
+        task: the task's name.
+        options: values nested like the configuration; null switches a term off. `play: true`
+            starts from the task's configuration for playing: no noise, endless episodes.
 
     Raises:
-        UsageError: the configuration has no such option, or not of this kind; or the task needs an
-            option that was not given.
+        UsageError: there is no such option, a value has the wrong type, or the task needs an option
+            that was not given.
     """
     rest = dict(options)
     play = rest.pop(PLAY, False)
@@ -51,8 +51,8 @@ def _replace(node: Any, options: Mapping[str, Any], prefix: str, task: str) -> N
     known = _parts(node)
     for name, value in options.items():
         key = f"{prefix}{name}"
-        if key in _INSTEAD:
-            raise UsageError(f"env.{key}: is the run's. Give {_INSTEAD[key]}.")
+        if key in _RUN_FLAGS:
+            raise UsageError(f"env.{key}: the run sets this value. Give {_RUN_FLAGS[key]}.")
         if name not in known:
             raise unknown_env_option(task, key, [f"{prefix}{other}" for other in known])
         try:
@@ -63,22 +63,22 @@ def _replace(node: Any, options: Mapping[str, Any], prefix: str, task: str) -> N
 
 
 def _replaced(current: Any, value: Any, key: str, hint: Any, task: str) -> Any:
-    """Return what is to be there in place of a value.
+    """Return the value that replaces `current`.
 
     Raises:
-        UsageError: it has parts, and one of them is wrong.
-        ValueError: it is of another kind.
+        UsageError: an option nested in it is wrong.
+        ValueError: the new value has another type.
     """
     if not isinstance(value, Mapping) or not _parts(current):
         return _typed(current, value, hint)
-    # A tuple cannot be written to.
+    # Tuples are immutable: change a list, and convert it back.
     part = list(current) if isinstance(current, tuple) else current
     _replace(part, value, f"{key}.", task)
     return tuple(part) if isinstance(current, tuple) else part
 
 
 def _parts(node: Any) -> dict[str, Any]:
-    """Return by name what a part of a configuration has, empty for plain values."""
+    """Return the parts of a configuration by name; empty for plain values."""
     if dataclasses.is_dataclass(node) and not isinstance(node, type):
         return {field.name: getattr(node, field.name) for field in dataclasses.fields(node)}
     if isinstance(node, Mapping):
@@ -89,20 +89,20 @@ def _parts(node: Any) -> dict[str, Any]:
 
 
 def _hint(node: Any, name: str) -> Any:
-    """Return the annotation of a dataclass' field, Any where it cannot be told."""
+    """Return the type annotation of a dataclass field, or Any if it cannot be resolved."""
     if not dataclasses.is_dataclass(node):
         return Any
     try:
         return get_type_hints(type(node)).get(name, Any)
-    except Exception:  # Names that only a type checker sees.
+    except Exception:  # The annotation uses names imported only under TYPE_CHECKING.
         return Any
 
 
 def _typed(current: Any, value: Any, hint: Any = Any) -> Any:
-    """Return a value as of the kind that it replaces.
+    """Return a value converted to the type of the one it replaces.
 
     Raises:
-        ValueError: it is of another kind.
+        ValueError: it has another type.
     """
     if get_origin(hint) is Literal and value not in get_args(hint):
         raise ValueError(f"must be one of {', '.join(map(str, get_args(hint)))}")
@@ -132,22 +132,22 @@ def _kind(current: Any) -> str:
     if isinstance(current, (tuple, list)):
         return f"a list, such as {list(current)}"
     if _parts(current):
-        return f"set by its parts: {', '.join(_parts(current))}"
+        return f"set part by part: {', '.join(_parts(current))}"
     return f"code ({type(current).__name__}), which only Python can set"
 
 
 def _check(config: Any, task: str) -> None:
-    """Refuse what mjlab would fail on later, or in the middle of training.
+    """Check what mjlab would fail on only later, or during training.
 
     Raises:
-        UsageError: a motion to be tracked is missing, or an episode has no step.
+        UsageError: a motion file is missing, or the episode length is not above 0.
     """
     for name, command in config.commands.items():
         motion = getattr(command, "motion_file", None)
         if motion is not None and not Path(motion).is_file():
             raise UsageError(
-                f"env.commands.{name}.motion_file={motion!r}: the task {task} tracks a motion, and "
-                "there is no such file. Give a motion.npz of mjlab's."
+                f"env.commands.{name}.motion_file={motion!r}: the task {task} tracks a motion, but "
+                "this file does not exist. Give the path of a motion.npz file made with mjlab."
             )
     if config.episode_length_s <= 0:
         raise UsageError(f"env.episode_length_s={config.episode_length_s}: must be above 0.")

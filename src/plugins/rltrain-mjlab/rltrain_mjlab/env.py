@@ -1,4 +1,4 @@
-"""mjlab's environments of a task as a vector environment."""
+"""Wraps mjlab's environments of a task as a vector environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mjlab.envs import ManagerBasedRlEnv
 
 from rltrain.errors import UsageError
 from rltrain.launch import check_mujoco_draws
-from rltrain_mjlab.generators import OwnGenerators
+from rltrain_mjlab.generators import SeparateGenerators
 from rltrain_mjlab.registry import start_warp
 from rltrain_mjlab.tasks import GROUPS
 
@@ -22,23 +22,23 @@ __all__ = ["MjlabEnv"]
 
 
 class MjlabEnv(VectorEnv[Any, Any, Any]):
-    """Steps mjlab's environments, which are a batch already.
+    """Steps mjlab's environments, which are already batched.
 
-    - Autoreset is SAME_STEP. With mjlab's `auto_reset`, its default, the last observation of an
-      episode is never computed: there is no `info["final_obs"]`. Without it, finished environments
-      are reset here, after their last observations have been taken, for which the kinematics, the
-      sensors and the observations are computed a second time in each step that ends an episode.
-    - What ends an episode is told apart as mjlab does: terms that say `time_out` truncate, others
-      terminate, and what does both terminates. Where the task has a finite horizon
-      (`is_finite_horizon`), its time limit is part of it, and terminates too.
-    - The group that mjlab calls `actor` is called `policy`. Images are float32; mjlab's channels
-      come first, and are put last.
-    - What mjlab logs where episodes have ended is in `info["log"]`.
-    - mjlab draws random numbers from the global generators: here from a place of its own in them.
+    - Autoreset is SAME_STEP. With mjlab's `auto_reset` (its default) the last observation of an
+      episode is never computed, so there is no `info["final_obs"]`. Without `auto_reset`, finished
+      environments are reset here, after their last observations are read; each step that ends an
+      episode then computes kinematics, sensors and observations twice.
+    - As in mjlab, terms with `time_out` truncate, others terminate, and an episode that does both
+      counts as terminated. If the task has a finite horizon (`is_finite_horizon`), the time limit
+      terminates too.
+    - mjlab's group `actor` is named `policy`. Images are float32; mjlab's channels come first, and
+      are moved last.
+    - The metrics that mjlab logs when episodes end are in `info["log"]`.
+    - mjlab draws from the global random generators; here it does so from a state of its own.
 
     Attributes:
         cfg: mjlab's configuration.
-        device: where the arrays are.
+        device: the device of the arrays.
         step_dt: time between two steps, in s.
     """
 
@@ -51,13 +51,13 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
         """Make the environments.
 
         Args:
-            task: its name, for messages.
+            task: the task's name, for messages.
             config: mjlab's configuration of the task, with number of environments and seed.
-            device: where the arrays are, such as "cuda:1".
-            renders: whether they are drawn.
+            device: the device of the arrays, such as "cuda:1".
+            renders: whether `render` will be called.
 
         Raises:
-            UsageError: mjlab cannot make the task with this configuration, or cannot draw.
+            UsageError: mjlab cannot make the task with this configuration, or cannot render.
         """
         start_warp(device)
         if renders:
@@ -66,9 +66,9 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
         self.cfg = config
         self.device = device
         self.num_envs = int(config.scene.num_envs)
-        self._generators = OwnGenerators(device)
+        self._generators = SeparateGenerators(device)
         try:
-            with self._generators.in_place():
+            with self._generators.active():
                 self._env = ManagerBasedRlEnv(config, device, self.render_mode)
         except ValueError as error:
             raise UsageError(
@@ -83,17 +83,17 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode in every environment.
+        """Start an episode in every environment.
 
         Args:
-            seed: begins the sequence of random numbers anew. None goes on with it.
+            seed: seeds the random numbers. None continues the current sequence.
             options: not used.
 
         Returns:
             Observations by group, of shape (num_envs, ...), and an empty info.
         """
         super().reset(seed=seed)
-        with self._generators.in_place():
+        with self._generators.active():
             observations, _ = self._env.reset(seed=seed)
         return _grouped(observations), {}
 
@@ -101,18 +101,18 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
         """Step every environment, and reset those that have finished.
 
         Args:
-            actions: shape (num_envs, numbers).
+            actions: shape (num_envs, components).
 
         Returns:
             Observations, as from `reset`; rewards, float32 of shape (num_envs,); terminations and
             truncations, bool of shape (num_envs,); info.
         """
         actions = torch.as_tensor(actions, dtype=torch.float32, device=self.device)
-        with self._generators.in_place():
+        with self._generators.active():
             observations, rewards, terminated, truncated, extras = self._env.step(actions)
             if self.cfg.is_finite_horizon:
                 terminated = terminated | truncated
-            # mjlab writes over its own arrays in the next step, or when it resets.
+            # Copied, because mjlab overwrites its arrays in the next step or reset.
             rewards, terminated = rewards.to(torch.float32, copy=True), terminated.clone()
             truncated = truncated & ~terminated
             log, info = dict(extras["log"]), dict[str, Any]()
@@ -133,7 +133,7 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
 
     @property
     def max_episode_length(self) -> int:
-        """Steps after which the time limit ends an episode."""
+        """The time limit of an episode, in steps."""
         return int(self._env.max_episode_length)
 
     @property
@@ -144,11 +144,11 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
 
     @episode_length_buf.setter
     def episode_length_buf(self, lengths: Any) -> None:
-        # Copied, for mjlab counts in place.
+        # Copied, because mjlab increments the lengths in place.
         self._env.episode_length_buf.copy_(torch.as_tensor(lengths).reshape(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Let mjlab close its recorders."""
+        """Close mjlab's environment, and with it its recorders."""
         self._env.close()
 
 
@@ -162,7 +162,7 @@ def _spaces(groups: Any) -> Dict:
     for name, part in groups.spaces.items():
         if hasattr(part, "spaces"):
             raise UsageError(
-                f"The observation group {name!r} is not one array. Give "
+                f"The observation group {name!r} is not one array, which the libraries need. Give "
                 f"env.observations.{name}.concatenate_terms=true."
             )
         box = _box(part)
@@ -185,5 +185,5 @@ def _grouped(observations: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_image(shape: tuple[int, ...]) -> bool:
-    """Whether one environment's observation has three axes: mjlab's have their channels first."""
+    """Return whether one environment's observation is an image; mjlab's have channels first."""
     return len(shape) == 3

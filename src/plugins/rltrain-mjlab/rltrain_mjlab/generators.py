@@ -1,4 +1,4 @@
-"""Random numbers of one batch of environments, apart from everybody else's."""
+"""Separates the random numbers of one batch of environments from all others."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["OwnGenerators"]
+__all__ = ["SeparateGenerators"]
 
 
-class OwnGenerators:
-    """A place of its own in the global generators, from which mjlab draws.
+class SeparateGenerators:
+    """A separate state of the global generators, for mjlab, which draws only from those.
 
-    What a library draws does not depend on how mjlab's environments are stepped in between, nor
-    they on what it draws.
+    So the random numbers of a library do not depend on mjlab's steps in between, nor mjlab's on
+    the library's.
     """
 
     def __init__(self, device: str) -> None:
-        """Begin where the generators are now.
+        """Start from the current state of the global generators.
 
         Args:
-            device: whose generator of torch is used, beside that of the processor.
+            device: the device whose torch generator is included, besides the CPU's.
         """
         self._device = torch.device(device)
         self._states = self._get()
 
     @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Have the global generators go on from here, and then put them back."""
+    def active(self) -> Iterator[None]:
+        """Use this state in the global generators, and restore theirs at the end."""
         others = self._get()
         self._set(self._states)
         try:

@@ -1,4 +1,4 @@
-"""What the plugin provides. Light: mjlab is imported only for what it alone can tell."""
+"""What the plugin provides. Light: mjlab is imported only for tasks of other packages."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _in_folder = tuned_in(Path(__file__).parent / "tuned")
 
 
 def describe(task: str) -> TaskInfo | None:
-    """Return what is known of a task, or None if mjlab's registry does not have it.
+    """Describe a task; return None if mjlab's registry does not have it.
 
-    mjlab's own tasks are told by name. Of other packages' tasks the names are known once mjlab has
-    been imported, which is done only where there are such packages.
+    mjlab's own tasks are known by name. For the tasks of other packages mjlab must be imported,
+    which happens only if such packages are installed.
     """
     if task in BUNDLED:
         return bundled_info(task)
@@ -43,12 +43,12 @@ def tasks() -> list[str]:
 
 
 def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | None:
-    """Return options for a task: our own file, else what mjlab registers with the task.
+    """Return options for a task: this plugin's file, else those that mjlab registers.
 
     Args:
         task: the task.
-        library: in whose format; mjlab's are rsl_rl's, and are translated for the others.
-        algorithm: mjlab's are for "ppo".
+        library: the library; mjlab's options are for rsl_rl, and are translated for others.
+        algorithm: the algorithm; mjlab's options are for "ppo".
     """
     options = _in_folder(task, library, algorithm)
     if options is not None or algorithm != "ppo":
@@ -65,7 +65,7 @@ def rltrain_provides() -> Iterable[Spec]:
         SuiteSpec(
             name="mjlab",
             factory="rltrain_mjlab.suite:MjlabSuite",
-            summary="mjlab's tasks: MuJoCo Warp's physics in batches, on GPU or CPU",
+            summary="mjlab's tasks: batched MuJoCo Warp physics, on GPU or CPU",
             frameworks=("torch",),
             describe=describe,
             tasks=tasks,

@@ -1,7 +1,7 @@
-"""mjlab's registry of tasks: the one place that imports mjlab.
+"""Reads mjlab's task registry.
 
-Importing mjlab imports Warp, but does not start it: no CUDA context is made before the first
-environment is.
+Importing mjlab imports Warp but does not start it: no CUDA context is created before the first
+environment.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-# Registers mjlab's own tasks, and those of the entry points `mjlab.tasks`.
+# Registers mjlab's own tasks, and those of the entry-point group `mjlab.tasks`.
 import mjlab.tasks  # noqa: F401
 import warp
 from mjlab.tasks.registry import list_tasks, load_env_cfg, load_rl_cfg
@@ -23,12 +23,12 @@ def names() -> list[str]:
 
 
 def env_config(task: str, play: bool = False) -> Any:
-    """Return a copy of a task's configuration, for training or as it is played."""
+    """Return a copy of a task's configuration, for training or for playing."""
     return load_env_cfg(task, play=play)
 
 
 def agent_config(task: str) -> Any:
-    """Return a copy of the configuration for rsl_rl that is registered with a task."""
+    """Return a copy of the rsl_rl configuration that is registered with a task."""
     return load_rl_cfg(task)
 
 
@@ -43,15 +43,15 @@ def episode_steps(task: str) -> int | None:
 
 
 def start_warp(device: str) -> None:
-    """Start Warp on this rank's device, and make it the default.
+    """Start Warp on this rank's device, and make it the default device.
 
-    Warp greets with the memory of every visible GPU, for which it opens a context on each: what
-    eight ranks would do to eight GPUs. It is told to greet only those who wait for warnings.
-    Kernels are compiled in a folder of each process, and moved into the cache as a whole, so that
-    ranks that compile the same at the same time do not disturb each other.
+    At log levels below WARNING, Warp (1.19) prints the memory of every visible GPU when it starts,
+    and creates a CUDA context on each to read it: with eight ranks, eight contexts per GPU. So the
+    log level is raised first. Ranks can compile the same kernel at the same time, because Warp
+    compiles in a folder per process and moves the result into its cache atomically.
 
     Args:
-        device: by torch's name, which is Warp's too, such as "cuda:1".
+        device: torch's name of the device, such as "cuda:1"; Warp uses the same names.
     """
     warp.config.log_level = max(warp.config.log_level, warp.LOG_WARNING)
     warp.set_device(device)

@@ -1,4 +1,4 @@
-"""The suite: mjlab's environments in batches, on the rank's device."""
+"""The suite: mjlab's batched environments, on the rank's device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of mjlab's own tasks. Light: mjlab itself takes six seconds to import."""
+"""Describes mjlab's own tasks without importing mjlab, which takes six seconds."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from rltrain.types import ArrayInfo, TaskInfo
 __all__ = ["BUNDLED", "GROUPS", "Bundled", "bundled_info", "has_more", "task_info"]
 
 GROUPS: Mapping[str, str] = {"actor": "policy"}
-"""mjlab's names of observation groups, where ours differ."""
+"""rltrain's names of observation groups, by mjlab's names, where they differ."""
 
 NUM_ENVS = 256
-"""Environments a rank, where the user does not say. mjlab's own guides take 4096 on a GPU."""
+"""The default number of environments per rank. mjlab's own guides use 4096 on a GPU."""
 
 
 class Bundled(NamedTuple):
-    """What making a task's environment would tell."""
+    """Facts about a task that otherwise only its environment could tell."""
 
     length: int
-    """Of an episode, in steps."""
+    """The length of an episode, in steps."""
     policy: int
-    """Numbers that the policy sees."""
+    """The size of the group `policy`."""
     critic: int
-    """Numbers that the critic sees."""
+    """The size of the group `critic`."""
     actions: int
-    """Numbers of an action."""
+    """The number of action components."""
     camera: tuple[int, int, int] | None = None
-    """Height, width and channels of the image that is the group `camera`, if there is one."""
+    """Height, width and channels of the group `camera`, if there is one."""
 
 
 BUNDLED: Mapping[str, Bundled] = {
@@ -51,7 +51,7 @@ BUNDLED: Mapping[str, Bundled] = {
 
 
 def bundled_info(name: str) -> TaskInfo:
-    """Return what is known of one of mjlab's own tasks."""
+    """Describe one of mjlab's own tasks."""
     task = BUNDLED[name]
     groups = {"policy": ArrayInfo((task.policy,)), "critic": ArrayInfo((task.critic,))}
     if task.camera is not None:
@@ -65,13 +65,13 @@ def task_info(
     observations: Mapping[str, ArrayInfo] | None = None,
     actions: tuple[int, ...] | None = None,
 ) -> TaskInfo:
-    """Return what is known of a task of mjlab's, all of which have continuous actions."""
+    """Describe a task of mjlab's registry; all of them have continuous actions."""
     return TaskInfo(
         name,
         "continuous",
         num_envs=NUM_ENVS,
         max_episode_length=length,
-        random_lengths=True,  # As mjlab's script for training says to rsl_rl.
+        random_lengths=True,  # As mjlab's training script for rsl_rl does.
         observations=observations,
         actions=actions,
     )
@@ -79,5 +79,5 @@ def task_info(
 
 @functools.cache
 def has_more() -> bool:
-    """Return whether packages are installed that register more tasks when mjlab is imported."""
+    """Return whether other packages are installed that register tasks with mjlab."""
     return bool(entry_points(group="mjlab.tasks"))

@@ -1,4 +1,4 @@
-"""Options for each library, from mjlab's own for rsl_rl."""
+"""Each library's options, translated from mjlab's options for rsl_rl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `env.` options, on mjlab's own configuration of a task."""
+"""The `env.` options, applied to mjlab's configuration of a task."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_values_are_replaced_at_any_depth():
     assert config.events["push_robot"] is None
     assert config.observations["actor"].enable_corruption is False
     assert config.commands["twist"].ranges.lin_vel_x == (0.0, 2.0)
-    assert with_options(GO1, {}).decimation != 2  # The registry's own was left alone.
+    assert with_options(GO1, {}).decimation != 2  # The registry's configuration did not change.
 
 
 def test_parts_of_a_tuple_are_reached_by_number():
@@ -60,7 +60,7 @@ def test_play():
         ({"auto_reset": "no"}, "must be true or false"),
         ({"sim": {"mujoco": {"solver": "fast"}}}, "must be one of newton, cg, pgs"),
         ({"sim": {"mujoco": {"gravity": 9.81}}}, r"must be a list, such as \[0\.0, 0\.0, -9\.81"),
-        ({"sim": 1}, "must be set by its parts: nconmax, "),
+        ({"sim": 1}, "must be set part by part: nconmax, "),
         ({"rewards": {"smooth_reward": {"func": "mine"}}}, "code .* only Python can set"),
         ({"scene": {"num_envs": 4}}, r"env\.scene\.num_envs: .* --num-envs"),
         ({"seed": 4}, r"env\.seed: .* --seed"),

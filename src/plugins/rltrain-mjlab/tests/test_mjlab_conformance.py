@@ -1,4 +1,4 @@
-"""The suite is what every suite must be."""
+"""The suite passes the conformance kit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the suite makes of a task: groups, ends of episodes, lengths, seeds."""
+"""The suite's environments: groups, ends of episodes, lengths, seeds."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_a_finite_horizon_ends_is_terminated():
     assert not truncated.any()
 
 
-def test_what_is_given_out_is_not_written_over():
+def test_returned_arrays_are_not_overwritten():
     with make(**SHORT) as env:
         env.reset(seed=0)
         given = [still(env) for _ in range(3)]
@@ -102,7 +102,7 @@ def test_lengths_that_are_set_are_copied():
         assert lengths.tolist() == [998, 0, 3]
 
 
-def test_random_numbers_are_its_own():
+def test_random_numbers_are_separate():
     def play(env, between):
         env.reset(seed=1)
         seen = []

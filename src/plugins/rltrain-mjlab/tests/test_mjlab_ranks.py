@@ -11,7 +11,7 @@ import pytest
 
 @pytest.mark.slow
 def test_two_ranks_learn_alike_with_an_asymmetric_critic(tmp_path):
-    """Every iteration compares all that ranks must have in common, normalisers included."""
+    """Every iteration checks that ranks hold equal values, including normalizers."""
     command = [sys.executable, "-m", "rltrain", "--library", "rsl_rl", "--distributed"]
     command += ["--task", "Mjlab-Velocity-Flat-Unitree-Go1", "--nproc-per-node", "2"]
     command += ["--num-envs", "2", "--max-iterations", "2", "--check-interval", "1"]

@@ -1,4 +1,4 @@
-"""What the suite says of tasks before mjlab is imported, against what mjlab has."""
+"""How the suite describes tasks without importing mjlab, compared with mjlab itself."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_names_are_those_that_mjlab_has():
     assert describe("mjlab-cartpole-balance") is None
 
 
-@pytest.mark.long  # mjlab is imported by a process of its own.
+@pytest.mark.long  # A separate process imports mjlab.
 def test_tasks_of_other_packages(tmp_path):
     """They are known once mjlab is imported, which starts neither Warp nor CUDA."""
     (tmp_path / "robots.py").write_text(THIRD_PARTY)
