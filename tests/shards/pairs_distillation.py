@@ -99,7 +99,7 @@ CLASHES = (
     ),
     Clash(
         {"use_mixed_precision": ("yes",), "student": ("gru", "lstm")},
-        "its hidden states come out of an update in bfloat16",
+        "its hidden states are bfloat16 after an update",
     ),
     Clash(
         {"observations": IMAGES, "teacher": ("recurrent",)}, "MLPModel and RNNModel read vectors"

@@ -231,7 +231,7 @@ CLASHES = (
     ),
     Clash(
         {"learning rate": ("linear in frames",), "central value": ("linear learning rate",)},
-        "its schedule goes by epochs only",
+        "its schedule depends on the last epoch",
     ),
     Clash(
         {"learning rate": ("adaptive to nothing",)},
@@ -239,10 +239,10 @@ CLASHES = (
     ),
     Clash(
         {"layers": ("layer_norm", "d2rl, layer_norm", "batch_norm"), "observations": IMAGES},
-        "normalise by one rank's mini-batch",
+        "normalize by one rank's mini-batch",
     ),
-    Clash({"layers": ("d2rl, batch_norm",)}, "normalise by one rank's mini-batch"),
-    Clash({"model": ("continuous_a2c",)}, "returns an entropy that it has not computed"),
+    Clash({"layers": ("d2rl, batch_norm",)}, "normalize by one rank's mini-batch"),
+    Clash({"model": ("continuous_a2c",)}, "returns an entropy that it did not compute"),
 )
 
 SAC = Claim(

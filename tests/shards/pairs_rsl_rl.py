@@ -158,7 +158,7 @@ CLASHES = (
     ),
     Clash(
         {"environments and mini-batches": ("1, 4",), "recurrent": RECURRENT},
-        "whole trajectories of which a recurrent policy learns",
+        "whose whole trajectories form the mini-batches",
     ),
     Clash(
         {"observations": NO_CRITIC, "critic sees": ("critic", "both")},
@@ -175,7 +175,7 @@ CLASHES = (
     ),
     Clash(
         {"observations": (CAMERA,), "recurrent": RECURRENT[3:]},
-        "mini-batches are of trajectories, which a CNNModel cannot read",
+        "mini-batches consist of trajectories, which a CNNModel cannot read",
     ),
     Clash(
         {"observations": (CAMERA,), "critic sees": ("both",)}, "MLPModel and RNNModel read vectors"
@@ -192,7 +192,7 @@ CLASHES = (
     Clash({"critic sees": ("critic", "both"), "one encoder": ("yes",)}, ""),
     Clash(
         {"distribution": ("Beta",), "use_mixed_precision": ("yes",)},
-        "on a CPU, torch draws nothing from a beta distribution in bfloat16",
+        "torch cannot sample from a beta distribution in bfloat16",
         once_made=True,
     ),
     Clash(

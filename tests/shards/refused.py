@@ -126,7 +126,7 @@ REFUSED = (
         algorithm="ppo",
         features="recurrent",
         agent={"agent.class": "PPO_RNN"},
-        reason="can neither describe recurrent models nor make the agents that train them",
+        reason="supports neither recurrent models nor the agents that train them",
     ),
     Refused(
         library="skrl",
@@ -145,7 +145,7 @@ REFUSED = (
             reason=reason,
         )
         for name, reason in {
-            "TRPO": "every rank would take another step",
+            "TRPO": "every rank would take a different step",
             "AMP": "it learns from reference motions, which skrl asks the task for",
             "IPPO": "it needs a task with several agents, and no suite has one",
             "MAPPO": "it needs a task with several agents, and no suite has one",

@@ -247,7 +247,7 @@ def test_first_episodes_of_random_lengths():
 
 def test_lengths_that_cannot_be_set_are_not_drawn():
     env = CountedEnv(make("Pendulum-v1", 2), seed=1, random_lengths=True)
-    with pytest.raises(UsageError, match=r"--random-lengths: .* Leave the option out"):
+    with pytest.raises(UsageError, match=r"--random-lengths: .* Omit the option"):
         env.reset()
 
 
