@@ -166,6 +166,13 @@ def _skrl(options: dict[str, Any], made: Any, device: str, iterations: int, fold
         Runner(SkrlEnv(made, device, "episode"), options).run("train")
 
 
+def _short(path: str) -> str:
+    """Return a path from our package on, or the last two parts of another's."""
+    parts = path.split(os.sep)
+    ours = [i for i, part in enumerate(parts) if part == "rltrain" or part.startswith("rltrain_")]
+    return os.path.join(*parts[ours[-1] if ours else -2 :])
+
+
 class Waits:
     """The places where a run waits for its device, by file and line."""
 
@@ -182,7 +189,7 @@ class Waits:
             frame = frame.f_back
         if frame is None:
             return
-        file = os.path.join(*frame.f_code.co_filename.split(os.sep)[-2:])
+        file = _short(frame.f_code.co_filename)
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
         self.places[f"{file}:{frame.f_lineno} {line}"] += 1
 
