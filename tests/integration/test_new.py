@@ -108,7 +108,7 @@ def test_the_templates_are_in_the_wheel(tmp_path):
     )
     (wheel,) = tmp_path.glob("rltrain-*.whl")
     templates = root / "src" / "core" / "rltrain" / "cli" / "templates"
-    expected = {str(path.relative_to(templates.parent)) for path in templates.rglob("*.tmpl")}
+    expected = {str(path.relative_to(templates.parents[1])) for path in templates.rglob("*.tmpl")}
     names = zipfile.ZipFile(wheel).namelist()
     inside = {name.removeprefix("rltrain/") for name in names if "/templates/" in name}
     assert expected == inside

@@ -96,10 +96,11 @@ def test_neither_the_launcher_nor_a_rank_imports_a_framework_for_it(tmp_path):
     code = f"""
 import sys
 import processes_work
-from rltrain.config import RunConfig
+from rltrain.config import Placement
 from rltrain_jax.processes import ProcessesLauncher
 if __name__ == "__main__":
-    config = make_config(distributed=True, nproc_per_node=1, log_root={str(tmp_path)!r})
+    folder = {str(tmp_path)!r}
+    config = Placement(backend="jax", distributed=True, nproc_per_node=1, log_root=folder)
     ProcessesLauncher().launch(config, processes_work.tell_place)
     print(sorted({{"jax", "torch", "numpy"}} & set(sys.modules)))
 """
