@@ -52,7 +52,10 @@ def test_play():
     ("options", "message"),
     [
         ({"decimatoin": 2}, r"env\.decimatoin: .* no such option\. Did you mean 'decimation'\?"),
-        ({"sim": {"mujoco": {"time_step": 1}}}, r"env\.sim\.mujoco\.time_step: .* 'sim\.mujoco\.timestep'\?"),
+        (
+            {"sim": {"mujoco": {"time_step": 1}}},
+            r"env\.sim\.mujoco\.time_step: .* 'sim\.mujoco\.timestep'\?",
+        ),
         ({"rewards": {"smooth": None}}, r"env\.rewards\.smooth: .* 'rewards\.smooth_reward'\?"),
         ({"decimation": 2.5}, r"env\.decimation=2\.5 \(task Mjlab-.*: must be a whole number"),
         ({"decimation": True}, "must be a whole number"),
