@@ -1,4 +1,4 @@
-"""A library's options: its file or its defaults, and dotted overrides, never remodelled."""
+"""A library's options: its file or its defaults, and dotted overrides, never remodeled."""
 
 from __future__ import annotations
 

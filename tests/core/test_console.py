@@ -204,7 +204,7 @@ class TestLiveView:
         shown = view(terminal, started(), scalars(1, 1.0, values={"[red]loss[/red]": 1.0}))
         assert "[red]loss[/red]" in shown[3]
 
-    def test_without_colour(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_color(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("NO_COLOR", "1")
         shown = view(terminal, started(), scalars(50, 2.0), ended(50, error="E: no"))
         assert not re.search(r"\x1b\[[\d;]*3[0-7]", terminal.getvalue())

@@ -62,7 +62,7 @@ def test_a_plugin_is_blocked_by_entry_point_or_by_distribution(site, blocked):
     assert not site.loaded(module)
 
 
-def test_a_distribution_is_blocked_however_its_name_is_spelt(site):
+def test_a_distribution_is_blocked_however_its_name_is_spelled(site):
     site.install("csv-writer", writer("csv"), point="csv")
     assert record_of(discover(["CSV_writer"]), "csv").status == "blocked"
 
@@ -239,7 +239,7 @@ class Unmarked:
     def rltrain_write(self, record): ...
 
 
-class Misspelt:
+class Misspelled:
     @hookimpl
     def rltrain_write(self, record): ...
 
@@ -267,7 +267,7 @@ def test_a_good_plugin_is_chosen(site):
     [
         (Lacks, r"implement rltrain_write with @rltrain\.hookimpl"),
         (Unmarked, r"mark rltrain_write with @rltrain\.hookimpl"),
-        (Misspelt, "rltrain_shut_down"),
+        (Misspelled, "rltrain_shut_down"),
         (WrongArguments, "records"),
         (CannotBeMade, "OSError: no disk"),
     ],

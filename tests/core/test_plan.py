@@ -701,7 +701,7 @@ def test_a_checkpoint_of_another_framework_is_refused(refused, tmp_path):
     path = save_with_state(folder, "a.txt", lambda path: path.write_text("stub"), state)
     assert refused(checkpoint="latest", log_root=str(tmp_path)) == (
         f"--checkpoint {path}: a run of jax wrote it, and this one is of numpy, whose models and "
-        "optimisers differ. Give --framework jax."
+        "optimizers differ. Give --framework jax."
     )
 
 

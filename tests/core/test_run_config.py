@@ -64,7 +64,7 @@ def test_an_unknown_option_suggests_the_closest():
         (None, None),
     ],
 )
-def test_gpu_ids_are_read_however_they_are_spelt(value, ids):
+def test_gpu_ids_are_read_however_they_are_spelled(value, ids):
     assert checked(gpu_ids=value) == ids
 
 
@@ -219,11 +219,11 @@ def test_options_are_not_shared_with_the_caller():
 
 
 @pytest.mark.parametrize(
-    ("name", "spelt"),
+    ("name", "spelled"),
     [("num_envs", "--num-envs"), ("writers", "--writer"), ("no_plugins", "--no-plugin")],
 )
-def test_a_message_names_the_flag(name, spelt):
-    assert flag(name) == spelt
+def test_a_message_names_the_flag(name, spelled):
+    assert flag(name) == spelled
 
 
 @pytest.mark.parametrize(

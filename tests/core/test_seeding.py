@@ -22,7 +22,7 @@ def test_other_streams_are_each_ranks_own(stream):
     assert len({SeedPlan(42, rank).seed(stream) for rank in range(64)}) == 64
 
 
-def test_streams_and_neighbouring_base_seeds_do_not_meet():
+def test_streams_and_neighboring_base_seeds_do_not_meet():
     seeds = [
         SeedPlan(base, rank).seed(stream)
         for base in range(16)

@@ -30,7 +30,7 @@ from rltrain.types import World
 ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="videos need the extra rltrain[video]")
 
 
-def grey(step: int) -> tuple[np.ndarray]:
+def gray(step: int) -> tuple[np.ndarray]:
     """A frame that tells its step, of odd size."""
     return (np.full((33, 47, 3), 20 * step, np.uint8),)
 
@@ -39,7 +39,7 @@ def grey(step: int) -> tuple[np.ndarray]:
 def record(tmp_path):
     """Record some steps; return the names of the videos in the order in which they were told."""
 
-    def run(steps, length, interval, draw=grey):
+    def run(steps, length, interval, draw=gray):
         told, now = [], iter(range(steps))
         recorder = Recorder(
             lambda: draw(next(now)),
@@ -67,7 +67,7 @@ def frames(path) -> list[int]:
 
 def test_clips_begin_at_their_interval_and_the_last_is_completed(record):
     drawn = iter(range(100))
-    videos = record(7, length=3, interval=5, draw=lambda step: grey(next(drawn)))
+    videos = record(7, length=3, interval=5, draw=lambda step: gray(next(drawn)))
     # Steps 3 and 4 are not drawn at all.
     assert videos == {"rl-video-step-0.mp4": [0, 1, 2], "rl-video-step-5.mp4": [3, 4]}
 
@@ -82,9 +82,9 @@ def test_a_clip_ends_where_the_next_begins(record):
     [
         (None, "It returned NoneType"),
         ((), "It returned tuple of NoneType"),
-        (grey(0)[0], "It returned ndarray"),
-        ((grey(0)[0][..., :2],), r"tuple of uint8 \(33, 47, 2\)"),
-        ((grey(0)[0] / 255,), "tuple of float64"),
+        (gray(0)[0], "It returned ndarray"),
+        ((gray(0)[0][..., :2],), r"tuple of uint8 \(33, 47, 2\)"),
+        ((gray(0)[0] / 255,), "tuple of float64"),
     ],
 )
 def test_what_is_no_frame_is_told(record, drawn, said):

@@ -15,7 +15,7 @@ ONE_STEP = {
     "rsl_rl": {"algorithm.num_learning_epochs": 1, "algorithm.num_mini_batches": 1},
     "skrl": {"agent.learning_epochs": 1, "agent.mini_batches": 1},
 }
-"""Options by which an iteration is one step of the optimiser."""
+"""Options by which an iteration is one step of the optimizer."""
 
 
 @pytest.fixture(autouse=True)

@@ -214,8 +214,8 @@ def in_bounds(env: Any, task: Task, output: Any) -> Any:
     low, high = env.single_action_space.low, env.single_action_space.high
     finite = np.isfinite(low) & np.isfinite(high)
     scale = np.where(finite, high / 2 - low / 2, 1).astype(np.float32)
-    centre = np.where(finite, high / 2 + low / 2, 0).astype(np.float32)
-    actions = numpy(output) * scale + centre
+    center = np.where(finite, high / 2 + low / 2, 0).astype(np.float32)
+    actions = numpy(output) * scale + center
     return kit_arrays.array(task.framework, actions, "float32", "cpu")
 
 

@@ -52,7 +52,7 @@ def test_hooks_are_called_on_every_rank_and_models_end_equal(command, library, m
     )
     assert first.keys() == second.keys()
     assert len(first) >= 5
-    assert any("mean" in name for name in first), "the normalisers are models too"
+    assert any("mean" in name for name in first), "the normalizers are models too"
     for name, value in first.items():
         assert torch.equal(value, second[name]), name
 

@@ -70,12 +70,12 @@ class Agent:
         (actions,) = session.env.single_action_space.shape
         self.policy = session.wrap_model(network(size, actions), "policy")
         self.value = session.wrap_model(network(size, 1), "value")
-        self.normaliser = session.wrap_model(normaliser(size), "normaliser")
+        self.normalizer = session.wrap_model(normalizer(size), "normalizer")
         models = [self.policy, self.value]
-        self.synchronised = [p for model in models for p in model.parameters()]
-        self.sync = session.gradient_sync(self.synchronised)
+        self.synchronized = [p for model in models for p in model.parameters()]
+        self.sync = session.gradient_sync(self.synchronized)
         parameters = [p for model in models for p in model.parameters()]
-        self.optimiser = torch.optim.Adam(parameters, lr=self.options["learning_rate"])
+        self.optimizer = torch.optim.Adam(parameters, lr=self.options["learning_rate"])
 
     def run(self, iterations):
         with contextlib.suppress(StopTraining):
@@ -110,7 +110,7 @@ class Agent:
         return observations, [torch.stack(x) for x in (seen, taken, rewards, alive)]
 
     def update(self, observations, actions, rewards, alive):
-        from rltrain_torch.gradients import synchronise
+        from rltrain_torch.gradients import synchronize
 
         observations = self.normal(observations)
         values = self.value(observations).squeeze(-1)
@@ -122,10 +122,10 @@ class Agent:
         errors = (actions - self.policy(observations)) / self.options["std"]
         likelihood = -0.5 * errors.square().sum(-1)
         loss = (returns - values).square().mean() - (likelihood * advantages).mean()
-        self.optimiser.zero_grad()
+        self.optimizer.zero_grad()
         loss.backward()
-        synchronise(self.sync, self.synchronised)
-        self.optimiser.step()
+        synchronize(self.sync, self.synchronized)
+        self.optimizer.step()
         return loss.item()
 
     def measure(self, observations):
@@ -133,10 +133,10 @@ class Agent:
 
         x = observations.double()
         moments = torch.stack([torch.ones_like(x).sum(0), x.sum(0), x.square().sum(0)])
-        self.normaliser.moments += self.session.group.all_reduce(moments)
+        self.normalizer.moments += self.session.group.all_reduce(moments)
 
     def normal(self, observations):
-        count, total, squares = self.normaliser.moments
+        count, total, squares = self.normalizer.moments
         mean = total / count
         std = (squares / count - mean.square()).clamp(min=1e-4).sqrt()
         return ((observations - mean) / std).float()
@@ -159,7 +159,7 @@ class Agent:
         self.iteration = saved["iteration"]
 
     def parts(self):
-        return self.policy, self.value, self.normaliser, self.optimiser
+        return self.policy, self.value, self.normalizer, self.optimizer
 
 
 def network(inputs, outputs):
@@ -168,7 +168,7 @@ def network(inputs, outputs):
     return nn.Sequential(nn.Linear(inputs, 16), nn.Tanh(), nn.Linear(16, outputs))
 
 
-def normaliser(size):
+def normalizer(size):
     import torch
 
     module = torch.nn.Module()

@@ -144,7 +144,7 @@ WRONG = {
         "return [None if gradient is None else gradient / 2 for gradient in gradients]",
         "test_alone_gradients_are_unchanged",
     ),
-    "shares buffers among optimisers": (
+    "shares buffers among optimizers": (
         "self.buffers = {}",
         'self.buffers = vars(session).setdefault("buffers", {})',
         "test_two_syncs_do_not_disturb_each_other",

@@ -91,11 +91,11 @@ def data_parallel(rank: int) -> Any:
         torch.nn.Linear(8, 1),
     ]
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers))
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(3):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         model(torch.randn(4, 3)).square().mean().backward()
-        optimiser.step()
+        optimizer.step()
     with model.no_sync():
         model(torch.randn(4, 3)).sum().backward()
     return dict(model.state_dict()), [p.grad for p in model.parameters()]

@@ -35,7 +35,7 @@ class Claim:
     batch_size: int | None = None
     """Rows that a rank samples at a time, for algorithms with a replay buffer."""
     cut: Literal["rows", "environments"] = "rows"
-    """Whether a mini-batch is of any rows, or of neighbouring environments."""
+    """Whether a mini-batch is of any rows, or of neighboring environments."""
     teacher: Claim | None = None
     """What is trained first, and given as `--checkpoint`."""
     checkpoint: str | None = None

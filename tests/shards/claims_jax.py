@@ -51,7 +51,7 @@ WITHOUT_EPOCHS = {name: value for name, value in FOUR.items() if "epochs" not in
 
 JAX = (
     JaxClaim(
-        algorithm="ppo", features="observation and value normalisers, KLAdaptiveLR", agent=ROLLOUT
+        algorithm="ppo", features="observation and value normalizers, KLAdaptiveLR", agent=ROLLOUT
     ),
     JaxClaim(algorithm="ppo", features="4 mini-batches", agent=FOUR, on_gloo=True),
     JaxClaim(
@@ -77,15 +77,15 @@ JAX = (
         features="early stopping by the KL divergence (kl_threshold)",
         agent={**FOUR, "agent.kl_threshold": 0.05, "agent.learning_rate": 1e-3},
     ),
-    JaxClaim(algorithm="a2c", features="normalisers", agent=WITHOUT_EPOCHS),
+    JaxClaim(algorithm="a2c", features="normalizers", agent=WITHOUT_EPOCHS),
     JaxClaim(
         algorithm="rpo",
-        features="4 mini-batches, normalisers, no noise (alpha 0)",
+        features="4 mini-batches, normalizers, no noise (alpha 0)",
         agent={**FOUR, "agent.alpha": 0.0},
     ),
-    with_replay("sac", "observation normaliser, learned entropy coefficient", on_gloo=True),
-    with_replay("td3", "observation normaliser, smoothing noise, delayed policy"),
-    with_replay("ddpg", "observation normaliser"),
+    with_replay("sac", "observation normalizer, learned entropy coefficient", on_gloo=True),
+    with_replay("td3", "observation normalizer, smoothing noise, delayed policy"),
+    with_replay("ddpg", "observation normalizer"),
     with_replay("dqn", "discrete actions", action="discrete"),
     with_replay("ddqn", "discrete actions", action="discrete"),
 )

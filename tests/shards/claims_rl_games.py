@@ -62,15 +62,15 @@ def recurrent(kind: str) -> dict[str, Any]:
 
 
 RL_GAMES = (
-    PPO(features="observation and value normalisers, adaptive learning rate", agent=SHORT),
+    PPO(features="observation and value normalizers, adaptive learning rate", agent=SHORT),
     PPO(features="4 mini-batches", agent=FOUR, mini_batches=4, on_gloo=True),
     PPO(
-        features="advantages not normalised",
+        features="advantages not normalized",
         agent={**FOUR, "params.config.normalize_advantage": False},
         mini_batches=4,
     ),
     PPO(
-        features="nothing is normalised",
+        features="nothing is normalized",
         agent={
             **FOUR,
             "params.config.normalize_advantage": False,
@@ -106,7 +106,7 @@ RL_GAMES = (
         mini_batches=4,
     ),
     PPO(
-        features="separate networks, entropy bonus, weight decay, values not normalised",
+        features="separate networks, entropy bonus, weight decay, values not normalized",
         agent={
             **FOUR,
             "params.network.separate": True,
@@ -133,7 +133,7 @@ RL_GAMES = (
         mini_batches=4,
     ),
     PPO(
-        features="images of floats, normalised by pixel",
+        features="images of floats, normalized by pixel",
         agent={**FOUR, **IMAGES},
         make_env=WithImages,
         mini_batches=4,
@@ -149,13 +149,13 @@ RL_GAMES = (
         mini_batches=4,
     ),
     PPO(
-        features="images of bytes beside a normalised vector",
+        features="images of bytes beside a normalized vector",
         task=BESIDE,
         agent=FOUR,
         mini_batches=4,
     ),
     PPO(
-        features="asymmetric critic (central_value_config) with a normaliser of its own",
+        features="asymmetric critic (central_value_config) with a normalizer of its own",
         agent={**FOUR, **critic()},
         make_env=WithCritic,
         mini_batches=4,
@@ -193,7 +193,7 @@ RL_GAMES = (
     Claim(
         library="rl_games",
         algorithm="sac",
-        features="observation normaliser, learned temperature, a replay buffer a rank",
+        features="observation normalizer, learned temperature, a replay buffer a rank",
         agent={
             "params.config.num_steps_per_episode": 8,
             "params.config.num_updates_per_step": 2,

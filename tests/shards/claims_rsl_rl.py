@@ -58,7 +58,7 @@ RND = {
 }
 
 RSL_RL = (
-    PPO(features="observation normalisers, adaptive learning rate", agent=SHORT),
+    PPO(features="observation normalizers, adaptive learning rate", agent=SHORT),
     PPO(features="4 mini-batches", agent=FOUR, mini_batches=4, on_gloo=True),
     PPO(
         features="fixed learning rate, entropy bonus, clipped values",
@@ -70,7 +70,7 @@ RSL_RL = (
         },
     ),
     PPO(
-        features="advantages normalised per mini-batch",
+        features="advantages normalized per mini-batch",
         agent={**FOUR, "algorithm.normalize_advantage_per_mini_batch": True},
         mini_batches=4,
     ),
@@ -98,7 +98,7 @@ RSL_RL = (
         mini_batches=4,
     ),
     PPO(
-        features="images of bytes beside a normalised vector",
+        features="images of bytes beside a normalized vector",
         task=BESIDE,
         agent=FOUR,
         mini_batches=4,
@@ -131,7 +131,7 @@ RSL_RL = (
         mini_batches=4,
     ),
     PPO(
-        features="random network distillation, states and rewards normalised",
+        features="random network distillation, states and rewards normalized",
         agent={**FOUR, **RND},
         mini_batches=4,
     ),
@@ -142,7 +142,7 @@ RSL_RL = (
         cut="environments",
     ),
     PPO(
-        features="random network distillation, nothing normalised, scheduled weight",
+        features="random network distillation, nothing normalized, scheduled weight",
         agent={
             **FOUR,
             **RND,
@@ -160,7 +160,7 @@ RSL_RL = (
     Claim(
         library="rsl_rl",
         algorithm="distillation",
-        features="MLP student, observation normalisers",
+        features="MLP student, observation normalizers",
         agent={"num_steps_per_env": 16, "algorithm.gradient_length": 4},
         teacher=PPO(features="the teacher", agent=SHORT),
     ),

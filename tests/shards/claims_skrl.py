@@ -63,7 +63,7 @@ def with_replay(
 
 
 SKRL = (
-    PPO(features="observation and value normalisers, KLAdaptiveLR", agent=SHORT),
+    PPO(features="observation and value normalizers, KLAdaptiveLR", agent=SHORT),
     PPO(features="4 mini-batches", agent=FOUR, mini_batches=4, on_gloo=True),
     PPO(
         features="mini-batches sampled with replacement",
@@ -130,14 +130,14 @@ SKRL = (
     Claim(
         library="skrl",
         algorithm="rpo",
-        features="4 mini-batches, normalisers, KLAdaptiveLR",
+        features="4 mini-batches, normalizers, KLAdaptiveLR",
         agent=FOUR,
         mini_batches=4,
     ),
-    A2C(features="normalisers"),
+    A2C(features="normalizers"),
     A2C(features="discrete actions", task="rltrain/CartPole-v1"),
     A2C(features="multi-discrete actions", task=MULTI_DISCRETE, env={}, make_env=WithTwoChoices),
-    with_replay("sac", "observation normaliser, learned entropy coefficient", on_gloo=True),
+    with_replay("sac", "observation normalizer, learned entropy coefficient", on_gloo=True),
     with_replay("sac", "batches without replacement", {"memory.replacement": False}),
     with_replay(
         "sac",
@@ -148,8 +148,8 @@ SKRL = (
         },
         make_env=WithCritic,
     ),
-    with_replay("td3", "observation normaliser, exploration and smoothing noise, delayed policy"),
-    with_replay("ddpg", "observation normaliser, exploration noise"),
+    with_replay("td3", "observation normalizer, exploration and smoothing noise, delayed policy"),
+    with_replay("ddpg", "observation normalizer, exploration noise"),
     with_replay("dqn", "discrete actions, exploration", task="rltrain/CartPole-v1"),
     with_replay("ddqn", "discrete actions, exploration", task="rltrain/CartPole-v1"),
 )

@@ -181,7 +181,7 @@ CONTINUOUS: dict[str, dict[str, Change]] = {
     },
     "bounds loss": {
         "bound": config(bounds_loss_coef=1e-4),
-        "regularisation": config(bounds_loss_coef=1e-3, bound_loss_type="regularisation"),
+        "regularization": config(bounds_loss_coef=1e-3, bound_loss_type="regularization"),
         "of another type": config(bounds_loss_coef=1e-3, bound_loss_type="none"),
         "no coefficient": config(bounds_loss_coef=None),
     },

@@ -15,7 +15,7 @@ class Rows:
 
     The environments stand block by block; a block has a part of the first rank's, then of the
     second's, and so on. One block is rank after rank. Several are for libraries that cut
-    mini-batches from neighbouring environments: mini-batch k of the one rank is then the union of
+    mini-batches from neighboring environments: mini-batch k of the one rank is then the union of
     the ranks' k-th.
     """
 

@@ -1,4 +1,4 @@
-"""The table of what is synchronised and what is refused, from what the tests of this folder run.
+"""The table of what is synchronized and what is refused, from what the tests of this folder run.
 
 python tests/shards/support_table.py > docs/support.md
 """
@@ -24,7 +24,7 @@ that they record. The ranks are equal to the last bit. The mini-batches of the o
 unions of the ranks' mini-batches. In lines of `skrl (jax)` the ranks learn from their slices of the
 one rank's rollouts, in two updates one after the other.
 
-{synchronised}
+{synchronized}
 
 What would not learn this way is refused before any rank starts, with the reason:
 
@@ -58,10 +58,10 @@ Printed by `python tests/shards/support_table.py`.
 
 def page() -> str:
     """Return the page."""
-    synchronised = [(claim.library, claim.algorithm, claim.features) for claim in (*CLAIMS, *JAX)]
+    synchronized = [(claim.library, claim.algorithm, claim.features) for claim in (*CLAIMS, *JAX)]
     refused = [(each.library, each.algorithm, each.features, each.reason) for each in REFUSED]
     return PAGE.format(
-        synchronised=table(("library", "algorithm", "with"), by_algorithm(synchronised)),
+        synchronized=table(("library", "algorithm", "with"), by_algorithm(synchronized)),
         refused=table(("library", "algorithm", "refused", "because"), by_algorithm(refused)),
         combined=combined(),
         options="\n".join(options()),

@@ -42,7 +42,7 @@ def test_gradients_of_one_rank_only(library, tmp_path):
 
 
 class RankZerosStatistics:
-    """Tensors of float64, the moments of normalisers, are as if all had the first rank's data."""
+    """Tensors of float64, the moments of normalizers, are as if all had the first rank's data."""
 
     @hookimpl(wrapper=True)
     def rltrain_init_distributed(self):
@@ -63,7 +63,7 @@ class Unpooled:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_normalisers_of_one_rank_only(library, tmp_path):
+def test_normalizers_of_one_rank_only(library, tmp_path):
     claim = claim_of(library)
     split = split_run(claim, 2, tmp_path, RankZerosStatistics)
     found = apart(split, whole_run(claim, 2, tmp_path))

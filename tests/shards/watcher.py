@@ -25,7 +25,7 @@ of the ranks' own."""
 class Watcher:
     """An observer that keeps all that is learned and told, after every iteration.
 
-    That is: parameters and buffers of every model; of every optimiser that has made a step its
+    That is: parameters and buffers of every model; of every optimizer that has made a step its
     learning rate and moments, however the adapter keeps them; what is recorded, but for times.
     """
 
@@ -56,7 +56,7 @@ class Watcher:
 
     @contextlib.contextmanager
     def _steps_seen(self) -> Iterator[None]:
-        """Note the optimisers that make a step in this rank's thread."""
+        """Note the optimizers that make a step in this rank's thread."""
         here = threading.get_ident()
 
         def note(optimizer: torch.optim.Optimizer, *_: Any) -> None:

@@ -16,7 +16,7 @@ from rltrain.errors import StopTraining
 from rltrain.records import Scalars
 from rltrain.session import Session
 from rltrain_sb3.env import SessionVecEnv
-from rltrain_torch.gradients import synchronise
+from rltrain_torch.gradients import synchronize
 
 __all__ = ["CHECKPOINT_INTERVAL", "SessionPPO"]
 
@@ -77,7 +77,7 @@ class SessionPPO(PPO):
         bound, self.max_grad_norm = self.max_grad_norm, math.inf
 
         def average_then_clip(*_: Any) -> None:
-            synchronise(self._sync, self._parameters)
+            synchronize(self._sync, self._parameters)
             clip_grad_norm_(self._parameters, bound)
 
         hook = self.policy.optimizer.register_step_pre_hook(average_then_clip)

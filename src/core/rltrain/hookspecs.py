@@ -176,8 +176,8 @@ class RunHooks:
     def rltrain_gradient_sync(self, session: Session, parameters: Any) -> GradientSync:
         """Make what averages gradients over ranks: gradient sync. Such a plugin must implement it.
 
-        Called through `session.gradient_sync` once per optimiser, over all its parameters. The
-        object it returns is called in every optimisation step, without a hook between.
+        Called through `session.gradient_sync` once per optimizer, over all its parameters. The
+        object it returns is called in every optimization step, without a hook between.
 
         Args:
             session: this rank's side of the run.
@@ -204,7 +204,7 @@ class RunHooks:
         Args:
             session: this rank's side of the run. `session.env` has been made, and the stream
                 `model` seeded; the adapter calls `session.seed("learner")` after the library's
-                constructors, wraps every model, asks for a gradient sync for every optimiser, and
+                constructors, wraps every model, asks for a gradient sync for every optimizer, and
                 calls `session.record(Scalars(...))` once an iteration.
 
         Returns:

@@ -1,4 +1,4 @@
-"""A library's own options: its file or its defaults, with dotted overrides, never remodelled."""
+"""A library's own options: its file or its defaults, with dotted overrides, never remodeled."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def settle_files(
     if before not in (None, config.framework):
         raise UsageError(
             f"--checkpoint {path}: a run of {before} wrote it, and this one is of "
-            f"{config.framework}, whose models and optimisers differ. Give --framework {before}."
+            f"{config.framework}, whose models and optimizers differ. Give --framework {before}."
         )
     # Another algorithm's is where this one begins, such as a teacher's.
     if state and iterations and state["circumstances"]["algorithm"] == config.algorithm:
@@ -79,7 +79,7 @@ def _check_checkpoint(path: str, library: LibrarySpec, registry: Registry, in_ch
 
 
 def _whose(path: str, library: LibrarySpec, registry: Registry, in_child: bool) -> str | None:
-    """Return the other library that recognises a checkpoint."""
+    """Return the other library that recognizes a checkpoint."""
     for spec in registry.all(LibrarySpec):
         if spec.name == library.name or spec.read_checkpoint is None or not spec.checkpoint_keys:
             continue

@@ -165,7 +165,7 @@ class RankSession:
         )
 
     def gradient_sync(self, parameters: Any) -> GradientSync:
-        """Make the gradient sync of one optimiser (hook `rltrain_gradient_sync`). Collective."""
+        """Make the gradient sync of one optimizer (hook `rltrain_gradient_sync`). Collective."""
         sync: GradientSync = self._first_result(
             "rltrain_gradient_sync", "grad_sync", session=self, parameters=parameters
         )

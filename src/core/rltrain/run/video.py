@@ -166,7 +166,7 @@ def _encoder(path: Path, size: tuple[int, int], fps: float) -> Generator[None, A
         path,
         size,
         fps=fps,
-        macro_block_size=2,  # What the colours of H.264 take two by two.
+        macro_block_size=2,  # What the colors of H.264 take two by two.
         ffmpeg_log_level="error",
         output_params=["-threads", "1"],  # The others are the ranks'.
     )

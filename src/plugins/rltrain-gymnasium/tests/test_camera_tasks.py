@@ -57,8 +57,8 @@ def test_the_pole_is_where_its_angle_says():
     image = see([[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.2, 0.0]])[..., 0]
     top = image[:, 1]  # 0.9 m above the cart.
     brightest = (top * np.arange(WIDTH)).sum(1) / top.sum(1)
-    metres = (brightest - WIDTH / 2 + 0.5) * 0.1
-    assert metres == pytest.approx([0.0, 1.0 + 0.9 * np.tan(0.2)], abs=0.02)
+    meters = (brightest - WIDTH / 2 + 0.5) * 0.1
+    assert meters == pytest.approx([0.0, 1.0 + 0.9 * np.tan(0.2)], abs=0.02)
 
 
 def test_motion_of_much_less_than_a_pixel_is_visible():

@@ -34,7 +34,7 @@ from rltrain_rl_games.upstream import (
     PpoFixes,
     set_missing_defaults,
 )
-from rltrain_torch.gradients import synchronise
+from rltrain_torch.gradients import synchronize
 from rltrain_torch.moments import standardize
 from rltrain_torch.optimizers import watch_optimizer
 
@@ -113,7 +113,7 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
 
     def trancate_gradients_and_step(self) -> None:
         """Average the gradients over ranks; then let rl_games clip them and step."""
-        synchronise(self._sync, self._parameters)
+        synchronize(self._sync, self._parameters)
         super().trancate_gradients_and_step()
 
     def common_state(self) -> dict[str, Any]:

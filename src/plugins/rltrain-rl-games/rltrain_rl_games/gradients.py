@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rltrain.session import Session
-from rltrain_torch.gradients import synchronise
+from rltrain_torch.gradients import synchronize
 
 __all__ = ["average_before_step"]
 
@@ -27,7 +27,7 @@ def average_before_step(
     sync = session.gradient_sync(parameters)
 
     def before_step(*arguments: Any) -> None:
-        synchronise(sync, parameters)
+        synchronize(sync, parameters)
         if max_norm is not None:
             torch.nn.utils.clip_grad_norm_(parameters, max_norm)
 

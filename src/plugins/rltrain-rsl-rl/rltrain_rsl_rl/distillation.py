@@ -11,7 +11,7 @@ from rsl_rl.algorithms import Distillation
 from rltrain.types import GradientSync
 from rltrain_rsl_rl.normalizers import NormalizerPool
 from rltrain_rsl_rl.upstream import CompileFallback
-from rltrain_torch.gradients import synchronise
+from rltrain_torch.gradients import synchronize
 from rltrain_torch.optimizers import watch_optimizer
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class SessionDistillation(Distillation, CompileFallback):
 
     def reduce_parameters(self) -> None:
         """Average the gradients over ranks. rsl_rl calls it after each backward pass."""
-        synchronise(self.gradient_sync, self.parameters)
+        synchronize(self.gradient_sync, self.parameters)
 
     def broadcast_parameters(self) -> None:
         """Do nothing: `session.wrap_model` has already broadcast the models."""

@@ -21,7 +21,7 @@ from rltrain_rsl_rl.upstream import (
     restore_learning_rate,
     rnd_optimizer,
 )
-from rltrain_torch.gradients import synchronise
+from rltrain_torch.gradients import synchronize
 from rltrain_torch.optimizers import watch_optimizer
 
 if TYPE_CHECKING:
@@ -137,10 +137,10 @@ class SessionPPO(PPO, CompileFallback):
         """Average the gradients over ranks. rsl_rl calls it after each backward pass."""
         if self.adapts:
             self._adapt_learning_rate()
-        synchronise(self.gradient_sync, self.parameters)
+        synchronize(self.gradient_sync, self.parameters)
         if self.rnd:
             self._weight_padding()
-            synchronise(self.rnd_sync, self.rnd_parameters)
+            synchronize(self.rnd_sync, self.rnd_parameters)
 
     def broadcast_parameters(self) -> None:
         """Do nothing: `session.wrap_model` has already broadcast the models."""

@@ -109,7 +109,7 @@ def test_gradients_are_reduced_policy_first_and_value_last(agent):
 
 
 @pytest.mark.parametrize("agent", [PPO, RPO, A2C])
-def test_what_is_standardised_goes_to_the_memory_before_the_first_mini_batch(agent):
+def test_what_is_standardized_goes_to_the_memory_before_the_first_mini_batch(agent):
     update = inspect.getsource(agent.update)
     setters = [
         'set_tensor_by_name("values", self._value_preprocessor(values, train=True))',

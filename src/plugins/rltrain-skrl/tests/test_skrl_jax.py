@@ -165,7 +165,7 @@ def test_a_resumed_run_ends_with_the_same_bytes(train_ranks, algorithm, agent):
 
 
 @pytest.mark.long
-def test_stock_skrl_reads_the_checkpoint_with_its_optimisers(train_ranks):
+def test_stock_skrl_reads_the_checkpoint_with_its_optimizers(train_ranks):
     (run,) = train(train_ranks, ranks=1)
     saved = trees(run.result.checkpoint)
     import flax

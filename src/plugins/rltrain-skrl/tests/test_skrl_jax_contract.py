@@ -86,7 +86,7 @@ def test_schedules_are_asked_one_after_the_other_with_the_same_number():
     assert "kladaptive" in source(PPO.__init__)
 
 
-def test_advantages_are_standardised_by_the_biased_estimate():
+def test_advantages_are_standardized_by_the_biased_estimate():
     assert "(advantages - advantages.mean()) / (advantages.std() + 1e-8)" in source(
         _compute_gae.__wrapped__
     )
@@ -97,7 +97,7 @@ def test_advantages_are_standardised_by_the_biased_estimate():
     assert order == sorted(order)
 
 
-def test_an_optimiser_is_a_tree_with_one_part():
+def test_an_optimizer_is_a_tree_with_one_part():
     class Model:
         class state_dict:
             params = {"w": jnp.zeros(2)}

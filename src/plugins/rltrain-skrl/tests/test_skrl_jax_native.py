@@ -48,7 +48,7 @@ def trained(tmp_path_factory):
         yield runner.agent
 
 
-def test_its_checkpoints_have_the_optimisers_before_their_first_step(trained, tmp_path):
+def test_its_checkpoints_have_the_optimizers_before_their_first_step(trained, tmp_path):
     trained.save(str(tmp_path / "agent.pickle"))
     saved = pickle.loads((tmp_path / "agent.pickle").read_bytes())
     state = flax.serialization.msgpack_restore(saved["policy_optimizer"])
@@ -56,7 +56,7 @@ def test_its_checkpoints_have_the_optimisers_before_their_first_step(trained, tm
     assert any(np.any(x) for x in jax.tree.leaves(trained.policy_optimizer.state))
 
 
-def test_it_does_not_load_optimisers(trained):
+def test_it_does_not_load_optimizers(trained):
     assert "pass  # TODO: raise NotImplementedError" in inspect.getsource(type(trained).load)
 
 

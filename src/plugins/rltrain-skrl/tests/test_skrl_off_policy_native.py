@@ -121,7 +121,7 @@ def test_the_entropy_coefficient_is_stepped_right_after_its_gradient():
     assert "self._entropy_coefficient = torch.exp(self.log_entropy_coefficient.detach())" in lines
     assert "if self.write_interval > 0:" in lines, "it tracks its metrics then only"
     init = inspect.getsource(SAC.__init__)
-    assert init.count("[self.log_entropy_coefficient]") == 1, "its optimiser's only parameter"
+    assert init.count("[self.log_entropy_coefficient]") == 1, "its optimizer's only parameter"
 
 
 @pytest.mark.parametrize("native", [TD3, DQN, DDQN])

@@ -103,7 +103,7 @@ def test_pooled_statistics_are_those_of_all_data():
         return scaler, scaler(x)
 
     world = FakeWorld(2, rank_local=PLACE)
-    (pooled, standardised), (other, _) = world.run(on_rank)
+    (pooled, standardized), (other, _) = world.run(on_rank)
     assert len(world.trace) == len(steps)
     alone = RunningStandardScaler(3, device="cpu")
     for data in steps:
@@ -112,7 +112,7 @@ def test_pooled_statistics_are_those_of_all_data():
     assert torch.allclose(pooled.running_variance, alone.running_variance, rtol=1e-4)
     assert pooled.current_count == alone.current_count
     assert pooled.state_dict().keys() == alone.state_dict().keys()
-    assert torch.allclose(standardised, alone(x), atol=1e-3)
+    assert torch.allclose(standardized, alone(x), atol=1e-3)
     equal = zip(pooled.state_dict().values(), other.state_dict().values(), strict=True)
     assert all(torch.equal(a, b) for a, b in equal)
 
@@ -148,7 +148,7 @@ def update(memory, values_scaler, scaler, data):
     return [[scaler(batch[0], train=True), batch[1], *batch[3:]] for batch in batches]
 
 
-def test_a_rollout_is_standardised_as_on_one_rank_in_one_collective():
+def test_a_rollout_is_standardized_as_on_one_rank_in_one_collective():
     data = rollout()
 
     def on_rank(group):

@@ -10,10 +10,10 @@ from rltrain import hookimpl
 from rltrain.session import Session
 from rltrain.types import GradientSync, ProcessGroup
 
-__all__ = ["FlatGradientSync", "FlatSync", "synchronise"]
+__all__ = ["FlatGradientSync", "FlatSync", "synchronize"]
 
 
-def synchronise(sync: GradientSync, parameters: Sequence[torch.Tensor]) -> None:
+def synchronize(sync: GradientSync, parameters: Sequence[torch.Tensor]) -> None:
     """Replace the gradients of `parameters` by their averages over ranks. Collective.
 
     Call it between `backward` and clipping.

@@ -9,7 +9,7 @@ import torch
 
 from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
-from rltrain_torch.gradients import FlatGradientSync, FlatSync, synchronise
+from rltrain_torch.gradients import FlatGradientSync, FlatSync, synchronize
 
 SHAPES = [(3, 2), (), (4,), (0,), (2, 1, 2)]
 
@@ -117,7 +117,7 @@ def test_averages_set_as_gradients_serve_step_after_step():
                 inputs = torch.arange(3.0) + rank + step
                 (torch_model(inputs).square().sum() / len(ranks)).backward()
             if synced:
-                synchronise(sync, made)
+                synchronize(sync, made)
             optimizer.step()
         return [parameter.detach().clone() for parameter in made]
 
@@ -172,12 +172,12 @@ def test_one_rank_gets_its_own_gradients_back():
     assert all(ours is given for ours, given in zip(averaged, mine, strict=True))
 
 
-def test_synchronise_replaces_gradients():
+def test_synchronize_replaces_gradients():
     def work(group):
         made = parameters()
         for parameter in made[1:]:
             parameter.grad = torch.full_like(parameter, float(group.rank))
-        synchronise(FlatSync(group, made), made)
+        synchronize(FlatSync(group, made), made)
         return [None if p.grad is None else p.grad.flatten().tolist() for p in made]
 
     for made in FakeWorld(2).run(work):

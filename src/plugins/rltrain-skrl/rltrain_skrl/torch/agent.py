@@ -18,7 +18,7 @@ from rltrain_skrl.torch.memory import PooledMemory
 from rltrain_skrl.torch.models import SessionModel
 from rltrain_skrl.torch.progress import Progress
 from rltrain_skrl.torch.scaler import AsFloats, PooledScaler
-from rltrain_torch.gradients import synchronise
+from rltrain_torch.gradients import synchronize
 from rltrain_torch.optimizers import watch_optimizer
 
 __all__ = ["TorchAgent"]
@@ -71,7 +71,7 @@ class TorchAgent(SessionAgent):
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         parameters = list(dict.fromkeys(parameters))
         sync = self._session.gradient_sync(parameters)
-        models[-1].average_gradients = functools.partial(synchronise, sync, parameters)
+        models[-1].average_gradients = functools.partial(synchronize, sync, parameters)
 
     def watch_optimizers(self) -> None:
         """Register learning rates and moments with the divergence check."""

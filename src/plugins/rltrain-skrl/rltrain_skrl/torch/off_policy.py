@@ -21,7 +21,7 @@ from rltrain_skrl.torch.agent import TorchAgent
 from rltrain_skrl.torch.memory import ReplayMemory
 from rltrain_skrl.torch.progress import EntropyCoefficient, UpdateCounter
 from rltrain_skrl.workarounds import SacMetrics
-from rltrain_torch.gradients import synchronise
+from rltrain_torch.gradients import synchronize
 
 __all__ = ["SessionDDPG", "SessionDDQN", "SessionDQN", "SessionSAC", "SessionTD3"]
 
@@ -69,7 +69,7 @@ class SessionSAC(SacMetrics, _OffPolicy, SAC):
             log = self.log_entropy_coefficient
             sync = self._session.gradient_sync([log])
             # Between this gradient and the step, skrl calls no method to override.
-            average = functools.partial(synchronise, sync, [log])
+            average = functools.partial(synchronize, sync, [log])
             log.register_post_accumulate_grad_hook(lambda _: average())  # type: ignore[no-untyped-call]
 
     def resume(self, path: Path) -> None:
