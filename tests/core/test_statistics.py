@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,17 +11,24 @@ import pytest
 import torch
 
 from rltrain.metrics.episodes import EpisodeCounter, EpisodeWindow
-from rltrain.storage import pickling as host_state
+from rltrain.plugins.manager import arrays_by_framework
+from rltrain.plugins.registry import discover
+from rltrain.storage import pickling
+
+ARRAYS = arrays_by_framework(discover())
 
 
 @pytest.fixture(params=["numpy", "torch", "jax"])
 def array(request):
-    """Make an array of each framework."""
-    return {"numpy": np.asarray, "torch": torch.as_tensor, "jax": jnp.asarray}[request.param]
+    """Make an array of each framework, and counters of its arrays."""
+    make = {"numpy": np.asarray, "torch": torch.as_tensor, "jax": jnp.asarray}[request.param]
+    array = functools.partial(make)
+    array.counter = lambda: EpisodeCounter(ARRAYS.get(request.param))
+    return array
 
 
 def test_episodes_are_counted_exactly(array):
-    counter = EpisodeCounter()
+    counter = array.counter()
     rewards = [[1.0, 10.0, 100.0], [2.0, 20.0, 200.0], [3.0, 30.0, 300.0]]
     terminations = [[False, False, True], [True, False, False], [False, False, False]]
     truncations = [[False, False, False], [False, False, True], [True, False, False]]
@@ -35,13 +44,13 @@ def test_episodes_are_counted_exactly(array):
 
 
 def test_an_episode_that_is_ended_and_cut_off_at_once_counts_once(array):
-    counter = EpisodeCounter()
+    counter = array.counter()
     counter.step(array([1.0]), array([True]), array([True]))
     assert counter.take()[:3] == (1, 1, 1)
 
 
 def test_a_restart_forgets_unfinished_episodes(array):
-    counter, done = EpisodeCounter(), array([True])
+    counter, done = array.counter(), array([True])
     counter.step(array([5.0]), array([False]), array([False]))
     counter.restart()
     counter.step(array([1.0]), done, array([False]))
@@ -50,7 +59,7 @@ def test_a_restart_forgets_unfinished_episodes(array):
 
 
 def test_successes_are_counted_among_the_episodes_that_end(array):
-    counter = EpisodeCounter()
+    counter = array.counter()
     neither, last = array([False, False]), array([True, True])
     counter.step(array([0.0, 0.0]), neither, neither, success=array([True, True]))
     counter.step(array([0.0, 0.0]), last, neither, success=array([True, False]))
@@ -59,7 +68,7 @@ def test_successes_are_counted_among_the_episodes_that_end(array):
 
 
 def test_a_counter_goes_on_where_another_was(array):
-    counter, other, done = EpisodeCounter(), EpisodeCounter(), array([True])
+    counter, other, done = array.counter(), array.counter(), array([True])
     counter.step(array([5.0]), array([False]), array([False]))
     other.set_state(counter.get_state())
     for one in (counter, other):
@@ -69,7 +78,7 @@ def test_a_counter_goes_on_where_another_was(array):
 
 
 def test_what_is_given_is_not_changed(array):
-    counter = EpisodeCounter()
+    counter = array.counter()
     rewards = array([1.0, 2.0])
     for _ in range(2):
         counter.step(rewards, array([True, False]), array([False, False]))
@@ -78,7 +87,7 @@ def test_what_is_given_is_not_changed(array):
 
 def test_for_jax_counting_is_one_program(caplog):
     """Not compiled again after it was read or restarted, and nothing is sent to or fro."""
-    counter, none = EpisodeCounter(), jnp.zeros(3, bool)
+    counter, none = EpisodeCounter(ARRAYS["jax"]), jnp.zeros(3, bool)
     given = jnp.ones(3), none, none
     counter.step(*given)
     with jax.log_compiles(), jax.transfer_guard("disallow"):
@@ -93,7 +102,7 @@ def test_for_jax_counting_is_one_program(caplog):
 
 
 def test_for_jax_counting_begins_at_zero_whatever_the_reward():
-    counter, none = EpisodeCounter(), jnp.zeros(2, bool)
+    counter, none = EpisodeCounter(ARRAYS["jax"]), jnp.zeros(2, bool)
     counter.step(jnp.array([jnp.nan, 1.0]), none, none)
     counter.restart()
     counter.step(jnp.ones(2), ~none, none)
@@ -101,9 +110,13 @@ def test_for_jax_counting_begins_at_zero_whatever_the_reward():
 
 
 def test_a_counter_of_jax_goes_on_from_a_file():
-    counter, other, done = EpisodeCounter(), EpisodeCounter(), jnp.ones(1, bool)
+    counter, other, done = (
+        EpisodeCounter(ARRAYS["jax"]),
+        EpisodeCounter(ARRAYS["jax"]),
+        jnp.ones(1, bool),
+    )
     counter.step(jnp.array([5.0]), ~done, ~done)
-    other.set_state(host_state.loads(host_state.dumps(counter.get_state()), "cpu"))
+    other.set_state(pickling.loads(pickling.dumps(counter.get_state(), ARRAYS), "cpu", ARRAYS))
     for one in (counter, other):
         one.step(jnp.array([1.0]), done, ~done)
     assert counter.take() == other.take() == (6, 2, 1, 0, 0)

@@ -80,6 +80,11 @@ class BackendSpec(Spec):
 
     framework: str
     """The tensor framework: "torch" or "jax"."""
+    arrays: str | None = None
+    """Import string of the class that handles the framework's arrays; see `rltrain.types.Arrays`.
+    Its module must not import the framework."""
+    usual: bool = False
+    """Whether it is the backend of its framework and kind of device unless the user names one."""
     about: str | None = None
     """Import string of a function that returns what the framework says of itself by name: what it
     was built for, for one. For `rltrain doctor`, which calls it in a process of its own."""

@@ -10,6 +10,7 @@ from rltrain.config import Placement
 
 __all__ = [
     "ArrayInfo",
+    "Arrays",
     "Fingerprints",
     "GradientSync",
     "Iteration",
@@ -114,6 +115,45 @@ class ProcessGroup(Protocol):
 
     def close(self) -> None:
         """Leave the group. Safe to call twice, and after an error."""
+        ...
+
+
+class Arrays(Protocol):
+    """What the core does with a framework's arrays. `BackendSpec.arrays` names a class of these.
+
+    Its methods import the framework; its module must not.
+    """
+
+    def owns(self, x: Any) -> bool:
+        """Return whether an object is an array of this framework, without importing it."""
+        ...
+
+    def to_host(self, x: Any) -> tuple[Any, bool]:
+        """Return an array as one of numpy, and whether it was on the CPU."""
+        ...
+
+    def from_host(self, array: Any, device: str) -> Any:
+        """Return a numpy array as one of this framework, with memory of its own.
+
+        Args:
+            array: of numpy.
+            device: such as "cpu" or "cuda:1".
+        """
+        ...
+
+    def zeros_like(self, x: Any) -> Any:
+        """Return zeros of the same shape and dtype, on the same device."""
+        ...
+
+    def floats(self, values: tuple[Any, ...]) -> tuple[float, ...]:
+        """Return arrays of one number each as floats, waiting for the device once."""
+        ...
+
+    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of arrays as one program, where that makes it faster.
+
+        Called with the same function, it returns the same program.
+        """
         ...
 
 

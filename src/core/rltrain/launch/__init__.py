@@ -8,7 +8,6 @@ from rltrain.launch.network import NCCL_FALLBACKS, interface_towards
 from rltrain.launch.rank_log import console_stream
 from rltrain.launch.ranks import available_cores, hide_rank_variables, rank_variables
 from rltrain.launch.reports import ended_by_signal, failure, make_report, write_report
-from rltrain.storage.pickling import jax_device
 
 __all__ = [
     "NCCL_FALLBACKS",
@@ -19,7 +18,6 @@ __all__ = [
     "failure",
     "hide_rank_variables",
     "interface_towards",
-    "jax_device",
     "make_report",
     "rank_variables",
     "write_report",

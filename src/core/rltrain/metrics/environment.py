@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper  # noqa: TI
 
 from rltrain.errors import PluginError, UsageError
 from rltrain.metrics.episodes import EpisodeCounter
+from rltrain.types import Arrays
 
 __all__ = ["CountedEnv", "StepRecorder", "check_env"]
 
@@ -46,6 +47,7 @@ class CountedEnv(_Wrapper):
         seed: int,
         random_lengths: bool = False,
         recorder: StepRecorder | None = None,
+        arrays: Arrays | None = None,
     ) -> None:
         """Wrap the environments that the suite made.
 
@@ -55,10 +57,11 @@ class CountedEnv(_Wrapper):
             random_lengths: let the first episodes have random lengths, as if they had begun
                 earlier, so that the environments do not all reset in the same step.
             recorder: called after every step, to record videos.
+            arrays: of the environments' framework; None for numpy.
         """
         super().__init__(env)
         self.recorder = recorder
-        self.episodes = EpisodeCounter()
+        self.episodes = EpisodeCounter(arrays)
         self._seed: int | None = seed
         self._lengths_seed = seed if random_lengths else None
         self._observations: Any = None

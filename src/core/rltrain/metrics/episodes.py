@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from rltrain.types import Arrays
 
 __all__ = ["EPISODE_SUMS", "EpisodeCounter", "EpisodeWindow"]
 
@@ -20,13 +19,19 @@ class EpisodeCounter:
     """Counts returns, lengths and successes of one rank's episodes, on the arrays' own device.
 
     It uses only operators that numpy, torch and jax arrays share, and copies nothing to the host
-    until `take` is called, once an iteration. For jax it is one program, compiled in the first
-    step: separate operators would cost more than a step of a fast environment.
+    until `take` is called, once an iteration. A framework that compiles counts by one program:
+    separate operators would cost more than a step of a fast environment.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, arrays: Arrays | None = None) -> None:
+        """Start counting.
+
+        Args:
+            arrays: of the environments' framework; None for numpy.
+        """
         self.steps = 0
         """Environment steps, over this rank's environments."""
+        self._arrays = arrays
         self._zeros: tuple[Any, Any] = (0.0, 0.0)
         """The initial value of a per-environment count, and of a sum."""
         self._return: Any = 0.0
@@ -43,11 +48,11 @@ class EpisodeCounter:
             success: which of the ended episodes were successes; None if the task does not say.
         """
         self.steps += len(rewards)
-        jax = sys.modules.get("jax")
-        on_jax = jax is not None and isinstance(rewards, jax.Array)
-        if on_jax and isinstance(self._zeros[0], float):
-            self._begin_on_device(rewards)
-        count = _compiled() if on_jax else _count
+        count: Callable[..., Any] = _count
+        if self._arrays is not None and self._arrays.owns(rewards):
+            if isinstance(self._zeros[0], float):
+                self._begin_on_device(self._arrays.zeros_like(rewards))
+            count = self._arrays.compile(_count)
         self._return, self._length, self._sums = count(
             (self._return, self._length, self._sums), rewards, terminations, truncations, success
         )
@@ -58,24 +63,26 @@ class EpisodeCounter:
 
     def take(self) -> tuple[float, ...]:
         """Return the sums (see `EPISODE_SUMS`) over the episodes that ended since the last call."""
-        sums = _on_host(self._sums)
-        self._sums = (self._zeros[1],) * EPISODE_SUMS
-        return sums
+        sums, self._sums = self._sums, (self._zeros[1],) * EPISODE_SUMS
+        if self._arrays is not None and self._arrays.owns(sums[0]):
+            return self._arrays.floats(sums)
+        return tuple(map(float, sums))
 
     def get_state(self) -> dict[str, Any]:
         """Return the counter's state."""
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if name != "_arrays"}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Continue from the state of another counter."""
         vars(self).update(state)
 
-    def _begin_on_device(self, rewards: Any) -> None:
+    def _begin_on_device(self, zeros: Any) -> None:
         """Keep zeros on the rewards' device: zeros on the host would be copied there each time."""
-        zeros = importlib.import_module("jax.numpy").zeros_like(rewards)
         self._zeros = zeros, zeros.sum()
-        self._return = self._length = zeros
-        self._sums = (self._zeros[1],) * EPISODE_SUMS
+        if isinstance(self._return, float):
+            self._return = self._length = zeros
+        if isinstance(self._sums[0], float):
+            self._sums = (self._zeros[1],) * EPISODE_SUMS
 
 
 def _count(
@@ -96,23 +103,6 @@ def _count(
         judged,
     )
     return running * (1.0 - done), length * (1.0 - done), sums
-
-
-def _on_host(values: tuple[Any, ...]) -> tuple[float, ...]:
-    """Return numbers and arrays of one number as floats, waiting for the device once."""
-    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
-    away = [x for x in values if torch is not None and isinstance(x, torch.Tensor)]
-    if torch is not None and away:
-        read = iter(torch.stack([x.double() for x in away]).tolist())
-        return tuple(next(read) if isinstance(x, torch.Tensor) else float(x) for x in values)
-    return tuple(map(float, jax.device_get(values) if jax is not None else values))
-
-
-@functools.cache
-def _compiled() -> Callable[..., Any]:
-    """Return the compiled program, which all counters of this process share."""
-    program: Callable[..., Any] = importlib.import_module("jax").jit(_count)
-    return program
 
 
 class EpisodeWindow:

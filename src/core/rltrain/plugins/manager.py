@@ -20,9 +20,11 @@ from rltrain.specs import (
     Spec,
     SuiteSpec,
     WriterSpec,
+    load_object,
 )
+from rltrain.types import Arrays
 
-__all__ = ["RunPlugins", "chosen_specs"]
+__all__ = ["RunPlugins", "arrays_by_framework", "chosen_specs"]
 
 
 def chosen_specs(config: RunConfig, registry: Registry) -> list[Spec]:
@@ -35,6 +37,15 @@ def chosen_specs(config: RunConfig, registry: Registry) -> list[Spec]:
         *(registry.get(WriterSpec, name) for name in config.writers),
         *(registry.get(ObserverSpec, name) for name in config.observers),
     ]
+
+
+def arrays_by_framework(registry: Registry) -> dict[str, Arrays]:
+    """Return what handles the arrays of each framework that an installed backend knows.
+
+    A state may hold arrays of another framework than the run's: a simulator has its own.
+    """
+    backends = [spec for spec in registry.all(BackendSpec) if spec.arrays is not None]
+    return {spec.framework: load_object(str(spec.arrays))() for spec in backends}
 
 
 class RunPlugins:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from rltrain.storage.checkpoints import save_with_state
 from rltrain.storage.resume import Resumption, circumstances, iterations_left, resumption
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import (
+    Arrays,
     Fingerprints,
     GradientSync,
     Iteration,
@@ -65,7 +66,9 @@ class RankSession:
         world: World,
         plugins: RunPlugins,
         iteration: Iteration | None = None,
+        arrays: Mapping[str, Arrays] | None = None,
     ) -> None:
+        self._arrays = arrays or {}
         self.config = config
         self.world = world
         self._iteration = iteration
@@ -216,7 +219,7 @@ class RankSession:
             "env": self.env.save_state(),
             "library": rank_state,
         }
-        ranks = self.group.gather_objects(host_state.dumps(rank), dst=0)
+        ranks = self.group.gather_objects(host_state.dumps(rank, self._arrays), dst=0)
         if not self.world.is_root:
             return
         state = {
@@ -249,7 +252,7 @@ class RankSession:
         decided = agree(self.group, self.config)
         self.config, self.run_folder = decided.config, decided.run_folder
         if self.checkpoint is not None:
-            self._resumption = resumption(self.checkpoint, self.config, self.world)
+            self._resumption = resumption(self.checkpoint, self.config, self.world, self._arrays)
             if self._resumption.progress is not None:
                 self._progress.set_state(self._resumption.progress)
         self.seeds = SeedPlan(self.config.seed, self.world.rank, self._resumption.iteration)
@@ -261,7 +264,8 @@ class RankSession:
         check_env(env, self.config.num_envs, self.config.suite)
         recording = recorder(self, env, finished=self._tell_video)
         random_lengths = bool(self.config.random_lengths)
-        counted = CountedEnv(env, self.seeds.environment, random_lengths, recording)
+        arrays = self._arrays.get(self.framework)
+        counted = CountedEnv(env, self.seeds.environment, random_lengths, recording, arrays)
         if self.resuming_exactly:
             counted.load_state(self._resumption.rank["env"])
         return counted

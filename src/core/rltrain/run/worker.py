@@ -19,7 +19,7 @@ from rltrain.config import Placement, RunConfig
 from rltrain.launch.rank_log import RankLog
 from rltrain.launch.ranks import export_rank_env, joined_world, rank_device
 from rltrain.launch.reports import forget_report, log_path, make_report, write_report
-from rltrain.plugins.manager import RunPlugins, chosen_specs
+from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
 from rltrain.specs import LibrarySpec, WriterSpec
@@ -56,7 +56,7 @@ def make_session(
         plugins.register(plugin, name)
     library = registry.get(LibrarySpec, config.library)
     iteration = library.iteration(config) if library.iteration else None
-    return RankSession(config, world, plugins, iteration)
+    return RankSession(config, world, plugins, iteration, arrays_by_framework(registry))
 
 
 def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:

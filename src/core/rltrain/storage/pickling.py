@@ -2,74 +2,68 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import pickle
-import sys
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["dumps", "jax_device", "loads"]
+from rltrain.types import Arrays
+
+__all__ = ["dumps", "loads"]
 
 
-def dumps(state: Any) -> bytes:
-    """Return a state as bytes, with its torch tensors and jax arrays copied to the host.
+def dumps(state: Any, arrays: Mapping[str, Arrays]) -> bytes:
+    """Return a state as bytes, with the frameworks' arrays copied to the host.
 
-    Plain pickle would store a tensor's device and memory location: another machine could not load
-    it, and equal tensors would give different bytes.
+    Plain pickle would store an array's device and memory location: another machine could not load
+    it, and equal arrays would give different bytes.
+
+    Args:
+        state: anything that can be pickled.
+        arrays: by framework.
     """
     buffer = io.BytesIO()
-    _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(state)
+    _Pickler(buffer, arrays).dump(state)
     return buffer.getvalue()
 
 
-def loads(data: bytes, device: str) -> Any:
-    """Return the state. Tensors that were on a device are put on this rank's device.
+def loads(data: bytes, device: str, arrays: Mapping[str, Arrays]) -> Any:
+    """Return the state. Arrays that were on a device are put on this rank's device.
 
     Args:
         data: what `dumps` returned. It is unpickled: use only data that you trust.
         device: this rank's device.
-    """
-    return _Unpickler(io.BytesIO(data), device).load()
-
-
-def jax_device(name: str) -> Any:
-    """Return jax's device object for a rank's device, such as "cpu" or "cuda:1".
-
-    With several processes, jax sees one device in each, whatever its index on the node.
+        arrays: by framework.
 
     Raises:
-        RuntimeError: jax has no such device.
+        pickle.UnpicklingError: it has arrays of another framework.
     """
-    kind, _, index = name.partition(":")
-    devices = importlib.import_module("jax").local_devices(backend=kind)
-    place = int(index or 0) if len(devices) > 1 else 0
-    if place >= len(devices):
-        raise RuntimeError(f"jax has no device {name}: there are {', '.join(map(str, devices))}.")
-    return devices[place]
+    return _Unpickler(io.BytesIO(data), device, arrays).load()
 
 
 class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, arrays: Mapping[str, Arrays]) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self._arrays = arrays
+
     def persistent_id(self, obj: Any) -> tuple[str, Any, bool] | None:
-        """Return a tensor's framework, its numpy array, and whether it was on the host."""
-        package = type(obj).__module__.partition(".")[0]
-        if package == "torch" and hasattr(obj, "detach"):
-            return "torch", obj.detach().cpu().numpy(), obj.device.type == "cpu"
-        if package in ("jax", "jaxlib") and isinstance(obj, sys.modules["jax"].Array):
-            numpy = importlib.import_module("numpy")
-            return "jax", numpy.array(obj), next(iter(obj.devices())).platform == "cpu"
+        """Return an array's framework, its numpy array, and whether it was on the host."""
+        for framework, arrays in self._arrays.items():
+            if arrays.owns(obj):
+                return framework, *arrays.to_host(obj)
         return None
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, device: str) -> None:
+    def __init__(self, file: io.BytesIO, device: str, arrays: Mapping[str, Arrays]) -> None:
         super().__init__(file)
-        self._device = device
+        self._device, self._arrays = device, arrays
 
     def persistent_load(self, saved: tuple[str, Any, bool]) -> Any:
-        """Rebuild the tensor."""
+        """Rebuild the array."""
         framework, array, on_host = saved
-        module = importlib.import_module(framework)
-        if framework == "jax":
-            return module.device_put(array, jax_device("cpu" if on_host else self._device))
-        tensor = module.from_numpy(array.copy())
-        return tensor if on_host else tensor.to(self._device)
+        if framework not in self._arrays:
+            raise pickle.UnpicklingError(
+                f"The state has arrays of {framework}, and no installed backend handles them."
+            )
+        return self._arrays[framework].from_host(array, "cpu" if on_host else self._device)

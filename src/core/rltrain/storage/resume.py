@@ -12,7 +12,7 @@ from rltrain.errors import UsageError
 from rltrain.options.dotted import flatten
 from rltrain.storage import pickling as host_state
 from rltrain.storage.checkpoints import read_state
-from rltrain.types import World
+from rltrain.types import Arrays, World
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
@@ -72,13 +72,16 @@ def iterations_left(total: int, done: int) -> int:
     return total - done
 
 
-def resumption(checkpoint: Path, config: RunConfig, world: World) -> Resumption:
+def resumption(
+    checkpoint: Path, config: RunConfig, world: World, arrays: Mapping[str, Arrays]
+) -> Resumption:
     """Read the state that was saved with a checkpoint.
 
     Args:
         checkpoint: the library's file.
         config: the run that resumes, with its seed drawn.
         world: this rank's place.
+        arrays: by framework.
 
     Raises:
         UsageError: this rank cannot see the file.
@@ -115,7 +118,7 @@ def resumption(checkpoint: Path, config: RunConfig, world: World) -> Resumption:
             summary=f"{summary}. Changed: {', '.join(changed)}. Environments and random numbers "
             "start fresh; model, optimizer, normalizers and counters continue.",
         )
-    rank = host_state.loads(state["ranks"][world.rank], world.device)
+    rank = host_state.loads(state["ranks"][world.rank], world.device, arrays)
     if rank["env"] is None:
         summary += ". The task cannot save its state: environments and random numbers start fresh"
     return Resumption(state["progress"], rank, f"{summary}.")

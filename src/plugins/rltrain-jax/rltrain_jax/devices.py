@@ -6,12 +6,28 @@ import importlib.metadata
 from pathlib import Path
 from typing import Any
 
-from rltrain.launch import jax_device as local_device
-
 __all__ = ["about", "count_cuda", "filled", "local_device"]
 
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
 """Of NVIDIA's driver, and of the one for WSL."""
+
+
+def local_device(name: str) -> Any:
+    """Return jax's device object for a rank's device, such as "cpu" or "cuda:1".
+
+    With several processes, jax sees one device in each, whatever its index on the node.
+
+    Raises:
+        RuntimeError: jax has no such device.
+    """
+    import jax
+
+    kind, _, index = name.partition(":")
+    devices = jax.local_devices(backend=kind)
+    place = int(index or 0) if len(devices) > 1 else 0
+    if place >= len(devices):
+        raise RuntimeError(f"jax has no device {name}: there are {', '.join(map(str, devices))}.")
+    return devices[place]
 
 
 def count_cuda() -> int:

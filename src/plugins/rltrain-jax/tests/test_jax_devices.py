@@ -25,7 +25,9 @@ def process(code: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("module", ["rltrain_jax", "rltrain_jax.plugin", "rltrain_jax.devices"])
+@pytest.mark.parametrize(
+    "module", ["rltrain_jax", "rltrain_jax.plugin", "rltrain_jax.devices", "rltrain_jax.arrays"]
+)
 def test_what_discovery_imports_is_light(module):
     code = (
         f"import sys, {module}\n"
@@ -47,9 +49,18 @@ def test_the_cpu_is_jaxs_cpu():
     assert local_device("cpu") is jax.local_devices(backend="cpu")[0]
 
 
-def test_a_device_that_is_not_there_is_an_error():
+def test_a_device_that_is_not_there_is_an_error(monkeypatch):
     with pytest.raises(RuntimeError):
         local_device("nonsense:3")
+    monkeypatch.setattr(jax, "local_devices", lambda backend: [f"{backend}:0", f"{backend}:1"])
+    assert local_device("cuda:1") == "cuda:1"
+    with pytest.raises(RuntimeError, match="jax has no device cuda:2: there are cuda:0, cuda:1"):
+        local_device("cuda:2")
+
+
+def test_with_several_processes_the_only_device_is_each_ranks_own(monkeypatch):
+    monkeypatch.setattr(jax, "local_devices", lambda backend: [f"{backend}:0"])
+    assert local_device("cuda:5") == "cuda:0"
 
 
 @pytest.mark.skipif(

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rltrain.storage.pickling import jax_device
-
 __all__ = [
     "array",
     "buffers",
@@ -56,7 +54,9 @@ def array(framework: str, values: Any, dtype: str = "float32", device: str = "cp
     if framework == "numpy":
         return _import("numpy").array(values, dtype)
     if framework == "jax":
-        return _import("jax").device_put(_import("numpy").array(values, dtype), jax_device(device))
+        jax, (kind, _, index) = _import("jax"), device.partition(":")
+        place = jax.local_devices(backend=kind)[int(index or 0)]
+        return jax.device_put(_import("numpy").array(values, dtype), place)
     torch = _torch(framework)
     return torch.tensor(values, dtype=getattr(torch, dtype), device=device)
 

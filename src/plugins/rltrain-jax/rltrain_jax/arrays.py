@@ -1,0 +1,57 @@
+"""jax's arrays, as the core handles them. Importing this module does not import jax."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rltrain_jax.devices import local_device
+
+__all__ = ["JaxArrays"]
+
+
+class JaxArrays:
+    """See `rltrain.types.Arrays`."""
+
+    def owns(self, x: Any) -> bool:
+        """Return whether an object is an array of jax."""
+        package = type(x).__module__.partition(".")[0]
+        return package in ("jax", "jaxlib") and isinstance(x, sys.modules["jax"].Array)
+
+    def to_host(self, x: Any) -> tuple[Any, bool]:
+        """Return an array as one of numpy, and whether it was on the CPU."""
+        import numpy as np
+
+        return np.array(x), next(iter(x.devices())).platform == "cpu"
+
+    def from_host(self, array: Any, device: str) -> Any:
+        """Return a numpy array as one of jax, on a device."""
+        import jax
+
+        return jax.device_put(array, local_device(device))
+
+    def zeros_like(self, x: Any) -> Any:
+        """Return zeros like an array."""
+        import jax.numpy as jnp
+
+        return jnp.zeros_like(x)
+
+    def floats(self, values: tuple[Any, ...]) -> tuple[float, ...]:
+        """Return arrays of one number each as floats, in one copy to the host."""
+        import jax
+
+        return tuple(map(float, jax.device_get(values)))
+
+    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function, compiled for each shape of its arguments."""
+        return _compiled(function)
+
+
+@functools.cache
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    import jax
+
+    program: Callable[..., Any] = jax.jit(function)
+    return program
