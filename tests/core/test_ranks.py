@@ -11,9 +11,8 @@ from rltrain.launch.ranks import (
     count_ranks,
     export_rank_env,
     hide_rank_variables,
-    joined_world,
     rank_device,
-    rank_variables,
+    rank_from_env,
     select_gpus,
 )
 from rltrain.run.worker import _select_gpus, _with_device
@@ -34,13 +33,13 @@ def test_torchrun_on_two_nodes_is_joined():
         GROUP_RANK=1,
         GROUP_WORLD_SIZE=2,
     )
-    assert joined_world(variables, "cuda:1") == World(5, 1, 1, 8, 4, 2, "cuda:1")
+    assert rank_from_env(variables) == World(5, 1, 1, 8, 4, 2)
 
 
 def test_what_a_launcher_leaves_out_is_derived():
     variables = environ(RANK=5, LOCAL_RANK=1, WORLD_SIZE=8, LOCAL_WORLD_SIZE=4)
-    assert joined_world(variables) == World(5, 1, 1, 8, 4, 2)
-    assert joined_world(environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2)) == World(1, 1, 0, 2, 2, 1)
+    assert rank_from_env(variables) == World(5, 1, 1, 8, 4, 2)
+    assert rank_from_env(environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2)) == World(1, 1, 0, 2, 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -53,14 +52,14 @@ def test_what_a_launcher_leaves_out_is_derived():
     ],
 )
 def test_variables_that_do_not_speak_of_ranks_are_not_joined(variables):
-    assert joined_world(variables) is None
+    assert rank_from_env(variables) is None
 
 
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
         (environ(RANK="a", LOCAL_RANK=0, WORLD_SIZE=1), "not valid rank numbers"),
-        (environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=0), "not valid rank numbers"),
+        (environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=0), "contradict each other: RANK=0"),
         (environ(RANK=2, LOCAL_RANK=0, WORLD_SIZE=2), "contradict each other: RANK=2"),
         (environ(RANK=-1, LOCAL_RANK=0, WORLD_SIZE=2), "contradict each other: RANK=-1"),
         (environ(RANK=0, LOCAL_RANK=2, WORLD_SIZE=2), "contradict each other"),
@@ -69,105 +68,32 @@ def test_variables_that_do_not_speak_of_ranks_are_not_joined(variables):
 )
 def test_variables_that_contradict_each_other_are_refused(variables, said):
     with pytest.raises(UsageError, match=said):
-        joined_world(variables)
+        rank_from_env(variables)
 
 
-SKRL = environ(
-    JAX_RANK=1,
-    JAX_LOCAL_RANK=1,
-    JAX_WORLD_SIZE=2,
-    JAX_COORDINATOR_ADDR="10.0.0.1",
-    JAX_COORDINATOR_PORT=5000,
-)
-"""What `python -m skrl.utils.distributed.jax` sets."""
-
-
-def test_ranks_of_skrls_launcher_are_joined_for_jax_only():
-    assert joined_world(SKRL, framework="jax") == World(1, 1, 0, 2, 2, 1)
-    assert joined_world(SKRL) is None
-
-
-def test_torchruns_variables_are_put_before_skrls():
-    variables = {**SKRL, **environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=3, LOCAL_WORLD_SIZE=3)}
-    assert joined_world(variables, framework="jax") == World(0, 0, 0, 3, 3, 1)
-    # Those of torchrun say nothing of skrl's ranks.
-    assert joined_world({**SKRL, "LOCAL_WORLD_SIZE": "1"}, framework="jax").local_world_size == 2
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            {"JAX_RANK": "x"},
-            "JAX_RANK=x, JAX_LOCAL_RANK=1, JAX_WORLD_SIZE=2 are not valid rank numbers",
-        ),
-        (
-            {"JAX_RANK": "2"},
-            "contradict each other: JAX_RANK=2, JAX_LOCAL_RANK=1, JAX_WORLD_SIZE=2",
-        ),
-    ],
-)
-def test_skrls_variables_that_contradict_each_other_are_refused(change, said):
-    with pytest.raises(UsageError, match=said):
-        joined_world({**SKRL, **change}, framework="jax")
-
-
-ON_JAX = make_config(framework="jax", distributed=True)
 PLACE = World(1, 1, 0, 2, 2, 1)
+BY_SLURM = make_config(distributed=True, cluster="slurm", master_addr="n1", master_port=5000)
 
 
-def test_a_joined_ranks_place_is_told_as_torchrun_tells_it():
-    variables = {**SKRL, "RANK": "7", "HOME": "/"}
-    export_rank_env(PLACE, ON_JAX, variables)
+def test_a_joined_rank_gets_torchruns_variables():
+    variables = {"RANK": "7", "HOME": "/"}
+    export_rank_env(PLACE, BY_SLURM, variables)
     assert variables == {
-        **environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, LOCAL_WORLD_SIZE=2),
-        **environ(GROUP_RANK=0, GROUP_WORLD_SIZE=1, MASTER_ADDR="10.0.0.1", MASTER_PORT=5000),
-        **environ(JAX_COORDINATOR_ADDR="10.0.0.1", JAX_COORDINATOR_PORT=5000, HOME="/"),
+        **environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, HOME="/"),
+        **environ(GROUP_RANK=0, GROUP_WORLD_SIZE=1, MASTER_ADDR="n1", MASTER_PORT=5000),
     }
-    assert joined_world(variables) == PLACE
+    assert rank_from_env(variables) == PLACE
 
 
-@pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_what_a_launcher_told_in_torchruns_way_stays(framework):
+def test_variables_of_torchrun_stay_untouched():
     variables = environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a", MASTER_PORT=1)
     before = dict(variables)
-    export_rank_env(PLACE, make_config(framework=framework, distributed=True), variables)
+    export_rank_env(PLACE, make_config(distributed=True, cluster="torchrun"), variables)
     assert variables == before
-
-
-def test_jax_keeps_off_the_port_on_which_torchrun_listens():
-    variables = environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a", MASTER_PORT=29500)
-    variables["TORCHELASTIC_USE_AGENT_STORE"] = "True"
-    export_rank_env(PLACE, make_config(distributed=True), variables)
-    assert variables["MASTER_PORT"] == "29500"
-    export_rank_env(PLACE, ON_JAX, variables)
-    assert variables["MASTER_PORT"] == "29501"
-
-
-def test_the_coordinator_that_the_user_gave_is_put_before_any_other():
-    for variables in (dict(SKRL), environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a")):
-        export_rank_env(
-            PLACE,
-            make_config(
-                framework="jax",
-                coordinator_address="[::1]:2345",
-                master_addr="::1",
-                master_port=2345,
-            ),
-            variables,
-        )
-        assert (variables["MASTER_ADDR"], variables["MASTER_PORT"]) == ("::1", "2345")
-
-
-def test_where_nobody_says_where_the_coordinator_is_nothing_is_told():
-    variables: dict[str, str] = {}
-    export_rank_env(PLACE, ON_JAX, variables)
-    assert variables == rank_variables(PLACE)
 
 
 def test_hidden_variables_leave_no_rank_to_join():
     variables = environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=2, HOME="/")
-    variables |= environ(JAX_RANK=0, JAX_LOCAL_RANK=0, JAX_WORLD_SIZE=2)
     hide_rank_variables(variables)
     assert variables == {"HOME": "/"}
     hide_rank_variables(variables)

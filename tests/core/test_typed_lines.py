@@ -289,14 +289,14 @@ MJLAB = [
 ]
 
 CLUSTERS = [
-    refused(
+    Line(
         f"{PAI_DLC} rltrain --library rsl_rl --task Isaac-Cartpole-v0 --distributed",
-        "add --nnodes $WORLD_SIZE --node-rank $RANK --master-addr $MASTER_ADDR --master-port "
-        "$MASTER_PORT",
-        "put `env -u WORLD_SIZE -u RANK` before the command",
+        ("2 on this node, started by elastic; node 1 of 2, as nodes says, meeting at dlc-0:23456",),
     ),
-    refused(
-        f"{PAI_DLC} rltrain Mjlab-Cartpole-Balance --gpu-ids 0 1", "each node would train alone"
+    Line(
+        f"{PAI_DLC} rltrain Mjlab-Cartpole-Balance --gpu-ids 0 1",
+        ("2 on this node, started by elastic; node 1 of 2, as nodes says",),
+        gpus=2,
     ),
     Line(
         f"{PAI_DLC} rltrain --library rsl_rl --task Isaac-Cartpole-v0 --distributed --nnodes "

@@ -89,7 +89,6 @@ def test_ranks_of_skrls_launcher_are_joined(probe):
         one = seen(probe, rank)
         assert (one["world"]["rank"], one["world"]["world_size"]) == (rank, 2)
         assert one["environ"]["RANK"] == str(rank)
-        assert "JAX_RANK" not in one["environ"]
     assert len(list(run.log_root.rglob("manifest.json"))) == 1
 
 
@@ -108,7 +107,7 @@ def test_a_failed_rank_of_skrls_launcher_keeps_nobody(probe):
 
 
 def test_tasks_of_srun_are_joined(probe):
-    """As srun tells them; jax makes the coordinator's address of the job and the first node."""
+    """The coordinator's address comes from the job's number and the first node."""
     place = {
         "SLURM_JOB_ID": free_port(),  # It becomes the coordinator's port.
         "SLURM_STEP_NODELIST": "localhost",

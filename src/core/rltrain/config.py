@@ -32,6 +32,8 @@ class Placement:
     """Whether there is a process group of the backend, even of one rank."""
     launcher: str | None = None
     """What starts the ranks; None for a single process."""
+    cluster: str | None = None
+    """What has started this process as one of several ranks or nodes; None if nothing has."""
     nproc_per_node: int | None = None
     """Ranks that this node starts; None if another launcher started them, or for a single
     process."""

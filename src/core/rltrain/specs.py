@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from rltrain.clusters import StartedNode, StartedRank
 from rltrain.config import RunConfig
 from rltrain.errors import PluginError
 from rltrain.types import Iteration, TaskInfo
@@ -18,6 +19,7 @@ from rltrain.types import Iteration, TaskInfo
 __all__ = [
     "KINDS",
     "BackendSpec",
+    "ClusterSpec",
     "Conflict",
     "GradientSyncSpec",
     "LauncherSpec",
@@ -219,6 +221,28 @@ class LauncherSpec(Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClusterSpec(Spec):
+    """Tells what has started this process: torchrun, mpirun, a scheduler. It has no class."""
+
+    kind = "cluster"
+
+    factory: str = ""
+    find: Callable[[Mapping[str, str]], StartedRank | StartedNode | None]
+    """Given the environment variables, return this process's place, or None if the cluster has not
+    started it as one of several. It reads nothing else. Raises `UsageError`, which shows the
+    variables, where they are incomplete or contradict each other."""
+    order: int
+    """Clusters are asked in this order: 0 for what starts ranks and nothing else, such as torchrun;
+    10 for MPI; 20 for schedulers that start tasks; 30 and more for those that count nodes. Inside
+    a scheduler's job there may be mpirun, and inside that torchrun: the first one that finds a
+    place is right. Two of the same order that disagree are an error."""
+    variables: tuple[str, ...]
+    """Patterns of the names of its variables, such as "SLURM_*", for `rltrain doctor`."""
+    frameworks: tuple[str, ...] = ()
+    """The frameworks whose ranks it starts; empty for any."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class WriterSpec(Spec):
     """Records metrics, on rank 0."""
 
@@ -250,12 +274,13 @@ KINDS: dict[str, type[Spec]] = {
         LibrarySpec,
         SuiteSpec,
         LauncherSpec,
+        ClusterSpec,
         WriterSpec,
         GradientSyncSpec,
         ObserverSpec,
     )
 }
-"""The seven kinds by name. `KINDS[kind].requires` is what each must implement."""
+"""The eight kinds by name. `KINDS[kind].requires` is what each must implement."""
 
 
 def load_object(path: str) -> Any:

@@ -23,7 +23,7 @@ from rltrain.doctor.versions import versions
 from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import saved_variables
-from rltrain.plan.placement import DEFAULT_BACKENDS, place
+from rltrain.plan.placement import place
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import BackendSpec, LauncherSpec, LibrarySpec
 from rltrain.types import World
@@ -59,7 +59,7 @@ def checkup(
     placement, placed = _placed(asked, registry)
     # One report per node: if a launcher started this process, only local rank 0 prints.
     shown = not isinstance(placed, World) or placed.local_rank == 0
-    checks = _checks(asked, placed, registry, library)
+    checks = _checks(asked, placement, placed, registry, library)
     if start_ranks and placement is not None and not isinstance(placed, Exception):
 
         def report(text: str) -> None:
@@ -82,15 +82,20 @@ def checkup(
 
 
 def _checks(
-    asked: RunOptions, placed: Placed, registry: Registry, library: str | None
+    asked: RunOptions,
+    placement: Placement | None,
+    placed: Placed,
+    registry: Registry,
+    library: str | None,
 ) -> list[Check]:
-    starts = placed is None and asked.node_rank == 0
-    several = placed.num_nodes > 1 if isinstance(placed, World) else asked.nnodes > 1
-    master = _master(asked, placed)
+    settled = placement or asked
+    starts = placed is None and settled.node_rank == 0
+    several = placed.num_nodes > 1 if isinstance(placed, World) else settled.nnodes > 1
+    master = _master(settled)
     return [
         ("Versions", lambda: versions(registry, library)),
         ("Devices", lambda: devices(os.environ, registry, asked.framework)),
-        ("Launcher", lambda: variables(os.environ, asked, placed)),
+        ("Launcher", lambda: variables(os.environ, registry, placement, placed)),
         ("Network", lambda: network(os.environ, master, several=several, hosted=starts)),
         ("Limits", lambda: limits(asked.log_root)),
     ]
@@ -106,8 +111,8 @@ def _check_names(asked: RunOptions, library: str | None, registry: Registry) -> 
     if asked.launcher is not None:
         registry.get(LauncherSpec, asked.launcher)
     backends = [registry.get(BackendSpec, name) for name in registry.names(BackendSpec)]
-    frameworks = sorted({*DEFAULT_BACKENDS, *(spec.framework for spec in backends)})
-    if asked.framework not in frameworks:
+    frameworks = sorted({spec.framework for spec in backends})
+    if asked.framework not in {*frameworks, *not_ready}:
         raise UsageError(
             f"--framework {asked.framework}: unknown. Choose from {', '.join(frameworks)}."
             f"{suggest(asked.framework, frameworks)}"
@@ -128,14 +133,12 @@ def _placed(asked: RunOptions, registry: Registry) -> tuple[Placement | None, Pl
     return placement, world
 
 
-def _master(asked: RunOptions, placed: Placed) -> tuple[str, int]:
+def _master(settled: Placement | RunOptions) -> tuple[str, int]:
     """Return host and port at which the ranks meet."""
-    host, port = asked.master_addr, str(asked.master_port)
-    if isinstance(placed, World) and asked.coordinator_address is None:
-        host, port = os.environ.get("MASTER_ADDR", host), os.environ.get("MASTER_PORT", port)
-    elif asked.rdzv_endpoint is not None:
-        host, _, port = asked.rdzv_endpoint.rpartition(":")
-    return host.strip("[]"), int(port) if port.isdigit() else asked.master_port
+    if settled.rdzv_endpoint is None:
+        return settled.master_addr, settled.master_port
+    host, _, port = settled.rdzv_endpoint.rpartition(":")
+    return host.strip("[]"), int(port) if port.isdigit() else settled.master_port
 
 
 def _as_json(sections: Iterable[Section], status: int) -> dict[str, Any]:

@@ -6,7 +6,12 @@ The names below are for launchers, backends and suites. The modules in this pack
 from rltrain.launch.drawing import check_mujoco_draws
 from rltrain.launch.network import NCCL_FALLBACKS, interface_towards
 from rltrain.launch.rank_log import console_stream
-from rltrain.launch.ranks import available_cores, hide_rank_variables, rank_variables
+from rltrain.launch.ranks import (
+    available_cores,
+    hide_rank_variables,
+    rank_from_env,
+    rank_variables,
+)
 from rltrain.launch.reports import ended_by_signal, failure, make_report, write_report
 
 __all__ = [
@@ -19,6 +24,7 @@ __all__ = [
     "hide_rank_variables",
     "interface_towards",
     "make_report",
+    "rank_from_env",
     "rank_variables",
     "write_report",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, MutableMapping
 
+from rltrain.clusters import read_rank
 from rltrain.config import Placement
 from rltrain.errors import UsageError
 from rltrain.options.checks import flag
@@ -15,8 +17,8 @@ __all__ = [
     "count_ranks",
     "export_rank_env",
     "hide_rank_variables",
-    "joined_world",
     "rank_device",
+    "rank_from_env",
     "rank_variables",
     "select_gpus",
 ]
@@ -25,74 +27,38 @@ MAX_CPU_RANKS = 8
 """Default maximum of ranks on a machine without GPUs."""
 
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
-_JAX_RANK_VARIABLES = tuple(f"JAX_{name}" for name in _RANK_VARIABLES)
 
 
-def joined_world(
-    environ: Mapping[str, str], device: str = "cpu", framework: str = "torch"
-) -> World | None:
-    """Return this rank's place, if a launcher such as torchrun started it; else None.
+def rank_from_env(environ: Mapping[str, str]) -> World | None:
+    """Return this rank's place by torchrun's variables, which rltrain's launchers set too.
 
-    Clusters such as PAI-DLC set RANK and WORLD_SIZE too, but to count nodes: they count ranks only
-    if LOCAL_RANK is set as well. skrl's launcher for jax sets its own variables, which do not
-    include the number of ranks per node.
+    None unless RANK, LOCAL_RANK and WORLD_SIZE are all set.
 
     Raises:
         UsageError: the variables contradict each other.
     """
-    sets = [_RANK_VARIABLES, *([_JAX_RANK_VARIABLES] if framework == "jax" else [])]
-    names = next((names for names in sets if all(environ.get(name) for name in names)), None)
-    if names is None:
+    if not all(environ.get(name) for name in _RANK_VARIABLES):
         return None
-    of_nodes = environ if names is _RANK_VARIABLES else {}
-    try:
-        rank, local_rank, world_size = (int(environ[name]) for name in names)
-        local_world_size = int(of_nodes.get("LOCAL_WORLD_SIZE") or world_size)
-        node_rank = int(of_nodes.get("GROUP_RANK") or rank // max(local_world_size, 1))
-        num_nodes = int(of_nodes.get("GROUP_WORLD_SIZE") or -(-world_size // local_world_size))
-    except (ValueError, ZeroDivisionError):
-        values = ", ".join(f"{name}={environ[name]}" for name in names)
-        raise UsageError(
-            f"The environment variables {values} are not valid rank numbers. Unset or correct them."
-        ) from None
-    if not (0 <= rank < world_size and 0 <= local_rank < local_world_size <= world_size):
-        found = dict(zip(names, (rank, local_rank, world_size), strict=True))
-        if of_nodes:
-            found["LOCAL_WORLD_SIZE"] = local_world_size
-        values = ", ".join(f"{name}={value}" for name, value in found.items())
-        raise UsageError(
-            f"The environment variables contradict each other: {values}. Unset them, or start "
-            f"rltrain with {'torchrun' if of_nodes else 'rltrain itself'}."
-        )
-    return World(rank, local_rank, node_rank, world_size, local_world_size, num_nodes, device)
+    return read_rank(
+        environ,
+        rank="RANK",
+        local_rank="LOCAL_RANK",
+        world_size="WORLD_SIZE",
+        local_world_size="LOCAL_WORLD_SIZE",
+        node_rank="GROUP_RANK",
+        num_nodes="GROUP_WORLD_SIZE",
+    )
 
 
 def export_rank_env(world: World, placement: Placement, environ: MutableMapping[str, str]) -> None:
     """Set torchrun's variables for a joined rank: backends read them, whichever tool started it.
 
-    For jax, the address of its coordinator is set too, if it is known. Under SLURM and Open MPI jax
-    finds it by itself.
+    What already gives this place stays untouched: torchrun's own store listens on its port.
     """
-    by_torchrun = all(environ.get(name) for name in _RANK_VARIABLES)
-    if placement.framework == "jax":
-        environ.update(_coordinator(placement, environ, by_torchrun))
-    if not by_torchrun:
-        hide_rank_variables(environ)
-        environ.update(rank_variables(world))
-
-
-def _coordinator(
-    placement: Placement, environ: Mapping[str, str], by_torchrun: bool
-) -> dict[str, str]:
-    """Return the variables for host and port of jax's coordinator; empty if these are unknown."""
-    host, port = environ.get("JAX_COORDINATOR_ADDR"), environ.get("JAX_COORDINATOR_PORT")
-    if placement.coordinator_address is not None:
-        host, port = placement.master_addr, str(placement.master_port)
-    elif by_torchrun:
-        host, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
-        if port and environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-            port = str(int(port) + 1)  # torchrun's own store listens on the port itself.
-    return {"MASTER_ADDR": host, "MASTER_PORT": port} if host and port else {}
+    if rank_from_env(environ) == dataclasses.replace(world, device="cpu"):
+        return
+    environ.update(rank_variables(world))
+    environ.update(MASTER_ADDR=placement.master_addr, MASTER_PORT=str(placement.master_port))
 
 
 def rank_variables(world: World) -> dict[str, str]:
@@ -109,7 +75,7 @@ def rank_variables(world: World) -> dict[str, str]:
 
 def hide_rank_variables(environ: MutableMapping[str, str]) -> None:
     """Remove variables that would make a library believe it is one of several ranks."""
-    for name in (*_RANK_VARIABLES, *_JAX_RANK_VARIABLES):
+    for name in _RANK_VARIABLES:
         environ.pop(name, None)
 
 

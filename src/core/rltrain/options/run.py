@@ -158,10 +158,16 @@ class RunOptions:
         None, PLACE, "backend", default_text="the framework's own, for GPUs where there are any"
     )
     launcher: str | None = _name(
-        None, PLACE, "what starts the ranks", default_text="elastic for torch, processes for jax"
+        None, PLACE, "what starts the ranks", default_text="the backend's own"
+    )
+    cluster: str | None = _name(
+        None,
+        PLACE,
+        "what started this process, as one of several ranks or nodes; none: nothing did",
+        default_text="found from its environment variables",
     )
     grad_sync: str | None = _name(
-        None, PLACE, "how gradients are averaged", default_text="flat for torch, tree for jax"
+        None, PLACE, "how gradients are averaged", default_text="the backend's own"
     )
     check_interval: int = _number(
         50, PLACE, "iterations between checks that ranks are equal; 0: only at the end", 0

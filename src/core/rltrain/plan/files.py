@@ -43,8 +43,8 @@ def settle_files(
     path = config.checkpoint
     if path in CHOICES:
         path = str(find_checkpoint(path, config.log_root, config.library, config.task))
-    # Ranks that were started already start none. jax must not be touched before they are joined.
-    in_child = config.distributed and (world is None or config.framework == "jax")
+    # A framework may have to stay untouched until this process has joined its ranks.
+    in_child = config.distributed
     _check_checkpoint(path, library, registry, in_child)
     state = read_state(Path(path))
     before = state["circumstances"].get("framework") if state else None

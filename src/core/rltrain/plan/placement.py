@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from rltrain.config import Placement
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, suggest
 from rltrain.launch.preflight import preflight
-from rltrain.launch.ranks import count_ranks, joined_world, rank_device, select_gpus
-from rltrain.launch.schedulers import check_alone, scheduled_world
+from rltrain.launch.ranks import count_ranks, rank_device, select_gpus
 from rltrain.options.checks import flag
 from rltrain.options.run import RunOptions
+from rltrain.plan.cluster import find_place, join
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec
 from rltrain.types import World
@@ -21,11 +21,17 @@ __all__ = ["choose_launcher", "of_framework", "place"]
 
 FrameworkSpecT = TypeVar("FrameworkSpecT", GradientSyncSpec, LauncherSpec)
 
-DEFAULT_BACKENDS = {"torch": ("nccl", "gloo"), "jax": ("jax-cuda", "jax")}
-"""Of each framework, for GPUs and for the CPU."""
-
 _AS_ASKED = (
-    *("framework", "device", "distributed", "nnodes", "node_rank", "master_addr", "master_port"),
+    *(
+        "framework",
+        "device",
+        "distributed",
+        "cluster",
+        "nnodes",
+        "node_rank",
+        "master_addr",
+        "master_port",
+    ),
     *("coordinator_address", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "max_restarts"),
     *("log_root", "no_plugins", "plugins"),
 )
@@ -45,7 +51,6 @@ def place(
     """
     if asked.gpu_ids == "none":
         asked = dataclasses.replace(asked, device="cpu")
-    joined = _joined(asked, environ)
     several = isinstance(asked.gpu_ids, tuple) and len(asked.gpu_ids) > 1
     if several and not asked.distributed:  # As with mjlab, several GPUs are several ranks.
         asked = dataclasses.replace(asked, distributed=True)
@@ -57,6 +62,7 @@ def place(
     gpus = _gpus(asked, backend, kind, visible)
     if asked.gpu_ids == "all" and len(gpus) > 1:
         asked = dataclasses.replace(asked, distributed=True)
+    asked, joined = join(asked, find_place(asked, registry, environ), environ)
     if asked.distributed and ":" in (asked.device or ""):
         raise UsageError(
             f"--device {asked.device}: each rank of a distributed run has a device of its own. "
@@ -81,8 +87,6 @@ def place(
     if joined:
         device = rank_device(kind, joined.local_rank, len(gpus), shared, instead)
         return placement, dataclasses.replace(joined, device=device)
-    if asked.nnodes == 1:
-        check_alone(environ)
     ranks = count_ranks(asked.nproc_per_node, kind, gpus, shared, instead)
     if asked.node_rank >= asked.nnodes:
         raise UsageError(f"--node-rank {asked.node_rank}: must be below --nnodes {asked.nnodes}.")
@@ -149,39 +153,6 @@ def _gpus(asked: RunOptions, backend: BackendSpec, kind: str, visible: int) -> t
     return ()
 
 
-def _joined(asked: RunOptions, environ: Mapping[str, str]) -> World | None:
-    """Return this rank's place among ranks that were started already.
-
-    Raises:
-        UsageError: there are several, but the run would not be one of them.
-    """
-    of_torchrun = joined_world(environ)
-    joined = of_torchrun or joined_world(environ, framework="jax")
-    if joined and joined.world_size > 1:
-        variable = "WORLD_SIZE" if of_torchrun else "JAX_WORLD_SIZE"
-        started = f"A launcher started {joined.world_size} ranks ({variable} is set), but"
-        if not of_torchrun and asked.framework != "jax":
-            raise UsageError(
-                f"{started} for jax, and the run is on {asked.framework}: each would train alone. "
-                "Add --framework jax, or start one process."
-            )
-        if not asked.distributed:
-            raise UsageError(
-                f"{started} --distributed was not given: each would train alone. Add "
-                "--distributed, or start one process."
-            )
-    if asked.framework != "jax":
-        return of_torchrun
-    if joined or not asked.distributed:
-        return joined
-    # A task of srun that is told to start ranks, or how many, is a node and not a rank.
-    local = (asked.launcher, asked.nproc_per_node, asked.num_gpus)
-    if asked.nnodes > 1 or any(option is not None for option in local):
-        return None
-    by_name = all(environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT"))
-    return scheduled_world(environ, asked.coordinator_address is not None or by_name)
-
-
 def _backend(asked: RunOptions, registry: Registry) -> tuple[BackendSpec, int]:
     """Return the backend and how many of its devices are visible (0 for the CPU)."""
     kind = (asked.device or "").partition(":")[0] or None
@@ -201,8 +172,7 @@ def _backend(asked: RunOptions, registry: Registry) -> tuple[BackendSpec, int]:
         raise UsageError(f"{what}: does not run {wanted}. Installed: {have}.")
     # An accelerator is used where there is one, the CPU otherwise; and of two that would do, the
     # one that is always here: what else is installed must not change what a command does.
-    usual = DEFAULT_BACKENDS.get(asked.framework, ())
-    fitting.sort(key=lambda spec: (spec.device == "cpu", spec.name not in usual))
+    fitting.sort(key=lambda spec: (spec.device == "cpu", not spec.usual))
     wants_gpu = asked.num_gpus is not None or isinstance(asked.gpu_ids, tuple)
     starts = asked.distributed or asked.gpu_ids == "all"
     for spec in fitting:
@@ -213,9 +183,14 @@ def _backend(asked: RunOptions, registry: Registry) -> tuple[BackendSpec, int]:
             return spec, visible
     by_backend = asked.backend if fitting[-1].kind_of_device(None) != "cpu" else None
     what = f"--backend {by_backend}" if by_backend else f"--device {asked.device}"
+    on_cpu = [
+        spec.name
+        for spec in registry.all(BackendSpec)
+        if spec.usual and spec.framework == asked.framework and spec.device == "cpu"
+    ]
     raise UsageError(
         f"{what}: needs a GPU, and no GPU is visible on this machine. "
-        f"On the CPU: {f'--backend {usual[-1]}' if by_backend and usual else '--device cpu'}."
+        f"On the CPU: {f'--backend {on_cpu[0]}' if by_backend and on_cpu else '--device cpu'}."
     )
 
 
@@ -229,22 +204,19 @@ def _to_share(kind: str, framework: str, registry: Registry) -> str:
 
 
 def _check_some(framework: str, candidates: list[BackendSpec], registry: Registry) -> None:
-    """Say what is to be installed, if nothing installed runs a framework.
+    """Say what to install if no installed backend runs a framework.
 
     Raises:
-        UsageError: that is so.
+        UsageError: none does.
     """
-    if framework not in DEFAULT_BACKENDS or any(x.framework == framework for x in candidates):
-        return
     ready = sorted({spec.framework for spec in candidates})
-    try:
-        registry.get(BackendSpec, DEFAULT_BACKENDS[framework][-1])
-    except UsageError as error:
-        raise UsageError(
-            f"--framework {framework}: nothing that is ready runs it. {str(error).rstrip('.')}. "
-            f"To install all of it: pip install 'rltrain-{framework}[library]'"
-            + (f". Ready: --framework {' or '.join(ready)}." if ready else "")
-        ) from None
+    if framework in ready:
+        return
+    raise UsageError(
+        f"--framework {framework}: no installed backend runs it.{suggest(framework, ready)} "
+        f"Installed: {', '.join(ready) or 'none'}.{registry.not_ready()} If there is a plugin: "
+        f"pip install 'rltrain-{framework}[library]'."
+    )
 
 
 def _one_device(asked: RunOptions, kind: str, gpus: tuple[int, ...], visible: int) -> str:

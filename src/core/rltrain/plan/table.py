@@ -55,9 +55,12 @@ def _ranks(plan: Plan) -> str:
             text += f", sharing {gpus} GPU{'s' if gpus > 1 else ''}"
         if config.nnodes > 1:
             text += f"; node {config.node_rank} of {config.nnodes}"
+            text += f", as {config.cluster} says" if config.cluster else ""
+            text += f", meeting at {config.rdzv_endpoint or config.coordinator}"
         return text
     if config.distributed:
-        return f"joined as rank {world.rank} of {world.world_size}, on {world.device}"
+        by = f", started by {config.cluster}" if config.cluster else ""
+        return f"joined as rank {world.rank} of {world.world_size}, on {world.device}{by}"
     return f"one process, on {world.device}"
 
 

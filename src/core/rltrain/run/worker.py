@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
 from rltrain.launch.rank_log import RankLog
-from rltrain.launch.ranks import export_rank_env, joined_world, rank_device
+from rltrain.launch.ranks import export_rank_env, rank_device, rank_from_env
 from rltrain.launch.reports import forget_report, log_path, make_report, write_report
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
@@ -119,7 +119,7 @@ def be_started(
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
     forget_report(folder, rank)
     try:
-        world = joined_world(os.environ)
+        world = rank_from_env(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
         with RankLog(log_path(folder, world.rank)) as log:
             result = run(config, _with_device(config, world), log)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import jax
 
 from rltrain import hookimpl
+from rltrain.config import Placement
+from rltrain.errors import UsageError
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_jax.coordination import set_gloo_address
@@ -19,7 +21,7 @@ from rltrain_jax.rendezvous import meet
 from rltrain_jax.trees import broadcast_tree
 from rltrain_jax.workarounds import initialize_quietly
 
-__all__ = ["JaxBackend", "JaxCudaBackend"]
+__all__ = ["JaxBackend", "JaxCudaBackend", "coordinator"]
 
 
 class _JaxBackend:
@@ -61,10 +63,12 @@ class _JaxBackend:
         if error is not None and self._group is not None:
             self._group.abandon(error)
 
-    def _join(self, world: World, local_device_ids: list[int] | None) -> JaxProcessGroup:
-        """Join the ranks at MASTER_ADDR and MASTER_PORT, where rank 0 hosts the coordinator."""
+    def _join(
+        self, world: World, config: Placement, local_device_ids: list[int] | None
+    ) -> JaxProcessGroup:
+        """Join the ranks at the address where rank 0 hosts the coordinator."""
         if world.world_size > 1:
-            _initialize(world, local_device_ids)
+            _initialize(world, *coordinator(config, os.environ), local_device_ids)
         self._group = type(self).make_group(world)
         return self._group
 
@@ -73,47 +77,57 @@ class JaxBackend(_JaxBackend):
     """jax on the CPU."""
 
     @hookimpl
-    def rltrain_init_distributed(self, world: World) -> JaxProcessGroup:
+    def rltrain_init_distributed(self, world: World, config: Placement) -> JaxProcessGroup:
         """Join the ranks over gloo."""
         # Otherwise every rank would open all GPUs and allocate their memory.
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", 1)
-        return self._join(world, None)
+        return self._join(world, config, None)
 
 
 class JaxCudaBackend(_JaxBackend):
     """jax on CUDA."""
 
     @hookimpl
-    def rltrain_init_distributed(self, world: World) -> JaxProcessGroup:
+    def rltrain_init_distributed(self, world: World, config: Placement) -> JaxProcessGroup:
         """Join the ranks over NCCL."""
-        return self._join(world, [int(world.device.partition(":")[2] or 0)])
+        return self._join(world, config, [int(world.device.partition(":")[2] or 0)])
 
 
-def _initialize(world: World, local_device_ids: list[int] | None) -> None:
-    host, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
-    where: dict[str, Any] = {}  # Under SLURM and Open MPI jax finds its coordinator itself.
-    if host and port:
-        meet(world, host, int(port))
-        where = _coordinator(host, port)
+def coordinator(config: Placement, environ: Mapping[str, str]) -> tuple[str, int]:
+    """Return host and port of jax's coordinator.
+
+    The user's --coordinator-address, or else MASTER_ADDR and MASTER_PORT, which the launcher or
+    the plan has set.
+
+    Raises:
+        UsageError: neither is known.
+    """
+    if config.coordinator_address is not None:
+        return config.master_addr, config.master_port
+    host, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT", "")
+    if not host or not port.isdecimal():
+        raise UsageError(
+            "MASTER_ADDR and MASTER_PORT are not set, so jax's ranks cannot find each other. Set "
+            "them on every rank, or add --coordinator-address HOST:PORT."
+        )
+    # torchrun's own store listens on the port itself.
+    return host, int(port) + (environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True")
+
+
+def _initialize(world: World, host: str, port: int, local_device_ids: list[int] | None) -> None:
+    meet(world, host, port)
+    address = endpoint(host, str(port))
     with initialize_quietly():
         jax.distributed.initialize(
             num_processes=world.world_size,
             process_id=world.rank,
             local_device_ids=local_device_ids,
-            **where,
+            coordinator_address=address,
+            cluster_detection_method="deactivate",
+            # jax would listen on all interfaces.
+            coordinator_bind_address=address if is_loopback(host) else None,
         )
-    own = address_towards(host) if host else None
+    own = address_towards(host)
     if own is not None:
         set_gloo_address(own)
-
-
-def _coordinator(host: str, port: str) -> dict[str, Any]:
-    """Return the options that say where rank 0 hosts jax's coordinator."""
-    address = endpoint(host, port)
-    return {
-        "coordinator_address": address,
-        "cluster_detection_method": "deactivate",
-        # jax would listen on all interfaces.
-        "coordinator_bind_address": address if is_loopback(host) else None,
-    }

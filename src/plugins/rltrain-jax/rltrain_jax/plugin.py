@@ -6,14 +6,15 @@ from collections.abc import Iterable
 
 from rltrain.hookspecs import hookimpl
 from rltrain.launch import NCCL_FALLBACKS
-from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, Spec
+from rltrain.specs import BackendSpec, ClusterSpec, GradientSyncSpec, LauncherSpec, Spec
+from rltrain_jax.clusters import skrl_jax
 
 __all__ = ["rltrain_provides"]
 
 
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
-    """Declare two backends, a launcher and a gradient sync."""
+    """Declare two backends, a launcher, a cluster and a gradient sync."""
     return [
         BackendSpec(
             name="jax",
@@ -47,6 +48,14 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("jax", "torch"),
             lacks=("rdzv_backend", "rdzv_endpoint", "rdzv_id", "max_restarts"),
             summary="the standard library's processes",
+        ),
+        ClusterSpec(
+            name="skrl-jax",
+            find=skrl_jax,
+            order=0,
+            variables=("JAX_RANK", "JAX_LOCAL_RANK", "JAX_WORLD_SIZE", "JAX_COORDINATOR_*"),
+            frameworks=("jax",),
+            summary="ranks of python -m skrl.utils.distributed.jax",
         ),
         GradientSyncSpec(
             name="tree",

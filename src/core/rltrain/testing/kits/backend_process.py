@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.config import RunConfig
-from rltrain.launch.ranks import joined_world, rank_device
+from rltrain.launch.ranks import rank_device, rank_from_env
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import discover
 from rltrain.run.session import RankSession
@@ -242,7 +242,7 @@ def main() -> None:
 
 
 def _rank(backend: str, device: str, devices: int, folder: Path) -> Rank:
-    world = joined_world(os.environ)
+    world = rank_from_env(os.environ)
     assert world is not None, "the kit sets RANK, LOCAL_RANK and WORLD_SIZE"
     spec = discover().get(BackendSpec, backend)
     kind = spec.kind_of_device(device)

@@ -1,0 +1,98 @@
+"""Ranks that mpirun, mpiexec, jsrun or flux run have started: a table of their variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from rltrain.clusters import StartedRank, read_numbers, read_rank, shown
+from rltrain.errors import UsageError
+
+__all__ = ["flux", "jsrun", "mpich", "mvapich", "open_mpi"]
+
+_PORTS = 4096
+"""As in `slurm`, and in jax's `jax/_src/clusters/ompi_cluster.py`: Open MPI's job numbers are
+multiples of this."""
+
+
+def open_mpi(environ: Mapping[str, str]) -> StartedRank | None:
+    """Return the place of a rank of Open MPI's mpirun; see its manual, "environment variables".
+
+    Open MPI 4 sets the address of mpirun's own node, and the job's number. Open MPI 5 does not.
+    """
+    found = _find(environ, "OMPI_COMM_WORLD_", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
+    uri = environ.get("OMPI_MCA_orte_hnp_uri", "")
+    address = re.search(r"tcp://([^,:]+)|tcp6://\[([^,\]]+)", uri)
+    job = uri.partition(".")[0]
+    if found is None or address is None or not job.isdecimal():
+        return found
+    return StartedRank(
+        world=found.world,
+        variables=found.variables,
+        master_addr=address[1] or address[2],
+        master_port=65536 - _PORTS + int(job) // _PORTS % _PORTS,
+    )
+
+
+def mpich(environ: Mapping[str, str]) -> StartedRank | None:
+    """Return the place of a rank of Hydra, the mpiexec of MPICH and of Intel MPI.
+
+    srun sets PMI_RANK too, without the two local variables.
+    """
+    if environ.get("SLURM_PROCID") and not environ.get("MPI_LOCALRANKID"):
+        return None
+    return _find(environ, "", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
+
+
+def mvapich(environ: Mapping[str, str]) -> StartedRank | None:
+    """Return the place of a rank of MVAPICH2; see its user guide, section 6.2."""
+    return _find(environ, "MV2_COMM_WORLD_", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
+
+
+def jsrun(environ: Mapping[str, str]) -> StartedRank | None:
+    """Return the place of a rank of LSF's jsrun."""
+    return _find(environ, "JSM_NAMESPACE_", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
+
+
+def flux(environ: Mapping[str, str]) -> StartedRank | None:
+    """Return the place of a task of flux run; see its manual, "environment".
+
+    Flux says how many nodes there are, not how many tasks this one has.
+    """
+    names = ("FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_NNODES")
+    if not all(environ.get(name) for name in names[:2]):
+        return None
+    size, nodes = read_numbers(environ, "FLUX_JOB_SIZE", "FLUX_JOB_NNODES")
+    here = {**environ, "tasks a node": str(-(-size // max(nodes, 1)))}
+    return _find(here, "", *names[:3], "tasks a node")
+
+
+def _find(
+    environ: Mapping[str, str], prefix: str, rank: str, size: str, local: str, local_size: str
+) -> StartedRank | None:
+    """Return a rank's place; None if nothing or only one rank was started.
+
+    Raises:
+        UsageError: some of the variables are missing, are not numbers, or contradict each other.
+    """
+    rank, size, local, local_size = (prefix + name for name in (rank, size, local, local_size))
+    if not (environ.get(rank) and environ.get(size)):
+        return None
+    (ranks,) = read_numbers(environ, size)
+    if ranks == 1:
+        return None
+    if not environ.get(local):
+        raise UsageError(
+            f"{shown(environ, (rank, size, local))}: several ranks were started, and this one's "
+            f"number on its node is unknown. Set {local}, or say --cluster none: then each trains "
+            "alone."
+        )
+    world = read_rank(
+        environ, rank=rank, local_rank=local, world_size=size, local_world_size=local_size
+    )
+    return StartedRank(
+        world=world,
+        variables=(rank, local, size),
+        # On one node every rank reaches the others by the loopback interface.
+        master_addr="127.0.0.1" if world.num_nodes == 1 else None,
+    )

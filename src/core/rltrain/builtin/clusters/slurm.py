@@ -1,0 +1,70 @@
+"""Tasks of SLURM's srun, each of which is a rank.
+
+The variables are those of srun's manual, "output environment variables". jax reads the same ones
+and takes the same address and port, so that its users see no difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from rltrain.clusters import StartedRank, read_numbers, shown
+from rltrain.errors import UsageError
+from rltrain.types import World
+
+__all__ = ["find", "first_host"]
+
+_VARIABLES = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS")
+
+_PORTS = 4096
+"""The coordinator's port is one of the last so many, chosen by the job's number, as in jax's
+`jax/_src/clusters/slurm_cluster.py`: two jobs on a node rarely meet."""
+
+
+def find(environ: Mapping[str, str]) -> StartedRank | None:
+    """Return this task's place; None outside of srun, and for a step of one task.
+
+    A batch script itself is no task of srun: it has no SLURM_STEP_NODELIST.
+
+    Raises:
+        UsageError: the variables are not numbers, or contradict each other.
+    """
+    needed = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", *_VARIABLES)
+    if not all(environ.get(name) for name in needed):
+        return None
+    rank, local, job = read_numbers(environ, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_JOB_ID")
+    # In a job step, SLURM_NTASKS may be that of the whole allocation.
+    size = "SLURM_STEP_NUM_TASKS" if environ.get("SLURM_STEP_NUM_TASKS") else "SLURM_NTASKS"
+    (ranks,) = read_numbers(environ, size)
+    if ranks == 1:
+        return None
+    node = int(environ.get("SLURM_NODEID") or 0)
+    counts = environ.get("SLURM_STEP_TASKS_PER_NODE") or str(ranks)
+    try:
+        nodes = int(environ.get("SLURM_STEP_NUM_NODES") or environ.get("SLURM_NNODES") or 1)
+        world = World(rank, local, node, ranks, _tasks_per_node(counts)[node], nodes)
+    except (ValueError, IndexError):
+        names = (*_VARIABLES[:2], size, "SLURM_NODEID", "SLURM_STEP_TASKS_PER_NODE")
+        raise UsageError(
+            f"The environment variables {shown(environ, names)} are not valid rank numbers. Unset "
+            "or correct them."
+        ) from None
+    return StartedRank(
+        world=world,
+        variables=(*_VARIABLES[:2], size),
+        master_addr=first_host(environ["SLURM_STEP_NODELIST"]),
+        master_port=65536 - _PORTS + job % _PORTS,
+    )
+
+
+def first_host(nodes: str) -> str:
+    """Return the first of SLURM's short form of a list: "n[03-5,9],m1" begins with "n03"."""
+    prefix, numbers = re.match(r"([^,\[]*)(?:\[([^,\-\]]*))?", nodes).groups()  # type: ignore[union-attr]
+    return f"{prefix}{numbers or ''}"
+
+
+def _tasks_per_node(text: str) -> list[int]:
+    """Parse SLURM's short form: "2(x3),1" is 2, 2, 2, 1."""
+    found = re.findall(r"(\d+)(?:\(x(\d+)\))?(?:,|$)", text)
+    return [int(tasks) for tasks, times in found for _ in range(int(times or 1))]

@@ -1,0 +1,176 @@
+"""What has started this process, and what follows from it for the run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+from rltrain.clusters import StartedNode, StartedRank, number_or_none, shown
+from rltrain.errors import UsageError
+from rltrain.options.run import RunOptions
+from rltrain.plugins.registry import Registry
+from rltrain.specs import ClusterSpec
+from rltrain.types import World
+
+__all__ = ["Found", "find_place", "join"]
+
+Found = tuple[ClusterSpec, StartedRank | StartedNode]
+"""A cluster, and the place that it gives this process."""
+
+_ALONE = "or say --cluster none: then each trains alone."
+
+
+def find_place(asked: RunOptions, registry: Registry, environ: Mapping[str, str]) -> Found | None:
+    """Return the cluster that started this process as one of several; None if none did.
+
+    Args:
+        asked: `cluster` and `framework` are read.
+        registry: the installed plugins.
+        environ: the environment variables.
+
+    Raises:
+        UsageError: two clusters disagree, variables are incomplete, or the ranks are of another
+            framework.
+    """
+    if asked.cluster == "none":
+        return None
+    if asked.cluster is not None:
+        spec = registry.get(ClusterSpec, asked.cluster)
+        place = spec.find(environ)
+        if place is None:
+            raise UsageError(
+                f"--cluster {spec.name}: its variables ({', '.join(spec.variables)}) do not say "
+                "that it started this process as one of several. Leave it out."
+            )
+        return spec, place
+    found: Found | None = None
+    for spec, place in _places(asked, registry, environ):
+        if found is None:
+            found = spec, place
+        elif spec.order > found[0].order:
+            break
+        elif not _agree(found[1], place):
+            raise UsageError(
+                f"{found[0].name} ({shown(environ, found[1].variables)}) and {spec.name} "
+                f"({shown(environ, place.variables)}) contradict each other. Choose one of them: "
+                f"--cluster {found[0].name} or --cluster {spec.name}."
+            )
+    return found
+
+
+def join(
+    asked: RunOptions, found: Found | None, environ: Mapping[str, str]
+) -> tuple[RunOptions, World | None]:
+    """Return the options with what the cluster adds, and this rank's place if it joins.
+
+    Flags come first: a task that is told to start ranks is a node, and `--nnodes` is believed.
+
+    Raises:
+        UsageError: the ranks would each train alone, or nobody says where they meet.
+    """
+    if found is None:
+        return asked, None
+    spec, place = found
+    if not asked.distributed:
+        if isinstance(place, StartedRank) and place.world.world_size > 1:
+            raise UsageError(
+                f"{spec.name} started {place.world.world_size} ranks "
+                f"({shown(environ, place.variables)}), but --distributed was not given. Add "
+                f"--distributed, {_ALONE}"
+            )
+        return asked, None
+    if spec.order > 0 and (asked.nnodes > 1 or asked.rdzv_endpoint is not None):
+        return asked, None
+    if isinstance(place, StartedRank) and spec.order > 0 and _starts_ranks(asked):
+        place = _as_node(spec, place, environ)
+    if isinstance(place, StartedNode):
+        return _as_one_of_the_nodes(asked, spec, place, environ), None
+    if spec.order > 0 or place.master_addr is not None:
+        asked = _with_master(asked, spec, place, environ)
+    return dataclasses.replace(asked, cluster=spec.name), place.world
+
+
+def _places(
+    asked: RunOptions, registry: Registry, environ: Mapping[str, str]
+) -> Iterator[tuple[ClusterSpec, StartedRank | StartedNode]]:
+    """Yield what each cluster finds, in their order."""
+    for spec in sorted(registry.all(ClusterSpec), key=lambda each: each.order):
+        place = spec.find(environ)
+        if place is None:
+            continue
+        if spec.frameworks and asked.framework not in spec.frameworks:
+            if isinstance(place, StartedRank) and place.world.world_size > 1:
+                raise UsageError(
+                    f"{spec.name} started {place.world.world_size} ranks "
+                    f"({shown(environ, place.variables)}) for {' or '.join(spec.frameworks)}, and "
+                    f"the run is on {asked.framework}. Add --framework {spec.frameworks[0]}, "
+                    f"{_ALONE}"
+                )
+            continue
+        yield spec, place
+
+
+def _agree(a: StartedRank | StartedNode, b: StartedRank | StartedNode) -> bool:
+    if isinstance(a, StartedRank) and isinstance(b, StartedRank):
+        return (a.world.rank, a.world.world_size) == (b.world.rank, b.world.world_size)
+    if isinstance(a, StartedNode) and isinstance(b, StartedNode):
+        return (a.node_rank, a.num_nodes) == (b.node_rank, b.num_nodes)
+    return False
+
+
+def _starts_ranks(asked: RunOptions) -> bool:
+    return any(each is not None for each in (asked.launcher, asked.nproc_per_node, asked.num_gpus))
+
+
+def _as_node(spec: ClusterSpec, place: StartedRank, environ: Mapping[str, str]) -> StartedNode:
+    """Return the node of the only task on it, which starts the node's ranks."""
+    world = place.world
+    if world.local_world_size > 1 or world.num_nodes != world.world_size:
+        raise UsageError(
+            f"{spec.name} started several tasks on this node ({shown(environ, place.variables)}), "
+            "and each is told to start ranks. Start one task a node; or leave out "
+            f"--nproc-per-node, --num-gpus and --launcher: then the tasks are the ranks; {_ALONE}"
+        )
+    return StartedNode(
+        node_rank=world.node_rank,
+        num_nodes=world.num_nodes,
+        variables=place.variables,
+        master_addr=place.master_addr,
+        master_port=place.master_port,
+    )
+
+
+def _as_one_of_the_nodes(
+    asked: RunOptions, spec: ClusterSpec, place: StartedNode, environ: Mapping[str, str]
+) -> RunOptions:
+    return dataclasses.replace(
+        _with_master(asked, spec, place, environ),
+        cluster=spec.name,
+        nnodes=place.num_nodes,
+        node_rank=place.node_rank,
+        nproc_per_node=asked.nproc_per_node
+        if asked.nproc_per_node is not None or asked.num_gpus is not None
+        else place.nproc_per_node,
+    )
+
+
+def _with_master(
+    asked: RunOptions,
+    spec: ClusterSpec,
+    place: StartedRank | StartedNode,
+    environ: Mapping[str, str],
+) -> RunOptions:
+    """Take the master's address from the flags, from MASTER_ADDR, or from the cluster."""
+    usual = RunOptions()
+    if asked.master_addr != usual.master_addr:
+        return asked
+    host = environ.get("MASTER_ADDR") or place.master_addr
+    if host is None:
+        raise UsageError(
+            f"{spec.name} ({shown(environ, place.variables)}) does not say on which host rank 0 "
+            "is. Add --master-addr HOST, or set MASTER_ADDR, the same for every rank."
+        )
+    port = number_or_none(environ.get("MASTER_PORT")) or place.master_port
+    if asked.master_port != usual.master_port or port is None:
+        port = asked.master_port
+    return dataclasses.replace(asked, master_addr=host, master_port=port)

@@ -1,0 +1,326 @@
+"""What each cluster sets, and the place that follows: by the variables that they document."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from rltrain.clusters import StartedNode, StartedRank
+from rltrain.errors import UsageError
+from rltrain.options.run import RunOptions
+from rltrain.plan.cluster import find_place, join
+from rltrain.plugins.registry import discover
+from rltrain.specs import ClusterSpec
+from rltrain.types import World
+
+REGISTRY = discover()
+
+SLURM = {
+    "SLURM_JOB_ID": "12",
+    "SLURM_NTASKS": "5",
+    "SLURM_PROCID": "3",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "1",
+    "SLURM_STEP_NUM_TASKS": "5",
+    "SLURM_STEP_NUM_NODES": "3",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x2),1",
+    "SLURM_STEP_NODELIST": "n[1-3]",
+}
+"""Of the second task on the second of three nodes, as srun sets them."""
+
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "3",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+    "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://10.96.0.1,192.168.0.9:34911",
+}
+HYDRA = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+MVAPICH = {f"MV2{name[4:]}": value for name, value in list(OPEN_MPI.items())[:4]}
+JSRUN = {
+    name.replace("OMPI_COMM_WORLD", "JSM_NAMESPACE"): value
+    for name, value in list(OPEN_MPI.items())[:4]
+}
+FLUX = {
+    "FLUX_TASK_RANK": "3",
+    "FLUX_JOB_SIZE": "4",
+    "FLUX_TASK_LOCAL_ID": "1",
+    "FLUX_JOB_NNODES": "2",
+}
+TORCHRUN = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
+SKRL = {
+    "JAX_RANK": "1",
+    "JAX_LOCAL_RANK": "1",
+    "JAX_WORLD_SIZE": "2",
+    "JAX_COORDINATOR_ADDR": "10.0.0.1",
+    "JAX_COORDINATOR_PORT": "5000",
+}
+PAI_DLC = {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "dlc-0", "MASTER_PORT": "23456"}
+TRAIN_JOB = {
+    "PET_NNODES": "2",
+    "PET_NODE_RANK": "1",
+    "PET_NPROC_PER_NODE": "8",
+    "PET_MASTER_ADDR": "job-node-0-0.job",
+    "PET_MASTER_PORT": "29400",
+}
+PYTORCH_JOB = {**TRAIN_JOB, "WORLD_SIZE": "16", "RANK": "1"}
+"""With `nprocPerNode`: WORLD_SIZE counts ranks."""
+
+
+def without(variables, *names):
+    return {name: value for name, value in variables.items() if name not in names}
+
+
+def found(environ, **options):
+    return find_place(RunOptions(**options), REGISTRY, environ)
+
+
+def joined(environ, **options):
+    asked = RunOptions(distributed=True, **options)
+    return join(asked, find_place(asked, REGISTRY, environ), environ)
+
+
+FOUR_ON_TWO = World(3, 1, 1, 4, 2, 2)
+
+RANKS = [
+    ("torchrun", TORCHRUN, FOUR_ON_TWO, None, None),
+    ("slurm", SLURM, World(3, 1, 1, 5, 2, 3), "n1", 61452),
+    ("open-mpi", OPEN_MPI, FOUR_ON_TWO, "10.96.0.1", 62624),
+    ("open-mpi", without(OPEN_MPI, "OMPI_MCA_orte_hnp_uri"), FOUR_ON_TWO, None, None),
+    ("mpich", HYDRA, FOUR_ON_TWO, None, None),
+    ("mvapich", MVAPICH, FOUR_ON_TWO, None, None),
+    ("jsrun", JSRUN, FOUR_ON_TWO, None, None),
+    ("flux", FLUX, FOUR_ON_TWO, None, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "environ", "world", "host", "port"), RANKS, ids=[each[0] for each in RANKS]
+)
+def test_a_started_rank_is_found(name, environ, world, host, port):
+    spec, place = found(environ)
+    assert spec.name == name
+    assert isinstance(place, StartedRank)
+    assert (place.world, place.master_addr, place.master_port) == (world, host, port)
+    assert set(place.variables) <= set(environ)
+
+
+NODES = [
+    ("nodes", PAI_DLC, (1, 2, None, "dlc-0", 23456)),
+    ("nodes", {**PAI_DLC, "NPROC_PER_NODE": "4"}, (1, 2, 4, "dlc-0", 23456)),
+    ("kubeflow", TRAIN_JOB, (1, 2, 8, "job-node-0-0.job", 29400)),
+    ("kubeflow", PYTORCH_JOB, (1, 2, 8, "job-node-0-0.job", 29400)),
+    (
+        "kubeflow",
+        {**TRAIN_JOB, "PET_NPROC_PER_NODE": "gpu"},
+        (1, 2, None, *("job-node-0-0.job",), 29400),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "environ", "node"), NODES)
+def test_a_node_is_found(name, environ, node):
+    spec, place = found(environ)
+    assert spec.name == name
+    assert isinstance(place, StartedNode)
+    assert node == (
+        *(place.node_rank, place.num_nodes, place.nproc_per_node),
+        *(place.master_addr, place.master_port),
+    )
+
+
+def test_ranks_of_skrls_launcher_are_found_for_jax():
+    spec, place = found(SKRL, framework="jax")
+    assert (spec.name, place.world) == ("skrl-jax", World(1, 1, 0, 2, 2, 1))
+    assert (place.master_addr, place.master_port) == ("10.0.0.1", 5000)
+    with pytest.raises(UsageError, match=r"for jax, and the run is on torch. Add --framework jax"):
+        found(SKRL)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        # A batch script itself, outside of srun, is no step.
+        without(SLURM, "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_TASKS"),
+        # The shell of an allocation for several tasks is a step of one.
+        {**SLURM, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"},
+        {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"},
+        {**PAI_DLC, "WORLD_SIZE": "1"},
+        {**TRAIN_JOB, "PET_NNODES": "1"},
+        without(PAI_DLC, "RANK"),
+        without(PAI_DLC, "WORLD_SIZE"),
+        {"RANK": "", "WORLD_SIZE": "2"},
+    ],
+)
+def test_a_process_that_is_not_one_of_several_is_not_found(environ):
+    assert found(environ) is None
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {**SLURM, "SLURM_PROCID": "x"},
+        {**SLURM, "SLURM_STEP_TASKS_PER_NODE": "2"},
+        {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "x"},
+        {**PAI_DLC, "RANK": "one"},
+        {**TRAIN_JOB, "PET_NODE_RANK": "a"},
+    ],
+)
+def test_variables_that_are_no_numbers_are_shown(environ):
+    with pytest.raises(UsageError, match="are not valid rank numbers"):
+        found(environ)
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "0"}, "contradict each other: OMPI_COMM"),
+        ({**TORCHRUN, "RANK": "4"}, "contradict each other: RANK=4, LOCAL_RANK=1, WORLD_SIZE=4"),
+        (
+            without(HYDRA, "MPI_LOCALRANKID"),
+            r"PMI_RANK=3, PMI_SIZE=4, MPI_LOCALRANKID \(not set\): several ranks were started",
+        ),
+        ({**TRAIN_JOB, "PET_NNODES": "1:4"}, "PET_NNODES=1:4.*add --nnodes N --rdzv-backend c10d"),
+        (without(TRAIN_JOB, "PET_NODE_RANK"), r"PET_NODE_RANK \(not set\): rltrain cannot tell"),
+        (
+            {**OPEN_MPI, **HYDRA, "PMI_RANK": "2"},
+            r"mpich \(PMI_RANK=2.*open-mpi \(OMPI_COMM_WORLD_RANK=3.*contradict each other. Choose",
+        ),
+    ],
+)
+def test_incomplete_or_contradictory_variables_are_shown(environ, message):
+    with pytest.raises(UsageError, match=message):
+        found(environ)
+
+
+@pytest.mark.parametrize(
+    ("environ", "name"),
+    [
+        # Each of these starts the next one in practice.
+        ({**SLURM, **OPEN_MPI}, "open-mpi"),
+        ({**SLURM, **OPEN_MPI, **TORCHRUN}, "torchrun"),
+        ({**TRAIN_JOB, **TORCHRUN}, "torchrun"),
+        ({**PAI_DLC, **OPEN_MPI}, "open-mpi"),
+        # srun with --mpi=pmi2.
+        ({**SLURM, "PMI_RANK": "3", "PMI_SIZE": "5"}, "slurm"),
+        # Two that agree.
+        ({**OPEN_MPI, **HYDRA}, "mpich"),
+    ],
+)
+def test_the_innermost_of_several_is_right(environ, name):
+    assert found(environ)[0].name == name
+
+
+def test_torchrun_comes_before_skrls_launcher():
+    environ = {**SKRL, **TORCHRUN, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    assert found(environ, framework="jax")[1].world == World(1, 1, 0, 2, 2, 1)
+
+
+def test_the_user_may_name_a_cluster_or_none():
+    both = {**OPEN_MPI, **HYDRA, "PMI_RANK": "2"}
+    assert found(both, cluster="open-mpi")[1].world.rank == 3
+    assert found(both, cluster="mpich")[1].world.rank == 2
+    assert found(both, cluster="none") is None
+    with pytest.raises(UsageError, match=r"--cluster flux: its variables \(FLUX_\*\) do not say"):
+        found(both, cluster="flux")
+    with pytest.raises(UsageError, match=r"Unknown cluster 'slrum'. Did you mean 'slurm'"):
+        found(both, cluster="slrum")
+
+
+# What follows for the run
+
+
+def test_a_rank_meets_the_others_where_the_cluster_says():
+    asked, world = joined(SLURM)
+    assert world == World(3, 1, 1, 5, 2, 3)
+    assert (asked.cluster, asked.master_addr, asked.master_port) == ("slurm", "n1", 61452)
+
+
+def test_flags_and_master_addr_come_before_the_cluster():
+    asked, _ = joined({**SLURM, "MASTER_ADDR": "10.1.1.1", "MASTER_PORT": "77"})
+    assert (asked.master_addr, asked.master_port) == ("10.1.1.1", 77)
+    asked, _ = joined({**SLURM, "MASTER_ADDR": "10.1.1.1"}, master_addr="me", master_port=5)
+    assert (asked.master_addr, asked.master_port) == ("me", 5)
+
+
+def test_ranks_that_cannot_know_where_to_meet_need_an_address():
+    with pytest.raises(UsageError, match=r"mpich \(.*\) does not say on which host rank 0 is. Add"):
+        joined(HYDRA)
+    asked, world = joined(HYDRA, master_addr="10.0.0.1")
+    assert (asked.master_addr, world) == ("10.0.0.1", FOUR_ON_TWO)
+    one_node = {**HYDRA, "PMI_RANK": "1", "PMI_SIZE": "2"}
+    assert joined(one_node)[0].master_addr == "127.0.0.1"
+
+
+def test_a_node_starts_its_ranks():
+    asked, world = joined(TRAIN_JOB)
+    assert world is None
+    assert (asked.nnodes, asked.node_rank, asked.nproc_per_node) == (2, 1, 8)
+    assert (asked.master_addr, asked.master_port) == ("job-node-0-0.job", 29400)
+    assert joined(TRAIN_JOB, nproc_per_node=2)[0].nproc_per_node == 2
+    assert joined(TRAIN_JOB, num_gpus=2)[0].nproc_per_node is None
+
+
+@pytest.mark.parametrize("options", [{"nnodes": 3}, {"rdzv_endpoint": "host:29400"}])
+@pytest.mark.parametrize("environ", [TRAIN_JOB, SLURM])
+def test_nodes_that_the_user_counts_are_believed(environ, options):
+    asked, world = joined(environ, **options)
+    assert world is None
+    assert asked == RunOptions(distributed=True, **options)
+
+
+@pytest.mark.parametrize("options", [{"nproc_per_node": 2}, {"launcher": "x"}, {"num_gpus": 2}])
+def test_the_only_task_on_a_node_may_start_ranks(options):
+    a_node = {**SLURM, "SLURM_LOCALID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "3"}
+    a_node["SLURM_STEP_TASKS_PER_NODE"] = "1(x3)"
+    asked, world = joined(a_node, **options)
+    assert world is None
+    assert (asked.nnodes, asked.node_rank, asked.master_addr) == (3, 1, "n1")
+    with pytest.raises(UsageError, match=r"several tasks on this node.*Start one task a node"):
+        joined(SLURM, **options)
+
+
+def test_started_ranks_do_not_train_alone_in_silence():
+    for environ in (SLURM, OPEN_MPI, TORCHRUN):
+        with pytest.raises(UsageError, match=r"Add --distributed, or say --cluster none"):
+            join(RunOptions(), found(environ), environ)
+        assert join(RunOptions(), found(environ, cluster="none"), environ) == (RunOptions(), None)
+    # Independent runs on several nodes are common.
+    assert join(RunOptions(), found(TRAIN_JOB), TRAIN_JOB) == (RunOptions(), None)
+
+
+def test_every_cluster_shows_its_variables_and_is_light():
+    specs = REGISTRY.all(ClusterSpec)
+    assert len(specs) == len({spec.name for spec in specs}) >= 10
+    for spec in specs:
+        assert spec.variables
+        assert spec.summary
+        assert spec.find({}) is None
+
+
+def test_jax_reads_the_same_variables(monkeypatch):
+    """Users of jax find the same ranks, address and port."""
+    pytest.importorskip("jax")
+    from jax._src.clusters import ompi_cluster, slurm_cluster
+
+    for name, cluster, variables in (
+        ("slurm", slurm_cluster.SlurmCluster, SLURM),
+        ("open-mpi", ompi_cluster.OmpiCluster, OPEN_MPI),
+    ):
+        with monkeypatch.context() as patch:
+            for variable, value in variables.items():
+                patch.setenv(variable, value)
+            assert cluster.is_env_present()
+            address = cluster.get_coordinator_address
+            newer = "override_coordinator_port" in inspect.signature(address).parameters
+            theirs = address(
+                timeout_secs=1, **({"override_coordinator_port": None} if newer else {})
+            )
+            numbers = (cluster.get_process_id(), cluster.get_local_process_id())
+            count = cluster.get_process_count()
+        spec, ours = found(variables, framework="jax")
+        assert spec.name == name
+        assert (*numbers, count) == (ours.world.rank, ours.world.local_rank, ours.world.world_size)
+        assert theirs == f"{ours.master_addr}:{ours.master_port}"
