@@ -88,6 +88,11 @@ RANKS = [
     ("slurm", SLURM, World(3, 1, 1, 5, 2, 3), "n1", 61452),
     ("open-mpi", OPEN_MPI, FOUR_ON_TWO, "10.96.0.1", 62624),
     ("open-mpi", without(OPEN_MPI, "OMPI_MCA_orte_hnp_uri"), FOUR_ON_TWO, None, None),
+    (
+        "open-mpi",
+        {**dict(list(OPEN_MPI.items())[:4]), "PMIX_NAMESPACE": "prterun-a-1@1"},
+        *(FOUR_ON_TWO, None, 63321),
+    ),
     ("mpich", HYDRA, FOUR_ON_TWO, None, None),
     ("mvapich", MVAPICH, FOUR_ON_TWO, None, None),
     ("jsrun", JSRUN, FOUR_ON_TWO, None, None),

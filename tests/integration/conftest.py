@@ -42,8 +42,14 @@ class Command:
         self.started: list[subprocess.Popen[str]] = []
         self.log_root = folder / "logs"
 
-    def start(self, *arguments: str, launcher: tuple[str, ...] = (), **environ: str):
-        command = [sys.executable, "-m", *(launcher or ("rltrain",)), *arguments]
+    def start(
+        self,
+        *arguments: str,
+        launcher: tuple[str, ...] = (),
+        mpiexec: tuple[str, ...] = (),
+        **environ: str,
+    ):
+        command = [*mpiexec, sys.executable, "-m", *(launcher or ("rltrain",)), *arguments]
         variables = {**os.environ, "PYTHONPATH": str(self.plugins), **environ}
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
             if name not in environ:

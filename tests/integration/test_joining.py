@@ -61,6 +61,22 @@ def test_two_nodes_end_with_the_same_parameters_too(command):
     check_parameters(command, "rl_games")
 
 
+def test_tasks_of_srun_are_joined(command):
+    """Two tasks of a job; the master's port comes from the job's number."""
+    job = {
+        "SLURM_JOB_ID": free_port(),
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_NTASKS": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "2",
+    }
+    words = [*RUN, "--observer", "probe"]
+    second = command.start(*words, **job, SLURM_PROCID="1", SLURM_LOCALID="1")
+    first = command(*words, **job, SLURM_PROCID="0", SLURM_LOCALID="0")
+    assert first.returncode == 0, first.stderr
+    assert command.finish(second).returncode == 0
+    check_parameters(command, "rl_games")
+
+
 @pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
 def test_where_world_size_counts_nodes_a_run_of_one_process_trains_alone(command, library):
     run = command("--library", library, *RUN[3:], WORLD_SIZE="4", RANK="2")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import zlib
 from collections.abc import Mapping
 
 from rltrain.clusters import StartedRank, read_numbers, read_rank, shown
@@ -18,20 +20,21 @@ multiples of this."""
 def open_mpi(environ: Mapping[str, str]) -> StartedRank | None:
     """Return the place of a rank of Open MPI's mpirun; see its manual, "environment variables".
 
-    Open MPI 4 sets the address of mpirun's own node, and the job's number. Open MPI 5 does not.
+    Open MPI 4 sets the address of mpirun's own node, and the job's number. Open MPI 5 sets a name
+    of the job.
     """
     found = _find(environ, "OMPI_COMM_WORLD_", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
-    uri = environ.get("OMPI_MCA_orte_hnp_uri", "")
+    uri, name = environ.get("OMPI_MCA_orte_hnp_uri", ""), environ.get("PMIX_NAMESPACE")
+    if found is None:
+        return None
+    if name:
+        found = dataclasses.replace(found, master_port=_port(zlib.crc32(name.encode())))
     address = re.search(r"tcp://([^,:]+)|tcp6://\[([^,\]]+)", uri)
     job = uri.partition(".")[0]
-    if found is None or address is None or not job.isdecimal():
-        return found
-    return StartedRank(
-        world=found.world,
-        variables=found.variables,
-        master_addr=address[1] or address[2],
-        master_port=65536 - _PORTS + int(job) // _PORTS % _PORTS,
-    )
+    if address is not None and job.isdecimal():
+        host, port = address[1] or address[2], _port(int(job) // _PORTS)
+        found = dataclasses.replace(found, master_addr=host, master_port=port)
+    return found
 
 
 def mpich(environ: Mapping[str, str]) -> StartedRank | None:
@@ -65,6 +68,10 @@ def flux(environ: Mapping[str, str]) -> StartedRank | None:
     size, nodes = read_numbers(environ, "FLUX_JOB_SIZE", "FLUX_JOB_NNODES")
     here = {**environ, "tasks a node": str(-(-size // max(nodes, 1)))}
     return _find(here, "", *names[:3], "tasks a node")
+
+
+def _port(job: int) -> int:
+    return 65536 - _PORTS + job % _PORTS
 
 
 def _find(

@@ -1,0 +1,62 @@
+"""Ranks that a real mpiexec starts: of MPICH, whose Hydra is Intel MPI's too, and of Open MPI 5."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+PACKAGES = {"mpich": (), "openmpi": ("--allow-run-as-root", "--oversubscribe")}
+"""Packages of an ordinary index that have a mpiexec, and its flags for root on two cores."""
+
+RUN = ("--distributed", "--num-envs", "32", "--max-iterations", "2")
+
+
+def free_port() -> str:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])
+
+
+@pytest.fixture(scope="module", params=PACKAGES)
+def mpiexec(request, tmp_path_factory):
+    """The words that start two processes."""
+    folder = tmp_path_factory.mktemp(request.param)
+    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target", str(folder)]
+    done = subprocess.run(
+        [*install, request.param], capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"{request.param} could not be installed: {done.stderr[-200:]}")
+    return (str(folder / "bin" / "mpiexec"), *PACKAGES[request.param], "-n", "2")
+
+
+def test_torch_joins_the_ranks_of_mpiexec(command, mpiexec):
+    words = ("--library", "rsl_rl", *RUN, "--observer", "probe", "--master-port", free_port())
+    run = command(*words, mpiexec=mpiexec)
+    assert run.returncode == 0, run.stderr
+    assert "2 ranks on cpu" in run.stdout
+    assert len(list(command.log_root.rglob("manifest.json"))) == 1
+
+
+def test_jax_joins_the_ranks_of_mpiexec(probe, mpiexec):
+    words = ("--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--device", "cpu")
+    # Hydra sets nothing by which two jobs on a machine could choose different ports.
+    run = probe(*words, *RUN, "--master-port", free_port(), mpiexec=mpiexec)
+    assert run.returncode == 0, run.stderr
+    for rank in (0, 1):
+        world = json.loads((probe.folder / f"seen_{rank}.json").read_text())["world"]
+        assert (world["rank"], world["world_size"], world["num_nodes"]) == (rank, 2, 1)
+
+
+def test_ranks_of_mpiexec_do_not_each_train_alone(command, mpiexec):
+    run = command("--max-iterations", "1", mpiexec=mpiexec)
+    assert run.returncode != 0
+    assert "started 2 ranks" in run.stderr
+    assert "Add --distributed, or say --cluster none" in run.stderr
+    assert not list(command.log_root.rglob("manifest.json"))
