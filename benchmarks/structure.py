@@ -18,7 +18,7 @@ PUBLIC = frozenset(
     f"rltrain.{name}"
     for name in (
         *("hookspecs", "specs", "records", "types", "errors", "config", "session", "seeding"),
-        *("options", "launch", "testing"),
+        *("clusters", "options", "launch", "testing"),
     )
 ) | {"rltrain"}
 
