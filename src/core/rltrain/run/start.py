@@ -1,4 +1,4 @@
-"""Run a plan: here, or on ranks that a launcher starts."""
+"""Run a plan: in this process, or on ranks that a launcher starts."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def start(plan: Plan) -> TrainResult:
     """Start a plan and return what rank 0 returned.
 
     Raises:
-        UsageError: a rank refused what only a made environment could tell.
-        RankFailed: a rank that was started failed. Without ranks, the error itself is raised.
+        UsageError: a rank refused options that only a made environment can check.
+        RankFailed: a rank that the launcher started failed. Without a launcher, the error itself is
+            raised.
     """
     config = plan.config
     apply_saved_variables(config, plan.world)
@@ -43,11 +44,11 @@ def start(plan: Plan) -> TrainResult:
 
 
 def apply_saved_variables(placement: Placement, world: World | None) -> None:
-    """Set what `rltrain doctor --fix` saved for the backend, and say so where the user reads."""
+    """Set and print the variables that `rltrain doctor --fix` saved for the backend."""
     if not placement.distributed:
         return
     variables = unset(saved_variables(placement.backend), os.environ)
     os.environ.update(variables)
     if variables and (world is None or world.is_root):
-        said = " ".join(f"{name}={value}" for name, value in variables.items())
-        print(f"with {said}, saved for {placement.backend} in {path()}", flush=True)
+        settings = " ".join(f"{name}={value}" for name, value in variables.items())
+        print(f"with {settings}, saved for {placement.backend} in {path()}", flush=True)
