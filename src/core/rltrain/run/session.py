@@ -181,8 +181,8 @@ class RankSession:
             The record as the writers saw it: for `Scalars`, merged over ranks.
 
         Raises:
-            DivergenceError: ranks are out of step; or, every `config.check_interval` iterations,
-                their watched tensors differ.
+            DivergenceError: ranks are at different iterations; or, every `config.check_interval`
+                iterations, their watched tensors differ.
         """
         if isinstance(record, Scalars):
             record = self._progress.advance(record)

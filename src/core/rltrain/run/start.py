@@ -35,7 +35,7 @@ def start(plan: Plan) -> TrainResult:
     apply_saved_variables(config, plan.world)
     if plan.world is not None:
         return run_here(config, plan.world, run_rank)
-    assert config.launcher is not None, "a run whose ranks are to be started has a launcher"
+    assert config.launcher is not None, "a run whose ranks have not been started has a launcher"
     spec = plan.registry.get(LauncherSpec, config.launcher)
     launcher: Launcher = make_plugin(spec, config.plugins)
     if not callable(getattr(launcher, "launch", None)):
