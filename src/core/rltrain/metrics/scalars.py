@@ -122,9 +122,9 @@ class ScalarExchange:
         for rank, row in enumerate(rows):
             if tuple(row[:2]) != tuple(rows[0, :2]):
                 raise DivergenceError(
-                    f"Ranks are at different iterations: rank 0 {_doing(rows[0])}, rank {rank} {_doing(row)}. "
-                    "Every rank must call session.record once in every iteration, and end after "
-                    "the same iteration."
+                    f"Ranks are at different iterations: rank 0 {_doing(rows[0])}, rank {rank} "
+                    f"{_doing(row)}. Every rank must call session.record once in every iteration, "
+                    "and end after the same iteration."
                 )
 
 

@@ -72,7 +72,7 @@ class RunOptions:
 
     library: str = _name("rl_games", WHAT, "RL library", flags=("--rl-library",))
     algorithm: str | None = _name(
-        None, WHAT, "the library's algorithm", default_text="the library's default: PPO"
+        None, WHAT, "the library's algorithm", default_text="the library's own, usually PPO"
     )
     task: str = _name(DEFAULT_TASK, WHAT, "task; may also be the first word, without the flag")
     suite: str | None = _name(
