@@ -207,7 +207,7 @@ def adapted(requires: Sequence[str]) -> list[Requirement]:
 
 
 def _unmet_requirement(requires: Sequence[str]) -> str:
-    """Describe the first requirement that installed versions do not meet; read only metadata."""
+    """Describe the first requirement that is not met, or return ""; read only metadata."""
     for requirement in adapted(requires):
         wanted = f"{requirement.name}{requirement.specifier}"
         try:

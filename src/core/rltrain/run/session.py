@@ -40,7 +40,7 @@ __all__ = ["RankSession"]
 
 
 class RankSession:
-    """Implements `rltrain.session.Session`. Attributes appear in the order of the run.
+    """Implements `rltrain.session.Session`. Attributes are set as the run progresses.
 
     Attributes:
         world: this rank's place and device.
