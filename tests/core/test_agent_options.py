@@ -159,7 +159,7 @@ def test_declared_keys_may_be_set_although_the_file_lacks_them():
 def test_a_section_of_options_is_a_mapping_or_left_out(plus, value):
     told = refused({f"{plus}learn": value})
     assert told == (
-        f"agent.learn={value}: must be a mapping, for the library reads agent.learn.clip below it. "
+        f"agent.learn={value}: must be a mapping, because it contains agent.learn.clip. "
         "Set agent.learn.clip=... instead."
     )
     assert resolve({"learn": {"clip": 0.1}})["learn"]["clip"] == 0.1

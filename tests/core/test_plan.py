@@ -615,8 +615,8 @@ def test_a_suite_of_another_framework_is_refused_with_what_works(site, refused):
         """,
     )
     assert refused(task="Program-v0") == (
-        "--framework numpy: the environments of the suite programs are of jax only. That is what "
-        "skrl works with: --library skrl --framework jax."
+        "--framework numpy: the environments of the suite programs support jax only. "
+        "Libraries for jax: skrl. Give --library skrl --framework jax."
     )
 
 
@@ -688,7 +688,7 @@ def test_a_checkpoint_of_another_framework_is_refused(refused, tmp_path):
     state = {"iteration": 2, "episode_return": 1.0, "circumstances": circumstances}
     path = save_with_state(folder, "a.txt", lambda path: path.write_text("stub"), state)
     assert refused(checkpoint="latest", log_root=str(tmp_path)) == (
-        f"--checkpoint {path}: a run of jax wrote it, and this one is of numpy, whose models and "
+        f"--checkpoint {path}: was saved with jax, but this run uses numpy, whose models and "
         "optimizers differ. Give --framework jax."
     )
 

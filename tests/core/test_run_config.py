@@ -155,8 +155,7 @@ def test_two_addresses_must_agree(name, value):
 
 def test_skrls_old_framework_is_refused_with_the_reason():
     assert refused(framework="jax-numpy") == (
-        "--framework jax-numpy: skrl has left its numpy backend out since version 2. "
-        "Instead: --framework jax."
+        "--framework jax-numpy: skrl 2 removed its numpy backend. Instead: --framework jax."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.plan.memory import storage
+from rltrain.plan.memory import estimate_memory
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
 
 VECTOR, IMAGE = ArrayInfo((4,)), ArrayInfo((84, 84, 3), "uint8")
@@ -32,8 +32,8 @@ def task(action="continuous", actions=(1,), **groups):
     ],
 )
 def test_what_is_kept_is_told(iteration, info, said):
-    assert storage(iteration, info, 64) == said
+    assert estimate_memory(iteration, info, 64) == said
 
 
 def test_nothing_is_told_where_only_making_the_environment_tells():
-    assert storage(Iteration(32), task(), 64) is None
+    assert estimate_memory(Iteration(32), task(), 64) is None

@@ -20,7 +20,7 @@ LIBRARY = LibrarySpec(
     algorithms=("ppo", "sac"),
     default_agent=lambda task, algorithm: {"rate": 1, "words": "of torch"},
     required_keys=("rate",),
-    in_framework={"jax": lambda options: {**options, "words": "of jax"}},
+    convert_defaults={"jax": lambda options: {**options, "words": "of jax"}},
 )
 SUITE = SuiteSpec(
     name="robots",

@@ -14,7 +14,7 @@ from pathlib import Path
 import omegaconf  # noqa: F401
 import pytest
 
-import rltrain.testing.fake.torch_face  # noqa: F401
+import rltrain.testing.fake.torch_group  # noqa: F401
 import rltrain_torch.backends
 import rltrain_torch.gradients  # noqa: F401
 

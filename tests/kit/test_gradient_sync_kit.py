@@ -86,7 +86,7 @@ WRONG = {
     "makes zeros of what is not finite": (
         "buffer.copy_(gradient)",
         "buffer.copy_(gradient.nan_to_num(0, 0, 0))",
-        "test_what_is_not_finite_reaches_every_rank",
+        "test_nan_and_infinity_reach_every_rank",
     ),
     "imports torch at the top": (
         "from rltrain.specs import GradientSyncSpec",
@@ -96,12 +96,12 @@ WRONG = {
     "returns float32 only": (
         RETURN,
         f"{RETURN}.float()",
-        "test_the_structure_comes_back",
+        "test_the_structure_is_kept",
     ),
     "loses the shape": (
         RETURN,
         f"{RETURN}.flatten()",
-        "test_the_structure_comes_back",
+        "test_the_structure_is_kept",
     ),
     "makes zeros of None": (
         AVERAGE,
@@ -142,7 +142,7 @@ WRONG = {
     "halves gradients when alone": (
         "return list(gradients)",
         "return [None if gradient is None else gradient / 2 for gradient in gradients]",
-        "test_alone_gradients_are_unchanged",
+        "test_one_rank_keeps_its_gradients",
     ),
     "shares buffers among optimizers": (
         "self.buffers = {}",
@@ -152,7 +152,7 @@ WRONG = {
     "forgets what rounding loses": (
         "buffer.copy_(gradient)",
         "buffer.copy_(gradient.half())",
-        "test_what_a_step_loses_does_not_add_up",
+        "test_rounding_errors_do_not_add_up",
     ),
 }
 
@@ -209,12 +209,12 @@ WRONG_JAX = {
     "returns float32 only": (
         MEAN,
         f"{MEAN}.astype('float32')",
-        "test_the_structure_comes_back",
+        "test_the_structure_is_kept",
     ),
     "loses the shape": (
         MEAN,
         f"{MEAN}.ravel()",
-        "test_the_structure_comes_back",
+        "test_the_structure_is_kept",
     ),
     "rounds differently on each rank": (
         MEAN,
@@ -224,7 +224,7 @@ WRONG_JAX = {
     "halves gradients when alone": (
         "return gradients",
         "return jax.tree.map(lambda gradient: gradient / 2, gradients)",
-        "test_alone_gradients_are_unchanged",
+        "test_one_rank_keeps_its_gradients",
     ),
     "averages the first gradients for ever": (
         MEAN,
@@ -234,7 +234,7 @@ WRONG_JAX = {
     "forgets what rounding loses": (
         MEAN,
         MEAN.replace("gradient,", "gradient.astype('float16').astype(gradient.dtype),"),
-        "test_what_a_step_loses_does_not_add_up",
+        "test_rounding_errors_do_not_add_up",
     ),
 }
 

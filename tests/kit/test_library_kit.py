@@ -51,13 +51,13 @@ WRONG = {
     "its defaults lack a required key": Wrong(
         'required_keys=("reinforce.steps",),',
         'required_keys=("reinforce.steps", "reinforce.name"),',
-        "test_the_spec_is_whole",
+        "test_the_spec_is_complete",
         "lacks reinforce.name",
     ),
     "refuses without saying what else works": Wrong(
         'instead="Take a task with continuous actions.",',
         'instead="",',
-        "test_the_spec_is_whole",
+        "test_the_spec_is_complete",
         "instead is empty",
     ),
     "averages on rank 0 only": Wrong(
@@ -129,13 +129,13 @@ WRONG = {
     "makes its models with a seed of its own": Wrong(
         "self.session, self.iteration = session, 0",
         "self.session, self.iteration = session, 0; torch.manual_seed(1)",
-        "test_a_run_goes_by_its_seed",
+        "test_the_seed_determines_the_run",
         "A different seed gave models with the same parameters",
     ),
     "draws from the operating system": Wrong(
         "observations, _ = session.env.reset()",
         "import torch; torch.seed(); observations, _ = session.env.reset()",
-        "test_a_run_goes_by_its_seed",
+        "test_the_seed_determines_the_run",
         "when the run was repeated",
     ),
     "records from 0": Wrong(

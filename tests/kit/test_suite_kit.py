@@ -302,7 +302,7 @@ WRONG = {
     "tells another length": (
         "max_episode_length=9, options=OPTIONS",
         "max_episode_length=10, options=OPTIONS",
-        "test_length_is_as_described",
+        "test_episode_length_is_as_described",
         "describe says 10; max_episode_length is 9",
     ),
     "declares what it does not accept": (
@@ -320,7 +320,7 @@ WRONG = {
     "makes one environment too few": (
         "return point_env(session.config.num_envs,",
         "return point_env(session.config.num_envs - 1,",
-        "test_as_many_environments_as_asked_for",
+        "test_number_of_environments",
         "num_envs is 7; config.num_envs was 8",
     ),
     "has no batched spaces": (
@@ -368,7 +368,7 @@ WRONG = {
     "clips the given actions": (
         "force = actions.reshape(num_envs).clamp(-1, 1)",
         "force = actions.clamp_(-1, 1).mul_(0.5)[:, 0]",
-        "test_actions_are_left_alone",
+        "test_actions_are_not_modified",
         "step 1 changed the actions",
     ),
     "closes once": (
@@ -416,19 +416,19 @@ WRONG = {
     "never resets": (
         "observations = self.observe()",
         "observations = final",
-        "test_observations_at_an_end",
+        "test_observations_when_an_episode_ends",
         "ends the two are equal",
     ),
     "gives the new observation as the final one": (
         "observations = self.observe()",
         "observations = final = self.observe()",
-        "test_observations_at_an_end",
+        "test_observations_when_an_episode_ends",
         "ends the two are equal",
     ),
     "scales final observations": (
         "final = self.observe()",
         "final = {name: 0.5 * part for name, part in self.observe().items()}",
-        "test_observations_at_an_end",
+        "test_observations_when_an_episode_ends",
         "without truncation, the observations would have been",
     ),
     "ignores the seed": (

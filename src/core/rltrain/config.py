@@ -1,6 +1,6 @@
 """The resolved run: every choice made, as each rank receives it.
 
-What the user asked for, most of which may be left out, is `rltrain.options.RunOptions`.
+The options that the user set, most of which are optional, are `rltrain.options.RunOptions`.
 """
 
 from __future__ import annotations

@@ -131,8 +131,8 @@ class Session(Protocol):
             The record as the writers saw it: for `Scalars`, merged over ranks.
 
         Raises:
-            DivergenceError: ranks are out of step; or, every `config.check_interval` iterations,
-                their watched tensors differ.
+            DivergenceError: ranks are at different iterations; or, every `config.check_interval`
+                iterations, their watched tensors differ.
         """
         ...
 

@@ -35,11 +35,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Conflict:
-    """Installed packages that do not work together, though they do not say so themselves."""
+    """Installed packages that do not work together, although their metadata does not say so."""
 
     packages: Mapping[str, str]
-    """By distribution, the versions that make the conflict: "<9.8", or "" for any. It is there
-    where all of them are installed."""
+    """The affected versions by distribution: "<9.8", or "" for any. They conflict if all of them
+    are installed."""
     reason: str
     """What goes wrong."""
     instead: str
@@ -66,10 +66,10 @@ class Spec:
     summary: str = ""
     """One line for `rltrain plugins`."""
     conflicts: tuple[Conflict, ...] = ()
-    """What `rltrain doctor` is to look for, besides what it knows."""
+    """Further conflicts for `rltrain doctor` to check."""
 
     def supports(self) -> str:
-        """Return in a few words what this one supports."""
+        """Describe in a few words what this plugin supports."""
         return self.summary
 
 
@@ -88,38 +88,38 @@ class BackendSpec(Spec):
     usual: bool = False
     """Whether it is the backend of its framework and kind of device unless the user names one."""
     about: str | None = None
-    """Import string of a function that returns what the framework says of itself by name: what it
-    was built for, for one. For `rltrain doctor`, which calls it in a process of its own."""
+    """Import string of a function that returns facts about the framework by name, such as what it
+    was built for. `rltrain doctor` calls it in a separate process."""
     filled: str | None = None
-    """Import string of a function that takes a size, a number and a device and returns a vector of
-    32-bit floats there, for `rltrain doctor` to all-reduce. None: a vector of numpy."""
+    """Import string of a function that takes a size, a value and a device, and returns a float32
+    vector on that device, which `rltrain doctor` all-reduces. None for a numpy vector."""
     fallbacks: tuple[Mapping[str, str], ...] = ()
-    """Environment variables that help where ranks cannot talk to each other. `rltrain doctor` tries
-    one set after the other, in this order."""
+    """Sets of environment variables that may help if ranks cannot communicate. `rltrain doctor`
+    tries them in this order."""
     device: str
     """The kind of device: "cpu" or "cuda"."""
     launcher: str | None = None
-    """The launcher of its ranks, unless the user names another."""
+    """The default launcher of its ranks."""
     grad_sync: str | None = None
-    """The gradient sync of its runs, unless the user names another."""
+    """The default gradient sync of its runs."""
     shares: tuple[str, ...] = ()
-    """Kinds of devices that it serves too, where `--device` names one with it. Ranks may share
-    those: there may be more ranks than devices."""
+    """Further kinds of devices that it supports, which the user selects with `--device`. Ranks may
+    share these devices: there may be more ranks than devices."""
     count_devices: str | None = None
-    """Import string of a function that returns how many devices other than the CPU are visible. It
-    may import the framework: it is called in a process of its own."""
+    """Import string of a function that returns the number of visible devices other than the CPU.
+    It may import the framework: it is called in a separate process."""
 
-    def kind_of_device(self, asked: str | None) -> str:
-        """Return the kind of its ranks' devices: that of a device which was asked for, or its own.
+    def kind_of_device(self, requested: str | None) -> str:
+        """Return the kind of device that its ranks use: the requested one if shared, else its own.
 
         Args:
-            asked: such as "cuda" or "cuda:1".
+            requested: such as "cuda" or "cuda:1".
         """
-        kind = (asked or "").partition(":")[0]
+        kind = (requested or "").partition(":")[0]
         return kind if kind in self.shares else self.device
 
     def supports(self) -> str:
-        """Return framework and devices."""
+        """Describe framework and devices."""
         shared = "".join(f", or {kind} with --device {kind}" for kind in self.shares)
         return f"{self.framework} on {self.device}{shared}"
 
@@ -147,38 +147,39 @@ class LibrarySpec(Spec):
 
     frameworks: tuple[str, ...]
     algorithms: tuple[str, ...]
-    """What is offered; the first is the default."""
+    """The algorithms to choose from; the first is the default."""
     default_agent: Callable[[TaskInfo, str], Mapping[str, Any]]
     """Given the task and the algorithm, return agent options in the library's own format."""
-    in_framework: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = field(
+    convert_defaults: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = field(
         default_factory=dict
     )
-    """By framework, what says defaults, which are written for the first of `frameworks`, in that
-    one's words, where they differ."""
+    """By framework, a function that converts default options to the format of that framework.
+    Defaults are written for the first of `frameworks`."""
     required_keys: tuple[str, ...]
-    """Dotted keys by which a file in this library's format is told from another library's."""
+    """Dotted keys that identify a file in this library's format."""
     option_keys: frozenset[str] = frozenset()
     """Dotted keys that may be overridden although the loaded file does not have them."""
     run_keys: Mapping[str, str] = field(default_factory=dict)
     """Where the library's file keeps options of the run: {"seed": "params.seed"}. The command line
-    is put before the file, and the file before rltrain's own default."""
+    overrides the file, and the file overrides rltrain's own default."""
     refuses: tuple[Refusal, ...] = ()
     iteration: Callable[[RunConfig], Iteration] | None = None
-    """Given the resolved run, return what its options say of iterations. Raises `UsageError`, with
-    the arithmetic, where the options' mini-batches do not fit a rank's batch."""
+    """Given the resolved run, return the size and number of its iterations. Raises `UsageError`,
+    with the arithmetic, if the options' mini-batches do not fit a rank's batch."""
     scale_mini_batches: Callable[[Mapping[str, Any], int, int], Mapping[str, Any]] | None = None
     """Given all options, the number of environments that they were written for and the number that
-    a rank has, return options with as many mini-batches as they had. None: the options say how many
-    there are, not how large. Raises `UsageError`, with the arithmetic, where that cannot be."""
+    a rank has, return options with the original number of mini-batches. None if the options set the
+    number of mini-batches, not their size. Raises `UsageError`, with the arithmetic, if it is
+    impossible."""
     read_checkpoint: str | None = None
     """Import string of a function that takes a path and returns the top-level keys of the
-    checkpoint there, or in one sentence why it cannot be read. It may import the framework: before
-    ranks are started, it is called in a process of its own."""
+    checkpoint there, or one sentence that says why it cannot be read. It may import the framework:
+    before ranks are started, it is called in a separate process."""
     checkpoint_keys: frozenset[str] = frozenset()
-    """Keys by which a checkpoint of this library is told from another's."""
+    """Keys that identify a checkpoint of this library."""
 
     def supports(self) -> str:
-        """Return frameworks and algorithms."""
+        """Describe algorithms and frameworks."""
         return f"{', '.join(self.algorithms)} on {', '.join(self.frameworks)}"
 
 
@@ -190,7 +191,7 @@ class SuiteSpec(Spec):
     requires = ("rltrain_make_env",)
 
     frameworks: tuple[str, ...]
-    """Whose arrays its environments give."""
+    """The frameworks whose arrays its environments can return."""
     describe: Callable[[str], TaskInfo | None]
     """Return what is known of a task, or None if the suite does not have it. Raises `UsageError`
     for a task that it has but cannot make here."""
@@ -203,8 +204,9 @@ class SuiteSpec(Spec):
     """Given a task, a library and its algorithm, return options that are known to learn the task,
     in the library's own format, or None if there are none; see `rltrain.options.tuned`."""
     upgrades: Mapping[str, str] = field(default_factory=dict)
-    """By library, which of the simulator's own scripts go on working with the versions that the
-    library's plugin adapts: told where the installed one is another, as simulators pin it."""
+    """Simulators pin versions of libraries. By library, a note on which of the simulator's own
+    scripts still work after an upgrade to the versions that the library's plugin supports. Users
+    see it if another version is installed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +219,7 @@ class LauncherSpec(Spec):
     frameworks: tuple[str, ...]
     """The frameworks whose ranks it can start."""
     lacks: tuple[str, ...] = ()
-    """Options of the run that are for launchers, but not for this one: they are refused."""
+    """Options for launchers that this one does not support: they are refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,7 +286,7 @@ KINDS: dict[str, type[Spec]] = {
 
 
 def load_object(path: str) -> Any:
-    """Import what an import string "package.module:name" names."""
+    """Import and return the object that an import string "package.module:name" names."""
     module, colon, name = path.partition(":")
     if not colon:
         raise PluginError(f"The import string {path!r} must be written package.module:Class")

@@ -14,7 +14,7 @@ from rltrain.config import Placement
 from rltrain.launch.rank_log import RankLog
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import discover
-from rltrain.run.worker import be_started
+from rltrain.run.worker import run_launched
 from rltrain.specs import BackendSpec, load_object
 from rltrain.types import ProcessGroup, World
 
@@ -32,7 +32,7 @@ Filled = Callable[[int, float, str], Any]
 
 def work(placement: Placement, report_dir: str) -> None:
     """Run as one of the test ranks that rltrain's launcher started."""
-    be_started(placement, report_dir, meet)
+    run_launched(placement, report_dir, meet)
 
 
 def meet(placement: Placement, world: World, log: RankLog) -> None:

@@ -100,7 +100,7 @@ class ScalarExchange:
         totals = [x for name in self._names for x in pairs.get(name, (0.0, 0.0))]
         packed = self._group.all_reduce(np.concatenate([rows.ravel(), [*sums, *totals]]), "sum")
         rows = packed[: world_size * size].reshape(world_size, size)
-        self._check_in_step(rows)
+        self._check_same_iteration(rows)
         return rows, packed[world_size * size :]
 
     def _merged(
@@ -118,13 +118,13 @@ class ScalarExchange:
             mean |= {f"{name} (min)": float(given.min()), f"{name} (max)": float(given.max())}
         return mean
 
-    def _check_in_step(self, rows: Any) -> None:
+    def _check_same_iteration(self, rows: Any) -> None:
         for rank, row in enumerate(rows):
             if tuple(row[:2]) != tuple(rows[0, :2]):
                 raise DivergenceError(
-                    f"Ranks are out of step: rank 0 {_doing(rows[0])}, rank {rank} {_doing(row)}. "
-                    "Every rank must call session.record once in every iteration, and end after "
-                    "the same iteration."
+                    f"Ranks are at different iterations: rank 0 {_doing(rows[0])}, rank {rank} "
+                    f"{_doing(row)}. Every rank must call session.record once in every iteration, "
+                    "and end after the same iteration."
                 )
 
 

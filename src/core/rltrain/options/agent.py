@@ -1,4 +1,4 @@
-"""A library's own options: its file or its defaults, with dotted overrides, never remodeled."""
+"""A library's own options, in its own format: a file or its defaults, with dotted overrides."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def parse_override(token: str) -> tuple[str, str, Any] | None:
     """Read an override such as `agent.params.config.gamma=0.98`, `+env.mass=2` or `csv.flush=10`.
 
     Returns:
-        "agent", "env" or a plugin's name; the key with its "+"; the value as YAML reads it. Or
-        None, if the token is no override.
+        "agent", "env" or a plugin's name; the key with its "+"; the value, parsed as YAML. None
+        if the token is not an override.
 
     Raises:
         UsageError: the key is empty or the value does not parse.
@@ -56,17 +56,15 @@ def parse_override(token: str) -> tuple[str, str, Any] | None:
 def default_options(
     library: LibrarySpec, suite: SuiteSpec, task: TaskInfo, algorithm: str, framework: str
 ) -> tuple[dict[str, Any], str]:
-    """Return the suite's options for a task, or the library's own, and in words whose they are."""
+    """Return the suite's options for a task, or the library's defaults; describe their source."""
     tuned = suite.tuned(task, library.name, algorithm) if suite.tuned else None
     if tuned is None:
-        options, whose = (
-            library.default_agent(task, algorithm),
-            f"{library.name}'s defaults for {task.name}",
-        )
+        options = library.default_agent(task, algorithm)
+        source = f"{library.name}'s defaults for {task.name}"
     else:
-        options, whose = tuned, f"those of the suite {suite.name} for {task.name}"
-    said = library.in_framework.get(framework)
-    return copy.deepcopy(dict(said(options) if said else options)), whose
+        options, source = tuned, f"those of the suite {suite.name} for {task.name}"
+    convert = library.convert_defaults.get(framework)
+    return copy.deepcopy(dict(convert(options) if convert else options)), source
 
 
 def load_agent(
@@ -78,19 +76,19 @@ def load_agent(
     task: TaskInfo,
     registry: Registry,
 ) -> tuple[dict[str, Any], str]:
-    """Return a library's options before overrides, and in words where they come from.
+    """Return a library's options before overrides, and describe their source.
 
     Args:
         path: the user's file, if there is one.
-        library: whose options they are.
+        library: the library.
         algorithm: the library's algorithm.
         framework: "torch" or "jax".
-        suite: which may have options of its own for the task.
+        suite: the suite, which may have its own options for the task.
         task: the task.
-        registry: for the library whose file it is instead.
+        registry: the installed plugins, to suggest another library that the file may belong to.
 
     Raises:
-        UsageError: the user's file is wrong or another library's.
+        UsageError: the user's file is wrong, or belongs to another library.
     """
     if path is not None:
         options = load_yaml(path, "--agent-config")
@@ -102,12 +100,12 @@ def load_agent(
 def override_agent(
     options: dict[str, Any], overrides: Mapping[str, Any], library: LibrarySpec, source: str
 ) -> None:
-    """Lay the user's overrides over a library's options, in place.
+    """Apply the user's overrides to a library's options, in place.
 
     Raises:
-        UsageError: an override names no option, or a section of the options is no mapping.
+        UsageError: an override names no option, or a section of the options is not a mapping.
     """
-    # A copy: a later override may reach into the value of an earlier one, which is the caller's.
+    # Copy: a later override may change the value of an earlier one, which belongs to the caller.
     for key, value in flatten(copy.deepcopy(dict(overrides)), known=options):
         if key.startswith("+"):
             set_dotted(options, key[1:], value)
@@ -123,10 +121,10 @@ def override_agent(
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the task's options, nested; check the keys where the suite declared them.
+    """Return the task's options, nested; check the keys if the suite has declared them.
 
     Raises:
-        UsageError: a key is none of the declared ones.
+        UsageError: a key was not declared.
     """
     options: dict[str, Any] = {}
     for key, value in flatten(copy.deepcopy(dict(overrides))):
@@ -142,7 +140,7 @@ def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_sections(options: Mapping[str, Any], library: LibrarySpec) -> None:
-    """Check that what has options of the library's below it is a mapping, or is left out."""
+    """Check that every section that contains library options is a mapping, or is absent."""
     for key in sorted({*library.option_keys, *library.required_keys}):
         parts = key.split(".")
         for end in range(1, len(parts)):
@@ -150,13 +148,13 @@ def _check_sections(options: Mapping[str, Any], library: LibrarySpec) -> None:
             value = get_dotted(options, section, None)
             if value is not None and not isinstance(value, Mapping):
                 raise UsageError(
-                    f"agent.{section}={value}: must be a mapping, for the library reads agent.{key}"
-                    f" below it. Set agent.{key}=... instead."
+                    f"agent.{section}={value}: must be a mapping, because it contains agent.{key}."
+                    f" Set agent.{key}=... instead."
                 )
 
 
 def _suggest_key(key: str, known: set[str]) -> str:
-    """Suggest a whole key; a last part that is unique is enough of a hint."""
+    """Suggest a whole key: the one with the same last part if it is unique, else a similar one."""
     last = key.rsplit(".", 1)[-1]
     same = sorted(name for name in known if name.rsplit(".", 1)[-1] == last)
     if len(same) == 1:
@@ -167,7 +165,7 @@ def _suggest_key(key: str, known: set[str]) -> str:
 def _check_format(
     options: Mapping[str, Any], path: str, library: LibrarySpec, registry: Registry
 ) -> None:
-    """Tell a file of this library's format from another's."""
+    """Check that a file is in this library's format."""
     missing = [key for key in library.required_keys if get_dotted(options, key) is MISSING]
     if not missing:
         return
@@ -190,7 +188,7 @@ def unknown_env_option(task: str, key: str, known: Iterable[str]) -> UsageError:
     Args:
         task: the task's name.
         key: the dotted key.
-        known: dotted keys that the task has, at least those beside this one.
+        known: dotted keys that the task has, at least those on the same level.
     """
     names = list(known)
     return UsageError(

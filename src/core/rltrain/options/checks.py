@@ -1,4 +1,4 @@
-"""Checks of option values: each returns the value in its type, or refuses it by its flag."""
+"""Checks of option values: each returns the converted value, or raises an error with the flag."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Check = Callable[[str, Any], Any]
-"""Takes an option's name and value; returns the value in its type, or raises `UsageError`."""
+"""Takes an option's name and value; returns the converted value, or raises `UsageError`."""
 
 
 def flag(name: str) -> str:
@@ -43,10 +43,10 @@ def _wrong(name: str, value: Any, wanted: str) -> UsageError:
 
 
 def text(name: str, value: Any) -> str:
-    """Return text, which paths are too.
+    """Return text; a path counts as text.
 
     Raises:
-        UsageError: it is none, or empty.
+        UsageError: it is not text, or is empty.
     """
     if not isinstance(value, (str, Path)):
         raise _wrong(name, value, "text")
@@ -148,19 +148,18 @@ def framework(name: str, value: Any) -> str:
     """Return a framework's name."""
     if value == "jax-numpy":
         raise UsageError(
-            f"{flag(name)} jax-numpy: skrl has left its numpy backend out since version 2. "
-            f"Instead: {flag(name)} jax."
+            f"{flag(name)} jax-numpy: skrl 2 removed its numpy backend. Instead: {flag(name)} jax."
         )
     return text(name, value)
 
 
 def address(name: str, value: Any) -> str:
-    """Read a host's name or address, and take the brackets of an IPv6 address away."""
+    """Read a host's name or address; remove the brackets of an IPv6 address."""
     return re.sub(r"^\[(.*)\]$", r"\1", text(name, value))
 
 
 def endpoint(name: str, value: Any) -> str:
-    """Read host:port, where an IPv6 address stands in brackets."""
+    """Read host:port; an IPv6 address must be in brackets."""
     endpoint = text(name, value)
     if not re.fullmatch(r"(\[[^\[\]]+\]|[^:\[\]]+):\d+", endpoint):
         raise _wrong(name, value, "HOST:PORT, such as 10.0.0.1:29500 or [::1]:29500")

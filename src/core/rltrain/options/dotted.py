@@ -1,4 +1,4 @@
-"""Nested options by dotted key: read, set, flattened, laid over each other."""
+"""Nested options by dotted key: read, set, flatten, merge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 MISSING = object()
-"""What `get_dotted` returns where there is no value, unless told otherwise."""
+"""What `get_dotted` returns by default if there is no value."""
 
 
 def get_dotted(options: Any, key: str, default: Any = MISSING) -> Any:
@@ -36,7 +36,7 @@ def get_dotted(options: Any, key: str, default: Any = MISSING) -> Any:
 
 
 def set_dotted(options: dict[str, Any], key: str, value: Any) -> None:
-    """Set the value at a dotted key, making the mappings on the way.
+    """Set the value at a dotted key; create missing mappings on the way.
 
     Raises:
         UsageError: the key leads past the end of a list, or into a value that has no parts.
@@ -54,13 +54,13 @@ def set_dotted(options: dict[str, Any], key: str, value: Any) -> None:
         node[int(last)] = value
     else:
         raise UsageError(
-            f"{key}: cannot be set: the options have a list that is shorter, or a plain value, at "
-            f"{'.'.join(parents)}. Set that one as a whole."
+            f"{key}: cannot be set: the options have a shorter list, or a plain value, at "
+            f"{'.'.join(parents)}. Set that option as a whole."
         )
 
 
 def overlaid(options: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with others laid over them, mapping by mapping; lists are replaced whole."""
+    """Return options merged with overrides, mapping by mapping; lists are replaced as a whole."""
     result = dict(options)
     for name, value in over.items():
         below = result.get(name)
@@ -78,8 +78,9 @@ def flatten(
 
     Args:
         options: nested or dotted; both may be mixed.
-        prefix: put before each key.
-        known: if given, a mapping that replaces something in it that is not a mapping is a leaf.
+        prefix: prepended to each key.
+        known: existing options. A mapping that replaces a value there that is not a mapping is a
+            leaf.
     """
     for name, value in options.items():
         key = f"{prefix}{name}"
@@ -98,7 +99,7 @@ def get_positive_int(agent: Mapping[str, Any], key: str, default: int | None = N
     """Return the agent option at a dotted key.
 
     Raises:
-        UsageError: it is not an integer, or smaller than 1.
+        UsageError: it is not an integer, or is less than 1.
     """
     value = get_dotted(agent, key, default)
     if not isinstance(value, int) or value < 1:

@@ -13,12 +13,12 @@ __all__ = ["load_yaml"]
 
 
 def load_yaml(path: str, option: str) -> dict[str, Any]:
-    """Load a YAML file that holds a mapping, its interpolations resolved.
+    """Load a YAML file that holds a mapping, and resolve its interpolations.
 
     OmegaConf reads it, so that `3e-4` is a number, as users of these libraries expect.
 
     Raises:
-        UsageError: the file is not there, does not parse, or holds no mapping.
+        UsageError: the file does not exist, does not parse, or does not hold a mapping.
     """
     import yaml
     from omegaconf.errors import OmegaConfBaseException
@@ -35,8 +35,8 @@ def load_yaml(path: str, option: str) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=64)
-def _parsed(path: str, changed: int) -> Any:
-    """Return what a file holds. Kept: a list of tasks asks a thousand times for the same few."""
+def _parsed(path: str, modified: int) -> Any:
+    """Return a file's contents. Cached: listing tasks reads the same few files many times."""
     from omegaconf import OmegaConf
 
     return OmegaConf.to_container(OmegaConf.load(path), resolve=True)

@@ -27,20 +27,20 @@ NODES, OUTPUT = "several nodes, as for torchrun", "output"
 
 @dataclass(frozen=True)
 class Option:
-    """What is declared of an option besides its name, type and default."""
+    """An option's declaration, besides its name, type and default."""
 
     group: str
     """The group of `--help` in which it appears."""
     help: str
     """One line; the default is added to it."""
     check: Check
-    """Returns the value in its type, or raises `UsageError`."""
+    """Returns the converted value, or raises `UsageError`."""
     metavar: str | None = None
     """How `--help` writes the value; None for a flag without one, and for no flag at all."""
     flags: tuple[str, ...] = ()
     """Further flags with the same meaning."""
     default_text: str = ""
-    """The default in words, where it depends on something else."""
+    """Describes the default if it depends on something else."""
     kind: str = "value"
     """How the flag is typed: "value", "values" (one or more), "append" (may be repeated),
     "switch", "yes_no" (--x, --no-x), "true_false" (--x, --x True, --x False), or "none"."""
@@ -68,15 +68,15 @@ def _number(default: int | None, group: str, help: str, minimum: int, **more: An
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What the user asked for. None leaves the choice to rltrain."""
+    """The options that the user set. None leaves the choice to rltrain."""
 
     library: str = _name("rl_games", WHAT, "RL library", flags=("--rl-library",))
     algorithm: str | None = _name(
-        None, WHAT, "the library's algorithm", default_text="the first that it offers: PPO"
+        None, WHAT, "the library's algorithm", default_text="the library's own, usually PPO"
     )
     task: str = _name(DEFAULT_TASK, WHAT, "task; may also be the first word, without the flag")
     suite: str | None = _name(
-        None, WHAT, "suite that makes the task", default_text="the one that knows it"
+        None, WHAT, "suite that makes the task", default_text="the one that has it"
     )
     framework: str = _name(
         "torch", WHAT, "torch or jax", checks.framework, flags=("--ml-framework",)
@@ -96,7 +96,7 @@ class RunOptions:
     env: Mapping[str, Any] = _option({}, WHAT, "options of the task", checks.mapping, kind="none")
 
     num_envs: int | None = _number(
-        None, SIZE, "environments per rank", 1, default_text="as the task says"
+        None, SIZE, "environments per rank", 1, default_text="the task's own number"
     )
     plugins: Mapping[str, Mapping[str, Any]] = _option(
         {}, WHAT, "options of plugins, by plugin's name", checks.mapping, kind="none"
@@ -107,14 +107,14 @@ class RunOptions:
         SIZE,
         "iteration at which training ends, counting those before a checkpoint",
         1,
-        default_text="as the library's options say",
+        default_text="set by the library's options",
     )
     scale_iterations: bool = _switch(
         SIZE, "divide the iterations by the number of ranks: the total experience stays the same"
     )
     scale_minibatches: bool = _switch(
         SIZE,
-        "keep the number of mini-batches that the library's options have for the number of "
+        "keep the number of mini-batches that the library's options had with the number of "
         "environments that they were written for",
     )
     random_lengths: bool | None = _option(
@@ -155,7 +155,7 @@ class RunOptions:
         None, PLACE, "cpu or cuda; for a single process also cuda:1", metavar="D"
     )
     backend: str | None = _name(
-        None, PLACE, "backend", default_text="the framework's own, for GPUs where there are any"
+        None, PLACE, "backend", default_text="the framework's own, for GPUs if there are any"
     )
     launcher: str | None = _name(
         None, PLACE, "what starts the ranks", default_text="the backend's own"
@@ -184,7 +184,11 @@ class RunOptions:
     )
     master_port: int = _option(29500, NODES, "port on node 0", checks.port, metavar="PORT")
     coordinator_address: str | None = _option(
-        None, NODES, "both in one, as jax writes them", checks.endpoint, metavar="HOST:PORT"
+        None,
+        NODES,
+        "address and port of node 0, as jax writes them",
+        checks.endpoint,
+        metavar="HOST:PORT",
     )
     rdzv_backend: str | None = _name(None, NODES, "rendezvous: static, c10d or etcd-v2")
     rdzv_endpoint: str | None = _option(
@@ -195,7 +199,7 @@ class RunOptions:
     )
     max_restarts: int = _number(0, NODES, "how many times all ranks are restarted on failure", 0)
 
-    log_root: str = _option("logs", OUTPUT, "folder in which run folders are made", metavar="DIR")
+    log_root: str = _option("logs", OUTPUT, "folder in which to create run folders", metavar="DIR")
     run_name: str | None = _name(None, OUTPUT, "suffix of the run folder's name")
     writers: tuple[str, ...] | None = _name(
         None,
@@ -203,7 +207,7 @@ class RunOptions:
         "writers",
         checks.names,
         kind="values",
-        default_text="console tensorboard, where installed",
+        default_text="console tensorboard, if installed",
     )
     observers: tuple[str, ...] = _name((), OUTPUT, "observers", checks.names, kind="values")
     no_plugins: tuple[str, ...] = _name(
@@ -222,7 +226,7 @@ class RunOptions:
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> RunOptions:
-        """Check types and ranges, and return the options; None leaves one to its default.
+        """Check types and ranges, and return the options; None means the default.
 
         Raises:
             UsageError: an option is unknown or its value is wrong.
@@ -232,7 +236,7 @@ class RunOptions:
         sections: dict[str, Any] = {}
         for name, value in options.items():
             if name not in fields:
-                # A section is of a plugin: {"csv": {"flush": 10}}, or in one, "csv.flush".
+                # A section for a plugin: {"csv": {"flush": 10}}, or dotted, "csv.flush".
                 if not isinstance(value, Mapping) and "." not in name:
                     raise UsageError(f"Unknown option {name!r}.{suggest(name, fields)}")
                 sections[name] = value
@@ -244,7 +248,7 @@ class RunOptions:
 
 
 def by_plugin(sections: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return options of plugins, nested or dotted, as {plugin's name: {option: value}}."""
+    """Return plugins' options, nested or dotted, as {plugin's name: {option: value}}."""
     found: dict[str, dict[str, Any]] = {}
     for key, value in flatten(sections):
         name, _, option = key.partition(".")
@@ -253,13 +257,13 @@ def by_plugin(sections: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def option_of(field: dataclasses.Field[Any]) -> Option:
-    """Return what a field of `RunOptions` declares."""
+    """Return the declaration of a field of `RunOptions`."""
     declared: Option = field.metadata["option"]
     return declared
 
 
 def _with_coordinator(checked: dict[str, Any]) -> dict[str, Any]:
-    """Take host and port from --coordinator-address, if it was given."""
+    """Set host and port from --coordinator-address, if it was given."""
     if "coordinator_address" not in checked:
         return checked
     host, _, port = checked["coordinator_address"].rpartition(":")

@@ -1,4 +1,4 @@
-"""Options that are known to learn a task: a suite keeps them, one file a task and library."""
+"""Options that are known to learn a task. A suite stores one file for each task and library."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rltrain.types import TaskInfo
 __all__ = ["MANY_ENVS", "tuned_in"]
 
 MANY_ENVS = 64
-"""From this number of environments per rank on, a library's defaults take short rollouts: they
-learn faster than the long ones that few environments need."""
+"""With at least this many environments per rank, a library's defaults use short rollouts, which
+learn faster. Fewer environments need long ones."""
 
 
 def tuned_in(folder: Path) -> Callable[[TaskInfo, str, str], Mapping[str, Any] | None]:
-    """Return what a suite declares as `SuiteSpec.tuned`, if it keeps its options in a folder.
+    """Return a function for `SuiteSpec.tuned` that reads the options from a folder.
 
     Args:
         folder: holds `TASK/LIBRARY_ALGORITHM.yaml`, such as `Hopper-v4/rsl_rl_ppo.yaml`, in the

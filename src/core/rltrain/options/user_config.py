@@ -1,6 +1,6 @@
-"""What this user has settled for all of their runs: variables without which ranks cannot talk.
+"""This user's settings for all runs: environment variables that ranks need to communicate.
 
-`rltrain doctor --fix` finds and saves them, in a file that is the user's to read and to change:
+`rltrain doctor --fix` finds them and saves them to a file that the user may edit:
 
     environment:
       nccl: {NCCL_P2P_DISABLE: '1'}
@@ -26,18 +26,18 @@ _HEAD = """\
 
 
 def path(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where the file is, or would be."""
+    """Return the path of the file, which may not exist."""
     folder = environ.get("XDG_CONFIG_HOME", "")
-    # A relative one is to be ignored, says its specification.
+    # The XDG specification says to ignore a relative path.
     base = Path(folder) if os.path.isabs(folder) else Path(os.path.expanduser("~"), ".config")
     return base / "rltrain" / "config.yaml"
 
 
 def saved_variables(backend: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables that are saved for a backend.
+    """Return the variables saved for a backend.
 
     Raises:
-        UsageError: the file does not hold what it must.
+        UsageError: the contents of the file are invalid.
     """
     file = path(environ)
     section = _load(file).get(_SECTION) or {}
@@ -51,22 +51,22 @@ def saved_variables(backend: str, environ: Mapping[str, str] = os.environ) -> di
 
 
 def unset(variables: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the variables that the environment leaves open."""
+    """Return the variables that the environment does not set."""
     return {name: value for name, value in variables.items() if name not in environ}
 
 
 def save_variables(
     backend: str, variables: Mapping[str, str], environ: Mapping[str, str] = os.environ
 ) -> Path:
-    """Save a backend's variables in place of those that were saved, and return the file.
+    """Save a backend's variables, replacing those saved before, and return the file's path.
 
     Raises:
-        UsageError: the file cannot be written, or holds what it must not.
+        UsageError: the file cannot be written, or its contents are invalid.
     """
     from omegaconf import OmegaConf
 
     file = path(environ)
-    saved_variables(backend, environ)  # What cannot be read is not overwritten.
+    saved_variables(backend, environ)  # Do not overwrite a file that cannot be read.
     content = _load(file)
     content[_SECTION] = {**(content.get(_SECTION) or {}), backend: dict(variables)}
     partial = file.with_name(f".{file.name}.{os.getpid()}")

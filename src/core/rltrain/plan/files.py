@@ -1,4 +1,4 @@
-"""The files that a run reads and writes, settled and checked before any rank starts."""
+"""The files that a run reads and writes, resolved and checked before any rank starts."""
 
 from __future__ import annotations
 
@@ -16,27 +16,25 @@ from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import check_log_root
 from rltrain.types import World
 
-__all__ = ["settle_files"]
+__all__ = ["resolve_files"]
 
 
-def settle_files(
+def resolve_files(
     config: RunConfig,
     library: LibrarySpec,
     registry: Registry,
     world: World | None,
     iterations: int | None,
 ) -> RunConfig:
-    """Check what is read and written; find the checkpoint that `latest` or `best` means.
+    """Check what the run reads and writes; find the checkpoint that `latest` or `best` means.
 
     Raises:
-        UsageError: something cannot be read or written, or is not what it should be.
+        UsageError: something cannot be read or written, or is of the wrong kind.
     """
     check_log_root(config.log_root)
     if config.run_name and ("/" in config.run_name or config.run_name in (".", "..")):
-        raise UsageError(
-            f"--run-name {config.run_name}: is part of a folder's name; leave out '/'."
-        )
-    # Others are told by rank 0: by the time that they look, there may be a later one.
+        raise UsageError(f"--run-name {config.run_name}: is part of a folder's name; omit '/'.")
+    # Only rank 0 looks for it, and sends it to the others, which could find a later one.
     root = world.is_root if world is not None else config.node_rank == 0
     if config.checkpoint is None or not root:
         return config
@@ -50,17 +48,17 @@ def settle_files(
     before = state["circumstances"].get("framework") if state else None
     if before not in (None, config.framework):
         raise UsageError(
-            f"--checkpoint {path}: a run of {before} wrote it, and this one is of "
-            f"{config.framework}, whose models and optimizers differ. Give --framework {before}."
+            f"--checkpoint {path}: was saved with {before}, but this run uses {config.framework}, "
+            f"whose models and optimizers differ. Give --framework {before}."
         )
-    # Another algorithm's is where this one begins, such as a teacher's.
+    # From a checkpoint of another algorithm, such as a teacher's, iterations start at 0.
     if state and iterations and state["circumstances"]["algorithm"] == config.algorithm:
         iterations_left(iterations, state["iteration"])
     return dataclasses.replace(config, checkpoint=path)
 
 
 def _check_checkpoint(path: str, library: LibrarySpec, registry: Registry, in_child: bool) -> None:
-    """Tell a checkpoint of this library from another's."""
+    """Check that a file is a checkpoint of this library."""
     if not Path(path).is_file():
         raise UsageError(f"--checkpoint {path}: there is no such file.")
     if library.read_checkpoint is None:
@@ -70,16 +68,18 @@ def _check_checkpoint(path: str, library: LibrarySpec, registry: Registry, in_ch
         raise UsageError(f"--checkpoint {path}: {found}")
     missing = sorted(library.checkpoint_keys - set(found))
     if missing:
-        fitting = _whose(path, library, registry, in_child)
-        hint = f" It looks like one of {fitting}: try --library {fitting}." if fitting else ""
+        other = _matching_library(path, library, registry, in_child)
+        hint = f" It looks like one of {other}: try --library {other}." if other else ""
         raise UsageError(
             f"--checkpoint {path}: this is not a checkpoint of {library.name}: it lacks "
             f"{', '.join(missing)}.{hint}"
         )
 
 
-def _whose(path: str, library: LibrarySpec, registry: Registry, in_child: bool) -> str | None:
-    """Return the other library that recognizes a checkpoint."""
+def _matching_library(
+    path: str, library: LibrarySpec, registry: Registry, in_child: bool
+) -> str | None:
+    """Return the name of another library that recognizes a checkpoint, or None."""
     for spec in registry.all(LibrarySpec):
         if spec.name == library.name or spec.read_checkpoint is None or not spec.checkpoint_keys:
             continue

@@ -1,4 +1,4 @@
-"""How much memory a rank needs for what it learns from."""
+"""Estimates the memory that a rank needs for its rollouts or its replay buffer."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import math
 
 from rltrain.types import Iteration, TaskInfo
 
-__all__ = ["storage"]
+__all__ = ["estimate_memory"]
 
 _FLOAT = 4
-"""Bytes of a number that is no byte of an image: libraries keep float32."""
+"""Bytes per number, except in uint8 images: libraries store float32."""
 
 _SCALARS = 6
-"""Reward, value, return, advantage, log-probability and the ends of episodes: one of each a row."""
+"""Numbers per row: reward, value, return, advantage, log-probability, and end of episode."""
 
 
-def storage(iteration: Iteration, task: TaskInfo, num_envs: int) -> str | None:
-    """Say about how much memory a rank's rollouts or its replay buffer take.
+def estimate_memory(iteration: Iteration, task: TaskInfo, num_envs: int) -> str | None:
+    """Describe about how much memory a rank's rollouts or its replay buffer take.
 
     Args:
-        iteration: what the library says.
-        task: whose observations are counted, all groups of them.
-        num_envs: environments a rank.
+        iteration: the size of an iteration.
+        task: the task; all its observation groups count.
+        num_envs: environments per rank.
 
     Returns:
-        The text, or None if only making the environment tells what is observed.
+        The text, or None if the observations are unknown before the environment is made.
     """
     if task.observations is None:
         return None
@@ -33,7 +33,7 @@ def storage(iteration: Iteration, task: TaskInfo, num_envs: int) -> str | None:
         * (iteration.image_bytes if group.is_image and group.dtype == "uint8" else _FLOAT)
         for group in task.observations.values()
     )
-    # Of an action the distribution is kept too, with a mean and a deviation.
+    # For a continuous action, libraries also store the distribution: its mean and its deviation.
     action = 3 * sum(task.actions or (1,)) if task.action == "continuous" else 1
     rest = _FLOAT * (action + _SCALARS)
     if iteration.replay_rows is not None:

@@ -1,4 +1,4 @@
-"""How much a run is: environments, mini-batches and iterations, and what scales them."""
+"""The size of a run: environments, mini-batches and iterations, and how they scale."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ from rltrain.specs import LibrarySpec
 from rltrain.types import Iteration, TaskInfo, World
 
 __all__ = [
-    "environments",
-    "iterations",
+    "envs_per_rank",
     "number_of_ranks",
+    "resolve_iteration",
     "scale_iterations",
     "scale_mini_batches",
     "written_for",
 ]
 
 
-def environments(asked: RunOptions, task: TaskInfo, ranks: int) -> int:
-    """Return how many environments a rank has.
+def envs_per_rank(options: RunOptions, task: TaskInfo, ranks: int) -> int:
+    """Return the number of environments per rank.
 
     Raises:
-        UsageError: they cannot be divided over the ranks.
+        UsageError: the total cannot be divided over the ranks.
     """
-    if asked.total_envs is None:
-        return asked.num_envs or task.num_envs
-    share, rest = divmod(asked.total_envs, ranks)
+    if options.total_envs is None:
+        return options.num_envs or task.num_envs
+    share, rest = divmod(options.total_envs, ranks)
     if rest or not share:
         raise UsageError(
-            f"--total-envs {asked.total_envs}: cannot be divided over {ranks} ranks; the nearest "
-            f"that can is {max(ranks, round(asked.total_envs / ranks) * ranks)}."
+            f"--total-envs {options.total_envs}: cannot be divided over {ranks} ranks; the nearest "
+            f"that can is {max(ranks, round(options.total_envs / ranks) * ranks)}."
         )
-    if asked.num_envs not in (None, share):
+    if options.num_envs not in (None, share):
         raise UsageError(
-            f"--num-envs {asked.num_envs} and --total-envs {asked.total_envs}: {ranks} ranks "
+            f"--num-envs {options.num_envs} and --total-envs {options.total_envs}: {ranks} ranks "
             f"would have {share} environments each. Give one of the two."
         )
     return share
 
 
 def written_for(agent: Mapping[str, Any], library: LibrarySpec, task: TaskInfo) -> int:
-    """Return for how many environments a library's file was written: its own word, or the task's.
+    """Return the number of environments that a library's file was written for.
 
-    Isaac Lab's files, most of which leave it to the command line, are made for the number that the
-    task has.
+    If the file does not set it, it is the task's default: most of Isaac Lab's files leave it to the
+    command line.
     """
-    said = get_dotted(agent, library.run_keys.get("num_envs", ""), None)
-    return said if isinstance(said, int) and said > 0 else task.num_envs
+    in_file = get_dotted(agent, library.run_keys.get("num_envs", ""), None)
+    return in_file if isinstance(in_file, int) and in_file > 0 else task.num_envs
 
 
 def scale_mini_batches(config: RunConfig, library: LibrarySpec, num_envs: int) -> RunConfig:
-    """Keep the number of mini-batches that the options have for `num_envs` environments.
+    """Keep the number of mini-batches that the options give for `num_envs` environments.
 
     Raises:
-        UsageError: there are no mini-batches, or they cannot be kept.
+        UsageError: there are no mini-batches, or their number cannot be kept.
     """
     if library.scale_mini_batches is not None:
         agent = library.scale_mini_batches(config.agent, num_envs, config.num_envs)
@@ -69,13 +69,13 @@ def scale_mini_batches(config: RunConfig, library: LibrarySpec, num_envs: int) -
     if iteration is None or iteration.mini_batches is None:
         raise UsageError(
             f"--scale-minibatches: with these options {library.name} does not divide rollouts into "
-            "mini-batches, so there is nothing to scale. Leave it out."
+            "mini-batches, so there is nothing to scale. Omit the option."
         )
     return config
 
 
 def scale_iterations(config: RunConfig, library: LibrarySpec, ranks: int) -> RunConfig:
-    """Divide the iterations by the number of ranks, in the library's options too.
+    """Divide the number of iterations by the number of ranks, also in the library's options.
 
     Raises:
         UsageError: there is nothing to scale.
@@ -85,7 +85,7 @@ def scale_iterations(config: RunConfig, library: LibrarySpec, ranks: int) -> Run
             "--scale-iterations: with --total-envs an iteration has the same experience on any "
             "number of ranks, so there is nothing to scale. Give one of the two."
         )
-    iteration = iterations(config, library)
+    iteration = resolve_iteration(config, library)
     total = iteration.iterations if iteration else config.max_iterations
     if total is None:
         raise UsageError(
@@ -99,8 +99,8 @@ def scale_iterations(config: RunConfig, library: LibrarySpec, ranks: int) -> Run
     return dataclasses.replace(config, max_iterations=total, agent=agent)
 
 
-def iterations(config: RunConfig, library: LibrarySpec) -> Iteration | None:
-    """Return what an iteration is and how many there are, where the library says it."""
+def resolve_iteration(config: RunConfig, library: LibrarySpec) -> Iteration | None:
+    """Return the size and number of iterations; None if the library does not declare them."""
     iteration = library.iteration(config) if library.iteration else None
     if iteration is None:
         return None
@@ -108,5 +108,5 @@ def iterations(config: RunConfig, library: LibrarySpec) -> Iteration | None:
 
 
 def number_of_ranks(placement: Placement, world: World | None) -> int:
-    """Return how many ranks a run has, started or to be started."""
+    """Return the number of ranks of a run, whether or not they have been started."""
     return world.world_size if world else (placement.nproc_per_node or 1) * placement.nnodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltrain.plan.memory import storage
+from rltrain.plan.memory import estimate_memory
 from rltrain.plan.resolve import Plan
 from rltrain.plan.sizes import number_of_ranks
 from rltrain.types import Iteration
@@ -11,7 +11,7 @@ __all__ = ["plan_table"]
 
 
 def plan_table(plan: Plan) -> str:
-    """Return the plan, one line a choice, and below it the options as YAML."""
+    """Return the plan, one line for each choice, followed by the options as YAML."""
     from omegaconf import OmegaConf
 
     config = plan.config
@@ -33,7 +33,7 @@ def plan_table(plan: Plan) -> str:
     ]
     if plan.iteration and plan.iteration.mini_batches:
         rows.insert(7, ("mini-batches", _mini_batches(plan, plan.iteration)))
-    memory = plan.iteration and storage(plan.iteration, plan.task, config.num_envs)
+    memory = plan.iteration and estimate_memory(plan.iteration, plan.task, config.num_envs)
     if memory:
         rows.insert(7, ("memory", memory))
     if config.target_return is not None:
@@ -65,13 +65,13 @@ def _ranks(plan: Plan) -> str:
 
 
 def _iterations(plan: Plan) -> str:
-    asked = plan.iteration.iterations if plan.iteration else plan.config.max_iterations
-    return str(asked or "as the library's options say")
+    total = plan.iteration.iterations if plan.iteration else plan.config.max_iterations
+    return str(total or "set by the library's options")
 
 
 def _experience(plan: Plan) -> str:
     if plan.iteration is None:
-        return "as the library's options say"
+        return "set by the library's options"
     ranks = number_of_ranks(plan.config, plan.world)
     return plan.iteration.experience(plan.config.num_envs, ranks)
 

@@ -1,4 +1,4 @@
-"""The plugins of one run, on a plugin manager of their own."""
+"""The plugins of one run, on their own plugin manager."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def arrays_by_framework(registry: Registry) -> dict[str, Arrays]:
 
 
 class RunPlugins:
-    """The plugins of one run: exactly those that were chosen, on a manager of their own."""
+    """The plugins of one run: exactly those that were chosen, on their own plugin manager."""
 
     def __init__(self) -> None:
         self._manager = pluggy.PluginManager("rltrain")
@@ -61,11 +61,11 @@ class RunPlugins:
         return self._manager.hook
 
     def choose(self, spec: Spec, options: Mapping[str, Mapping[str, Any]] | None = None) -> Any:
-        """Load a spec's class, make one object of it, and register its hooks.
+        """Load a spec's class, create an object, and register its hooks.
 
         Args:
-            spec: of the plugin.
-            options: what the user set, by plugin's name.
+            spec: the plugin's spec.
+            options: the options that the user set, by plugin's name.
 
         Raises:
             UsageError: an option is wrong.
@@ -96,13 +96,13 @@ class RunPlugins:
         """Register an object's hooks under a unique name.
 
         Raises:
-            PluginError: it implements a hook that does not exist, or with wrong arguments.
+            PluginError: it implements a hook that does not exist, or one with wrong arguments.
         """
         try:
             self._manager.register(plugin, name=name)
             self._manager.check_pending()
         except pluggy.PluginValidationError as error:
-            # A plugin that fails half way would stay registered, and answer.
+            # Without this, a plugin that fails validation would stay registered and be called.
             if self._manager.is_registered(plugin):
                 self._manager.unregister(plugin)
             hooks = [hook for hook in vars(RunHooks) if hook.startswith("rltrain_")]
@@ -111,7 +111,7 @@ class RunPlugins:
             ) from error
 
     def call_each(self, hook: str, **arguments: Any) -> list[BaseException]:
-        """Call a hook of every plugin, though one raises; return what was raised."""
+        """Call a hook of every plugin, even if one raises; return the errors."""
         errors: list[BaseException] = []
         for call in self._by_plugin(hook).values():
             try:
@@ -125,14 +125,14 @@ class RunPlugins:
         called = {name: call(**arguments) for name, call in self._by_plugin(hook).items()}
         return {name: results[0] for name, results in called.items() if results}
 
-    def hand_out(self, hook: str, states: Mapping[str, Any], **arguments: Any) -> None:
-        """Call a hook of each plugin that is named in `states`, with its own as `state`."""
+    def call_with_state(self, hook: str, states: Mapping[str, Any], **arguments: Any) -> None:
+        """Call a hook of each plugin that `states` names, with the plugin's own state."""
         for name, call in self._by_plugin(hook).items():
             if name in states:
                 call(state=states[name], **arguments)
 
     def _by_plugin(self, hook: str) -> dict[str, Any]:
-        """Return for each plugin a caller of its implementation alone."""
+        """Return, by plugin's name, a caller that calls only this plugin's implementation."""
         named = [(name, x) for name, x in self._manager.list_name_plugin() if x is not None]
         return {
             name: self._manager.subset_hook_caller(hook, [x for _, x in named if x is not plugin])

@@ -1,4 +1,4 @@
-"""A plugin's own options: the dataclass that its spec names, and what the user set of it."""
+"""A plugin's own options: the dataclass that its spec names, and the values that the user set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PluginOption", "check_options", "describe_options", "make_options", 
 
 
 _SECTIONS = ("agent", "env")
-"""What else a dotted option may begin with."""
+"""Prefixes of dotted options that are not plugins' names."""
 
 
 @dataclass(frozen=True)
@@ -34,27 +34,27 @@ class PluginOption:
 
 
 def make_plugin(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Load a spec's class and make the object.
+    """Load a spec's class and create the object.
 
     Args:
-        spec: of the plugin.
-        given: what the user set, by plugin's name.
+        spec: the plugin's spec.
+        given: the options that the user set, by plugin's name.
 
     Raises:
         UsageError: an option is wrong.
-        PluginError: the options' dataclass is not one.
+        PluginError: the plugin's options are not a dataclass.
     """
     factory = load_object(spec.factory)
     return factory(make_options(spec, given)) if spec.options is not None else factory()
 
 
 def make_options(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Return an instance of a spec's options, with those values that the user set.
+    """Return an instance of a spec's options, with the values that the user set.
 
-    OmegaConf reads the values by the dataclass' types, as it does for Hydra's structured configs.
+    OmegaConf converts the values to the dataclass' types, as for Hydra's structured configs.
 
     Raises:
-        UsageError: an option does not exist, or its value is not of its type.
+        UsageError: an option does not exist, or its value has the wrong type.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
@@ -84,7 +84,7 @@ def check_options(specs: Iterable[Spec], given: Mapping[str, Mapping[str, Any]])
     """Check all options of the run's plugins, before any rank starts.
 
     Raises:
-        UsageError: an option is wrong, or its plugin has none or is not part of the run.
+        UsageError: an option is wrong, or its plugin has no options or is not part of the run.
     """
     specs = list(specs)
     for name in given:
@@ -149,10 +149,10 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
 
 
 def _docstrings(cls: type[Any]) -> dict[str, str]:
-    """Return the docstrings that stand under the fields, which Python itself does not keep."""
+    """Return the docstrings below the fields, which Python itself does not keep."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
-    except (OSError, SyntaxError):  # The source is not at hand.
+    except (OSError, SyntaxError):  # The source is not available.
         return {}
     (body,) = [node.body for node in tree.body if isinstance(node, ast.ClassDef)]
     found = {}

@@ -23,10 +23,10 @@ GROUP = "rltrain"
 """The entry-point group of plugins."""
 
 CORE = "rltrain"
-"""The core's own distribution, whose plugin no allow-list leaves out."""
+"""The core's own distribution, whose plugin RLTRAIN_PLUGINS cannot exclude."""
 
 LIBRARY_EXTRA = "library"
-"""The extra under which a plugin's metadata names the supported range of what it adapts."""
+"""The extra in which a plugin's metadata declares the versions of the library it supports."""
 
 Status = Literal["ready", "blocked", "unmet", "broken"]
 SpecT = TypeVar("SpecT", bound=Spec)
@@ -34,7 +34,7 @@ SpecT = TypeVar("SpecT", bound=Spec)
 
 @dataclass(frozen=True)
 class PluginRecord:
-    """One installed plugin and what became of it."""
+    """One installed plugin and its status."""
 
     name: str
     """Name of its entry point."""
@@ -106,25 +106,25 @@ class Registry:
         return message + self.not_ready()
 
     def not_ready(self) -> str:
-        """Say of each plugin that cannot be used why: what the user means may be one's."""
-        asleep = [record for record in self.records if record.status != "ready"]
-        told = "; ".join(f"{each.name} ({each.status}: {each.reason})" for each in asleep)
-        return f" Not ready: {told}" if told else ""
+        """List the plugins that cannot be used, with reasons: the user may have meant one."""
+        unusable = [record for record in self.records if record.status != "ready"]
+        reasons = "; ".join(f"{each.name} ({each.status}: {each.reason})" for each in unusable)
+        return f" Not ready: {reasons}" if reasons else ""
 
 
 def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Registry:
     """Find every installed plugin.
 
-    The variable RLTRAIN_PLUGINS, if set, is the list of plugins that may be used besides the core's
-    own, separated by commas. RLTRAIN_STRICT=1 makes a broken plugin an error at once, for its
-    author.
+    The variable RLTRAIN_PLUGINS, if set, is a comma-separated list of the plugins that may be used
+    besides the core's own. With RLTRAIN_STRICT=1, which helps plugin authors, a broken plugin
+    raises its error immediately.
 
     Args:
         blocked: entry points or distributions that must not be used.
         environ: the environment variables.
 
     Raises:
-        UsageError: a name in `blocked` is no plugin's.
+        UsageError: a name in `blocked` is not a plugin's.
         Exception: only with RLTRAIN_STRICT=1, whatever a broken plugin raised.
     """
     allowed = environ.get("RLTRAIN_PLUGINS")
@@ -139,16 +139,16 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
         if strict and record.error is not None:
             raise record.error
         records.append(record)
-    return Registry(_advised(records))
+    return Registry(_with_upgrade_notes(records))
 
 
-def _advised(records: Sequence[PluginRecord]) -> list[PluginRecord]:
-    """Add to what is unmet what suites say of an upgrade."""
+def _with_upgrade_notes(records: Sequence[PluginRecord]) -> list[PluginRecord]:
+    """Append the suites' notes on upgrades to the reasons of unmet plugins."""
     suites = [spec for each in records for spec in each.specs if isinstance(spec, SuiteSpec)]
-    told = {library: note for suite in suites for library, note in suite.upgrades.items()}
+    notes = {library: note for suite in suites for library, note in suite.upgrades.items()}
     return [
-        replace(each, reason=f"{each.reason}. {told[each.name]}")
-        if each.status == "unmet" and each.name in told
+        replace(each, reason=f"{each.reason}. {notes[each.name]}")
+        if each.status == "unmet" and each.name in notes
         else each
         for each in records
     ]
@@ -157,7 +157,7 @@ def _advised(records: Sequence[PluginRecord]) -> list[PluginRecord]:
 def _inspect(
     point: importlib.metadata.EntryPoint, blocked: set[str], only: set[str] | None
 ) -> PluginRecord:
-    """Return what is to be said of one plugin."""
+    """Return the record of one plugin."""
     distribution = point.dist
     # Read once: each access to a property of a distribution parses its whole metadata.
     metadata = distribution.metadata if distribution else {"Name": "unknown", "Version": "?"}
@@ -188,26 +188,26 @@ def _check_known(blocked: Sequence[str], points: Sequence[importlib.metadata.Ent
 
 
 def _spellings(*names: str) -> set[str]:
-    """Return names as pip compares them: `rltrain_torch` is `rltrain-torch`."""
+    """Normalize names as pip does: `rltrain_torch` becomes `rltrain-torch`."""
     return {canonicalize_name(name.strip()) for name in names}
 
 
 def adapted(requires: Sequence[str]) -> list[Requirement]:
-    """Return what a plugin adapts, in the versions that it supports: its extra `library`.
+    """Return the library that a plugin adapts, with the supported versions: its extra `library`.
 
-    Extras as supported ranges are OpenTelemetry's idea (its extra `instruments`): the library is
-    the user's to install, and nothing of it need be imported to learn that it does not fit.
+    Declaring supported versions in an extra is OpenTelemetry's idea (its extra `instruments`). The
+    user installs the library, and its version can be checked without importing it.
     """
-    of_extras = [
+    extras = [
         (requirement, requirement.marker)
         for requirement in map(Requirement, requires)
         if requirement.marker and not requirement.marker.evaluate({"extra": ""})
     ]
-    return [each for each, marker in of_extras if marker.evaluate({"extra": LIBRARY_EXTRA})]
+    return [each for each, marker in extras if marker.evaluate({"extra": LIBRARY_EXTRA})]
 
 
 def _unmet_requirement(requires: Sequence[str]) -> str:
-    """Check what a plugin adapts against what is installed, from metadata alone."""
+    """Describe the first requirement that is not met, or return ""; read only metadata."""
     for requirement in adapted(requires):
         wanted = f"{requirement.name}{requirement.specifier}"
         try:
@@ -220,14 +220,14 @@ def _unmet_requirement(requires: Sequence[str]) -> str:
 
 
 def _declarations(point: importlib.metadata.EntryPoint) -> tuple[Spec, ...]:
-    """Import a plugin's module and consume its declarations."""
+    """Import a plugin's module and return its declared specs."""
     manager = pluggy.PluginManager("rltrain")
     manager.add_hookspecs(DeclarationHooks)
     manager.register(point.load(), name=point.name)
     manager.check_pending()
     specs: list[Spec] = []
     for provided in manager.hook.rltrain_provides():
-        # Consumed here, so that an error in a generator counts as the plugin's.
+        # Consume generators here, so that their errors count as the plugin's.
         specs.extend(provided)
     wrong = [spec for spec in specs if not isinstance(spec, tuple(KINDS.values()))]
     if wrong or not specs:

@@ -15,23 +15,23 @@ from rltrain.types import ProcessGroup
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
 
-__all__ = ["Decided", "agree"]
+__all__ = ["Agreement", "agree"]
 
 
 @dataclass(frozen=True)
-class Decided:
-    """Equal on all ranks."""
+class Agreement:
+    """Rank 0's decisions, equal on all ranks."""
 
     config: RunConfig
     run_folder: RunFolder
 
 
-def agree(group: ProcessGroup, config: RunConfig) -> Decided:
-    """Let rank 0 decide, and take over what it decided. Collective.
+def agree(group: ProcessGroup, config: RunConfig) -> Agreement:
+    """Let rank 0 decide, and apply its decisions on every rank. Collective.
 
     Raises:
-        UsageError: the run folder cannot be made. An error is shared too: the other ranks would
-            wait for a folder that never comes.
+        UsageError: the run folder cannot be created. Every rank raises it: otherwise, the other
+            ranks would wait for rank 0 forever.
     """
     decided: tuple[int, str, str | None] | Exception | None = None
     if group.rank == 0:
@@ -44,7 +44,7 @@ def agree(group: ProcessGroup, config: RunConfig) -> Decided:
         raise decided
     assert decided is not None
     seed, path, checkpoint = decided
-    return Decided(
+    return Agreement(
         dataclasses.replace(config, seed=seed, checkpoint=checkpoint), RunFolder(Path(path))
     )
 
@@ -57,6 +57,6 @@ def _decide(config: RunConfig) -> tuple[int, str, str | None]:
 def _seed(config: RunConfig) -> int:
     if config.seed != -1:
         return config.seed
-    # A run that goes on keeps the seed that it drew.
+    # A resumed run keeps the seed that it drew.
     before = read_state(Path(config.checkpoint)) if config.checkpoint else None
     return int(before["circumstances"]["seed"]) if before else draw_seed()

@@ -1,4 +1,4 @@
-"""The process group of a run that is one process."""
+"""The process group of a run with a single process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["SingleProcess"]
 
 
 class SingleProcess:
-    """A `ProcessGroup` of one rank: every collective returns what it was given."""
+    """A `ProcessGroup` of one rank: every collective returns its input."""
 
     def __init__(self, device: str) -> None:
         self.rank = 0

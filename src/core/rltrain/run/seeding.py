@@ -12,7 +12,7 @@ __all__ = ["CoreSeeding"]
 
 
 class CoreSeeding:
-    """The core's own part in `rltrain_seed`: the generators of `random` and numpy."""
+    """The core's own implementation of `rltrain_seed`, for the generators of `random` and numpy."""
 
     @hookimpl
     def rltrain_seed(self, seed: int) -> None:
@@ -31,7 +31,7 @@ class CoreSeeding:
 
     @hookimpl
     def rltrain_load_state(self, state: Mapping[str, Any]) -> None:
-        """Put the global generators back to where they were."""
+        """Restore the states of the global generators."""
         import numpy as np
 
         random.setstate(state["random"])

@@ -1,4 +1,4 @@
-"""One rank's run from start to shutdown: the typed face through which a plugin reaches it."""
+"""One rank's run, from start to shutdown: the session that plugins use."""
 
 from __future__ import annotations
 
@@ -41,18 +41,17 @@ __all__ = ["RankSession"]
 
 
 class RankSession:
-    """What a plugin may ask of the run. Attributes appear in the order of the run.
+    """Implements `rltrain.session.Session`. Attributes are set as the run progresses.
 
     Attributes:
         world: this rank's place and device.
-        config: the resolved run; `config.agent` are the library's options, `config.env` the
+        config: the resolved run; `config.agent` has the library's options, `config.env` the
             task's.
-        group: the process group; of one rank without `--distributed`.
+        group: the process group; without `--distributed` it has one rank.
         seeds: this rank's seeds.
         run_folder: where rank 0 writes.
         env: this rank's environments, a `gymnasium.vector.VectorEnv` that counts episodes.
-        should_stop: whether the adapter is to end training after this iteration. Equal on all
-            ranks.
+        should_stop: whether to end training after this iteration. Equal on all ranks.
     """
 
     group: ProcessGroup
@@ -98,15 +97,15 @@ class RankSession:
 
     @property
     def rank_state(self) -> Any:
-        """What this rank gave `save_checkpoint` with `checkpoint`; None if it does not fit."""
+        """The `rank_state` saved with `checkpoint`; None if it does not fit this run."""
         return self._resumption.rank.get("library")
 
     @property
     def resuming_exactly(self) -> bool:
-        """Whether the run goes on bit for bit where the checkpoint was written.
+        """Whether the run continues bit for bit where the checkpoint was written.
 
-        Then the environments stand where they stood, the first `env.reset()` returns their
-        observations, and `seed("learner")` puts the generators back.
+        Then the environments are in the state that was saved, the first `env.reset()` returns their
+        observations, and `seed("learner")` restores the random generators.
         """
         return self._resumption.exact
 
@@ -114,7 +113,7 @@ class RankSession:
         """Train from start to shutdown.
 
         Args:
-            on_run_folder: called once the run folder's path is known to this rank.
+            on_run_folder: called when this rank knows the run folder.
         """
         error: BaseException | None = None
         try:
@@ -140,24 +139,24 @@ class RankSession:
         finally:
             self._shutdown(error)
 
-    # What an adapter asks for
+    # The interface for plugins
 
     def seed(self, stream: Stream) -> None:
         """Let every plugin seed its generators for a stream (hook `rltrain_seed`).
 
-        `learner` is the last stream to begin; in a run that goes on exactly, all generators are
-        then put back to where they were (hook `rltrain_load_state`).
+        `learner` is the last stream to begin. When a run continues exactly, all generators are then
+        restored (hook `rltrain_load_state`).
         """
         self._plugins.hook.rltrain_seed(stream=stream, seed=self.seeds.seed(stream))
         if stream == "learner" and self.resuming_exactly:
             states = self._resumption.rank["plugins"]
-            self._plugins.hand_out("rltrain_load_state", states, session=self)
+            self._plugins.call_with_state("rltrain_load_state", states, session=self)
 
     def iterations_left(self, total: int, done: int) -> int:
-        """Return how many iterations are left of `total`, after those before a checkpoint.
+        """Return how many iterations are left of `total`, after `done` before a checkpoint.
 
         Raises:
-            UsageError: none is.
+            UsageError: none are left.
         """
         return iterations_left(total, done)
 
@@ -179,14 +178,14 @@ class RankSession:
         self._watched[role] = fingerprints
 
     def record(self, record: Record) -> Record:
-        """Tell the writers one thing. Every rank calls it; collective for `Scalars`.
+        """Send one event to the writers. Every rank calls it; collective for `Scalars`.
 
         Returns:
             The record as the writers saw it: for `Scalars`, merged over ranks.
 
         Raises:
-            DivergenceError: ranks are out of step; or, every `config.check_interval` iterations,
-                what they watch differs.
+            DivergenceError: ranks are at different iterations; or, every `config.check_interval`
+                iterations, their watched tensors differ.
         """
         if isinstance(record, Scalars):
             record = self._progress.advance(record)
@@ -201,18 +200,18 @@ class RankSession:
     def save_checkpoint(
         self, name: str, save: Callable[[Path], Any], iteration: int, rank_state: Any = None
     ) -> None:
-        """Save a checkpoint, complete or absent, on rank 0. Collective.
+        """Save a checkpoint on rank 0; it is complete or absent. Collective.
 
-        Call it on every rank, after the iteration's `record`. With it goes what each rank needs to
-        go on bit for bit: its generators, its environments if the task can give their state, and
-        its `rank_state`.
+        Call it on every rank, after the iteration's `record`. The checkpoint also holds what each
+        rank needs to continue bit for bit: its generators, its environments if the task can save
+        their state, and its `rank_state`.
 
         Args:
             name: file name in the run folder's `checkpoints`.
             save: writes the library's own format to the path that it is given; called on rank 0.
-            iteration: for the record.
-            rank_state: what the library itself must keep of this rank, picklable and on the host:
-                recurrent states, a replay buffer. It comes back as `rank_state`.
+            iteration: iterations done, for the record.
+            rank_state: this rank's own state, picklable and on the host: recurrent states, a replay
+                buffer. A resumed run gets it back as `session.rank_state`.
         """
         rank = {
             "plugins": self._plugins.collect("rltrain_save_state", session=self),
@@ -233,7 +232,7 @@ class RankSession:
         self.record(CheckpointSaved(self._checkpoint, iteration))
 
     def result(self) -> TrainResult:
-        """Return what the run has come to."""
+        """Return the outcome of the run so far."""
         return self._progress.result(str(self.run_folder.path), self._checkpoint, self._solved)
 
     # The steps of a run
@@ -247,10 +246,10 @@ class RankSession:
         )
 
     def _agree(self) -> None:
-        """Take what rank 0 decides; check that all ranks run the same; read the checkpoint."""
+        """Check that all ranks run the same, apply rank 0's decisions, and read the checkpoint."""
         manifest.check_agreement(self.group, self.config)
-        decided = agree(self.group, self.config)
-        self.config, self.run_folder = decided.config, decided.run_folder
+        agreement = agree(self.group, self.config)
+        self.config, self.run_folder = agreement.config, agreement.run_folder
         if self.checkpoint is not None:
             self._resumption = resumption(self.checkpoint, self.config, self.world, self._arrays)
             if self._resumption.progress is not None:
@@ -302,7 +301,7 @@ class RankSession:
             self._solved = self.should_stop = True
 
     def _shutdown(self, error: BaseException | None) -> None:
-        """Let every plugin let go, whatever has happened; then leave the group."""
+        """Shut every plugin down, even after errors; then leave the group."""
         errors: list[BaseException] = []
         if hasattr(self, "env") and self.env.recorder is not None:
             try:
@@ -319,7 +318,7 @@ class RankSession:
             for other in errors:
                 error.add_note(f"While shutting down: {type(other).__name__}: {other}")
             if self.config.distributed:
-                return  # Peers may be gone: closing environment or group could wait for them.
+                return  # Peers may be gone: closing the environment or the group could block.
         try:
             if hasattr(self, "env"):
                 self.env.close()

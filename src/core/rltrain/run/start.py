@@ -1,4 +1,4 @@
-"""Run a plan: here, or on ranks that a launcher starts."""
+"""Run a plan: in this process, or on ranks that a launcher starts."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ def start(plan: Plan) -> TrainResult:
     """Start a plan and return what rank 0 returned.
 
     Raises:
-        UsageError: a rank refused what only a made environment could tell.
-        RankFailed: a rank that was started failed. Without ranks, the error itself is raised.
+        UsageError: a rank refused options that only a made environment can check.
+        RankFailed: a rank that the launcher started failed. Without a launcher, the error itself is
+            raised.
     """
     config = plan.config
     apply_saved_variables(config, plan.world)
     if plan.world is not None:
         return run_here(config, plan.world, run_rank)
-    assert config.launcher is not None, "a run whose ranks are to be started has a launcher"
+    assert config.launcher is not None, "a run whose ranks have not been started has a launcher"
     spec = plan.registry.get(LauncherSpec, config.launcher)
     launcher: Launcher = make_plugin(spec, config.plugins)
     if not callable(getattr(launcher, "launch", None)):
@@ -43,11 +44,11 @@ def start(plan: Plan) -> TrainResult:
 
 
 def apply_saved_variables(placement: Placement, world: World | None) -> None:
-    """Set what `rltrain doctor --fix` saved for the backend, and say so where the user reads."""
+    """Set and print the variables that `rltrain doctor --fix` saved for the backend."""
     if not placement.distributed:
         return
     variables = unset(saved_variables(placement.backend), os.environ)
     os.environ.update(variables)
     if variables and (world is None or world.is_root):
-        said = " ".join(f"{name}={value}" for name, value in variables.items())
-        print(f"with {said}, saved for {placement.backend} in {path()}", flush=True)
+        settings = " ".join(f"{name}={value}" for name, value in variables.items())
+        print(f"with {settings}, saved for {placement.backend} in {path()}", flush=True)

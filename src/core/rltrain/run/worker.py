@@ -1,4 +1,4 @@
-"""What one rank does, whoever started it."""
+"""The work of one rank, whoever started it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from rltrain.run.session import RankSession
 from rltrain.specs import LibrarySpec, WriterSpec
 from rltrain.types import TrainResult, World
 
-__all__ = ["CULPRIT_GRACE", "be_started", "make_session", "run_here", "run_rank", "work"]
+__all__ = ["CULPRIT_GRACE", "make_session", "run_here", "run_launched", "run_rank", "work"]
 
 T = TypeVar("T")
 ConfigT = TypeVar("ConfigT", bound=Placement)
 
 CULPRIT_GRACE = 3.0
-"""Seconds a rank that lost a peer waits before it ends, so that the peer is seen first."""
+"""Seconds a rank that lost a peer waits before it ends, so that the peer is reported first."""
 
 
 def make_session(
@@ -46,7 +46,7 @@ def make_session(
         config: the resolved run.
         world: this rank's place.
         registry: the installed plugins.
-        more: names and objects with run hooks, which are registered last and so asked first.
+        more: names and objects with run hooks, which are registered last and so called first.
     """
     plugins = RunPlugins()
     for spec in chosen_specs(config, registry):
@@ -60,7 +60,7 @@ def make_session(
 
 
 def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
-    """Run this rank's session, with all that it prints in its log."""
+    """Run this rank's session; its output goes to its log."""
     session = make_session(config, world, discover(config.no_plugins))
     try:
         return session.run(lambda folder: log.move(folder.log_file(world.rank)))
@@ -75,7 +75,7 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
     Args:
         config: the resolved run.
         world: this rank's place.
-        run: what it does: it trains, or is looked at by `rltrain doctor`.
+        run: trains, or measures the rank for `rltrain doctor`.
     """
     if config.distributed:
         _select_gpus(config.gpu_ids)
@@ -93,27 +93,27 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
 
 
 def work(config: RunConfig, report_dir: str) -> TrainResult | None:
-    """Train as one of the ranks that rltrain's launcher started; see `be_started`."""
-    return be_started(config, report_dir, run_rank)
+    """Train as one of the ranks that rltrain's launcher started; see `run_launched`."""
+    return run_launched(config, report_dir, run_rank)
 
 
-def be_started(
+def run_launched(
     config: ConfigT, report_dir: str, run: Callable[[ConfigT, World, RankLog], T]
 ) -> T | None:
-    """Be one of the ranks that rltrain's launcher started.
+    """Run a rank that rltrain's launcher started.
 
     Args:
         config: the resolved run.
         report_dir: folder for this rank's report and the beginning of its log.
-        run: what a rank does.
+        run: the work of a rank.
 
     Returns:
-        The result on rank 0, None on the others. A failure does not return: it is reported, and
-        the process ends at once, since waiting for peers in exit handlers would hide it.
+        The result on rank 0, None on the others. After a failure it does not return: it writes a
+        report and ends the process at once, because exit handlers could wait for peers forever.
     """
     _end_with_launcher()
-    # The agent ends siblings of a failed rank with SIGTERM. One that sits in a collective never
-    # gets to a Python handler, so that the default action is the one that works.
+    # The agent ends siblings of a failed rank with SIGTERM. A rank that is blocked in a collective
+    # would never run a Python handler, so restore the default action.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _select_gpus(config.gpu_ids)
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
@@ -136,14 +136,14 @@ def be_started(
 
 
 def _with_device(placement: Placement, world: World) -> World:
-    """Give a started rank its device; the plan has checked that there are enough."""
+    """Assign a launched rank its device; the plan has checked that there are enough."""
     visible = len(placement.gpu_ids or ()) or world.local_world_size
     device = rank_device(placement.device_kind, world.local_rank, visible, shared=True)
     return dataclasses.replace(world, device=device)
 
 
 def _select_gpus(gpu_ids: tuple[int, ...] | None) -> None:
-    """Show this process only the chosen GPUs; they are indices into CUDA_VISIBLE_DEVICES."""
+    """Restrict this process to the chosen GPUs, given as indices into CUDA_VISIBLE_DEVICES."""
     if gpu_ids is None:
         return
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -153,7 +153,7 @@ def _select_gpus(gpu_ids: tuple[int, ...] | None) -> None:
 
 
 def _end_with_launcher() -> None:
-    """End this process when its launcher is gone.
+    """End this process when its launcher ends.
 
     A forkserver's children are not the launcher's: they would outlive it, even with
     PR_SET_PDEATHSIG. The launcher's sentinel becomes readable when it ends, however it ends.

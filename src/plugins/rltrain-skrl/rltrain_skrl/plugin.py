@@ -176,7 +176,7 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch", "jax"),
             algorithms=ALGORITHMS,
             default_agent=default_agent,
-            in_framework={"jax": in_jax},
+            convert_defaults={"jax": in_jax},
             required_keys=("models", "agent.class", "trainer"),
             option_keys=OPTION_KEYS,
             run_keys={"seed": "seed"},

@@ -222,7 +222,7 @@ class FakeRun:
 
 
 class _ReturnsEarly(BaseException):
-    """Unwinds the stack of a rank whose planted fault is to return early."""
+    """Unwinds the stack of a rank whose planted fault is `returns_early`."""
 
 
 def rank_variables(world: World) -> dict[str, str]:

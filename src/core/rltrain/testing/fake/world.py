@@ -129,10 +129,10 @@ class FakeWorld:
         try:
             with contextlib.ExitStack() as stack:
                 if on_torch:
-                    from rltrain.testing.fake import torch_face
+                    from rltrain.testing.fake import torch_group
 
-                    stack.enter_context(torch_face.rank_threads())
-                    function = torch_face.with_default_group(function)
+                    stack.enter_context(torch_group.rank_threads())
+                    function = torch_group.with_default_group(function)
                 run = FakeRun(self._worlds, self._faults, self._rank_local)
                 self.trace, self.errors = run.trace, run.errors
                 return run.run(function)

@@ -73,7 +73,7 @@ class GradientSyncConformance(GradientSyncRanks):
                 self.assert_close(average, expected, 3.0, what)
 
     @must("If one rank's gradient is NaN or infinite, the average is not finite on any rank.")
-    def test_what_is_not_finite_reaches_every_rank(self) -> None:
+    def test_nan_and_infinity_reach_every_rank(self) -> None:
         """Otherwise a broken rank would go unnoticed."""
         import numpy as np
 
@@ -90,7 +90,7 @@ class GradientSyncConformance(GradientSyncRanks):
             )
 
     @must("Gradients are returned in the structure they had: same number, shapes and dtypes.")
-    def test_the_structure_comes_back(self) -> None:
+    def test_the_structure_is_kept(self) -> None:
         """Compares output and input."""
         given = [_filled(1.0, *kind) for kind in _FORMS]
 
@@ -168,7 +168,7 @@ class GradientSyncConformance(GradientSyncRanks):
             )
 
     @must("On one rank gradients are returned unchanged.")
-    def test_alone_gradients_are_unchanged(self) -> None:
+    def test_one_rank_keeps_its_gradients(self) -> None:
         """To the last bit, and None stays None."""
         none = [] if self.framework == "jax" else [None]
         given = [_values(0), *none, _values(1)]
@@ -199,7 +199,7 @@ class GradientSyncConformance(GradientSyncRanks):
             self.assert_close(averages[0], expected[0], 2.0, what)
 
     @may("Averages of the same gradients add up to their true sum: rounding errors are fed back.")
-    def test_what_a_step_loses_does_not_add_up(self) -> None:
+    def test_rounding_errors_do_not_add_up(self) -> None:
         """Both ranks have equal gradients, so the true average is known."""
         if not self.unbiased:
             skip(f"{self.grad_sync} declares that it is biased (unbiased = False)")

@@ -48,7 +48,7 @@ class LibraryConformance(LibrarySettings):
         check_declaring_is_light(LibrarySpec, self.library)
 
     @must("The default options have every required key; refusals have a reason and an alternative.")
-    def test_the_spec_is_whole(self) -> None:
+    def test_the_spec_is_complete(self) -> None:
         """For the kit's task, with every algorithm."""
         spec = self._spec()
         task = next(filter(None, (s.describe(self.task) for s in discover().all(SuiteSpec))))
@@ -115,7 +115,7 @@ class LibraryConformance(LibrarySettings):
         _require(find.unordered_seeds(ranks) or find.shared_seeds(ranks))
 
     @must("The same seed gives the same run, and a different seed a different run.")
-    def test_a_run_goes_by_its_seed(self) -> None:
+    def test_the_seed_determines_the_run(self) -> None:
         """To the last bit, on every rank."""
         ranks = self._ranks()
         again = self._two_nodes()

@@ -63,7 +63,7 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
         assert self.task in names, f"{self.task!r} is not among {len(names)} names: {names[:9]}."
 
     @may("TaskInfo.max_episode_length equals that of an environment made without options.")
-    def test_length_is_as_described(self) -> None:
+    def test_episode_length_is_as_described(self) -> None:
         """Passes if the environments have no `max_episode_length`."""
         described = self.info().max_episode_length
         with closing(self.make({})) as env:
@@ -92,7 +92,7 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
     # The interface to the library
 
     @must("rltrain_make_env makes config.num_envs environments.")
-    def test_as_many_environments_as_asked_for(self) -> None:
+    def test_number_of_environments(self) -> None:
         """`config.num_envs` is the number per rank."""
         with self.environment() as env:
             assert env.num_envs == self.num_envs, (
@@ -154,7 +154,7 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
             self.check_array(truncations, shape, ("bool",), "truncations")
 
     @must("step does not modify its actions.")
-    def test_actions_are_left_alone(self) -> None:
+    def test_actions_are_not_modified(self) -> None:
         """The library learns from them after the step."""
         with self.player() as player:
             player.env.reset(seed=0)

@@ -93,7 +93,7 @@ class EpisodeRules(SuiteSettings):
         "In the step in which an episode ends, the observation is the first of the next episode; "
         "info['final_obs'], if present, is the last of the old one."
     )
-    def test_observations_at_an_end(self) -> None:
+    def test_observations_when_an_episode_ends(self) -> None:
         """Rows of `final_obs` whose episode has not ended may hold anything."""
         with self.player() as player:
             player.reset(seed=0)
