@@ -28,7 +28,9 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
     parser.add_argument("--suite", metavar="NAME", help="only this suite's tasks")
-    parser.add_argument("--json", action="store_true", help="print JSON, with all tasks")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, with the tasks that cannot be made here"
+    )
     parser.add_argument(
         "--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out"
     )
