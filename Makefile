@@ -4,7 +4,7 @@
 #   PYTHON        interpreter for the virtual environment
 
 export TORCH_INDEX
-# Tests start hundreds of processes: what all of them import is compiled once.
+# Tests start hundreds of processes: compile what they import only once.
 unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3.11
 VENV ?= .venv
@@ -14,18 +14,18 @@ PLUGINS := $(sort $(wildcard src/plugins/*))
 PROJECTS := pyproject.toml $(PLUGINS:=/pyproject.toml)
 READY := $(VENV)/.ready
 TIMEOUT := timeout --kill-after=30
-# Tests that start no ranks: as many at once as there are cores.
+# Tests that start no ranks: one worker per core.
 SIDE_BY_SIDE := --numprocesses auto --dist worksteal
-# Those that do: much of their time is spent in waiting. Files share what they set up; in the order
-# of their number of tests, the longest single test would come last, alone.
+# Tests that start ranks mostly wait. The tests of a file share their setup, so one worker runs them
+# all. Without --no-loadscope-reorder, the longest single test would run last, alone.
 BY_FILE := --dist loadfile --no-loadscope-reorder --numprocesses
 
 ifeq ($(shell command -v $(PYTHON) 2>/dev/null),)
 PYTHON := python3
 endif
 
-# Version sets: environments of their own, .venv-NAME, with the exact versions of constraints/NAME.txt.
-# `make resolve` writes those that follow from the ranges; the others are somebody's pins.
+# Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
+# `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
 LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard
 RESOLVED := oldest torch-2.9 torch-2.11 newest
 SETS := $(RESOLVED) mjlab isaaclab-2.3 isaaclab-3
@@ -61,10 +61,10 @@ UV := $(BIN)/uv --quiet
 ifdef PIP_FIND_LINKS
 export UV_FIND_LINKS := $(PIP_FIND_LINKS)
 endif
-# What a set's tests found, for the table at the end.
+# The test results of each set, for the table at the end.
 FOUND := build/versions
 REPORT = --junitxml=$(FOUND)/$(1).xml
-# What becomes of the ranks beside one that failed is for jax to say, and its versions differ.
+# What happens to the other ranks when one fails depends on jax, and differs between its versions.
 JAX_FAILS := src/plugins/rltrain-jax/tests/test_jax_failures.py
 ON_ISAACLAB := -m pytest src/plugins/rltrain-isaaclab/tests/test_isaaclab_ranks.py
 CUDA_PYTHON ?= python3
@@ -76,14 +76,14 @@ FAST := -m "not slow and not long"
 help:
 	@echo "make train      set up, and train the default task on two ranks until it is solved"
 	@echo "make test       set up, lint, the fast tests, and real ranks of each library and launcher"
-	@echo "make test-fast  the same without real ranks"
+	@echo "make test-fast  make test without real ranks"
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
 	@echo "make test-cuda  the tests that need a GPU; skipped without one"
 	@echo "make docs       the documentation site, in build/site"
 	@echo "make lint       ruff, mypy --strict, and the architecture's imports"
 	@echo "make format     format the code"
-	@echo "make resolve    find the oldest and the newest versions anew, for constraints/"
+	@echo "make resolve    find the oldest and the newest versions again, for constraints/"
 	@echo "make clean      remove the virtual environments and caches"
 
 train: $(READY)
@@ -101,19 +101,19 @@ test-all: test docs
 	+$(foreach set,$(SETS),$(MAKE) test-$(set) &&) true
 	$(BIN)/python tests/integration/version_table.py $(FOUND)
 
-# The oldest and the newest that each plugin says it works with: all fast tests, and real ranks.
+# The oldest and newest versions that each plugin supports: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready
 	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) $(SIDE_BY_SIDE) $(call REPORT,$*.fast)
 	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions $(BY_FILE) 2 \
 		$(call REPORT,$*.ranks)
 	$(TIMEOUT) 300 .venv-$*/bin/python -m pytest $(JAX_FAILS) --numprocesses 2
 
-# What is between them: real ranks.
+# Versions between them: real ranks.
 test-torch-2.9 test-torch-2.11: test-%: .venv-%/.ready
 	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions $(BY_FILE) 2 \
 		$(call REPORT,$*.ranks)
 
-# As Isaac Lab pins them, with a stand-in for Isaac Sim; then with the upgrade that its page names.
+# Isaac Lab's pins, with a stand-in for Isaac Sim; then the upgrade that docs/isaaclab.md names.
 test-isaaclab-2.3 test-isaaclab-3: test-isaaclab-%: .venv-isaaclab-%/.ready
 	$(UV) pip install --python .venv-isaaclab-$* -c constraints/isaaclab-$*.txt rsl-rl-lib
 	$(TIMEOUT) 900 .venv-isaaclab-$*/bin/python $(ON_ISAACLAB) -n 2 $(call REPORT,isaaclab-$*.ranks)
@@ -126,11 +126,11 @@ test-mjlab: .venv-mjlab/.ready
 	$(TIMEOUT) 900 .venv-mjlab/bin/python -m pytest src/plugins/rltrain-mjlab tests/integration/test_translation.py \
 		-m "slow or long" -k mjlab --numprocesses 2 --dist load $(call REPORT,mjlab.ranks)
 
-# Whatever Python has torch with CUDA: nothing is installed.
+# Runs with any Python that has torch with CUDA, and installs nothing.
 test-cuda:
 	$(TIMEOUT) 1800 $(CUDA_PYTHON) -m pytest tests/cuda -m cuda
 
-# Not in .venv: only whoever reads the site needs it.
+# Not in .venv, because only the site needs these packages.
 docs: .venv-docs/.ready
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
@@ -144,7 +144,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# torch first and pinned: without constraints, other packages would bring its newest build.
+# torch first, and pinned: otherwise other packages would install its newest build.
 $(READY): constraints/tested.txt $(PROJECTS)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
@@ -156,7 +156,7 @@ $(READY): constraints/tested.txt $(PROJECTS)
 	.venv-docs/bin/python -m pip --disable-pip-version-check install --quiet -c $< -e ".[docs]"
 	@touch $@
 
-# Whoever cannot install a set sees it fail here: a test that was left out in silence is none.
+# If a set cannot be installed, make fails here. It never skips the set's tests silently.
 $(SETS:%=.venv-%/.ready): .venv-%/.ready: constraints/%.txt $(PROJECTS) $(READY)
 	$(UV) venv --clear --python $(python-$*) .venv-$*
 	$(UV) pip install --python .venv-$* -c $< torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))

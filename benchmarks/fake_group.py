@@ -84,7 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
-    torch.set_num_threads(1)  # The number that a rank has on two cores.
+    torch.set_num_threads(1)  # As many threads as a rank has on two cores.
     print("| what | median | lowest | highest |\n|---|---|---|---|")
     scalars = (("numpy", np.ones(())), ("torch", torch.ones(())))
     for ranks in (2, 4, 8):

@@ -8,11 +8,11 @@
 
 Every run trains the embedded cart-pole in its own processes. The kinds of runs alternate. A run's
 time is the median over its iterations, without the first ones; the table shows the median over
-runs, with the least and the greatest. "native" is the library's own runner, agent and log;
+runs, with the lowest and the highest. "native" is the library's own runner, agent and log;
 "rltrain" the same training through rltrain in one process; "one rank" a process group of one rank
 (NCCL); "two ranks" are two gloo ranks on one GPU, each with half of the environments. Waits and
 launches are those of one iteration, counted in a separate run: warnings of torch's sync debug mode,
-and kernel launches in torch's profiler. The last command tries the script on the CPU, where no
+and kernel launches in torch's profiler. The last command tests the script on the CPU, where no
 kernels are launched.
 """
 
@@ -34,9 +34,9 @@ import torch
 from benchmarks.alone import LIBRARIES, train, waits
 from benchmarks.ranks import on_ranks
 
-HOWS = {"native": ("native", 1), "rltrain": ("rltrain", 1), "one rank": ("rank", 1)}
-HOWS["two ranks"] = ("rank", 2)
-"""By name in the table: how a process trains, and the number of processes."""
+KINDS = {"native": ("native", 1), "rltrain": ("rltrain", 1), "one rank": ("rank", 1)}
+KINDS["two ranks"] = ("rank", 2)
+"""The kinds of runs by name in the table: how a process trains, and the number of processes."""
 
 WARM = 3
 """Iterations in which memory is allocated and programs are compiled."""
@@ -115,7 +115,7 @@ def first_rank(function: Callable[..., Any], how: str, run: Run) -> dict[str, An
     Raises:
         SystemExit: the run failed.
     """
-    kind, ranks = HOWS[how]
+    kind, ranks = KINDS[how]
     ends = on_ranks(function, ranks, kind, run._replace(num_envs=run.num_envs // ranks))
     failed = ends if isinstance(ends, str) else next((x["error"] for x in ends if "error" in x), "")
     if failed:
@@ -125,9 +125,9 @@ def first_rank(function: Callable[..., Any], how: str, run: Run) -> dict[str, An
 
 def measure(run: Run, repeats: int) -> None:
     """Print a library's rows."""
-    medians: dict[str, list[float]] = {how: [] for how in HOWS}
+    medians: dict[str, list[float]] = {how: [] for how in KINDS}
     for _ in range(repeats):
-        for how in HOWS:
+        for how in KINDS:
             times = first_rank(timed, how, run)["times"]
             medians[how].append(statistics.median(times[WARM - 1 :]))
     base = statistics.median(medians["native"])
@@ -167,9 +167,9 @@ def main() -> None:
     packages = ("torch", "rl-games", "rsl-rl-lib", "skrl")
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
     print(f"{datetime.date.today()}: {name}; Python {platform.python_version()}, {versions}")
-    print(f"{arguments.num_envs} environments, {arguments.iterations} iterations a run, ", end="")
+    print(f"{arguments.num_envs} environments, {arguments.iterations} iterations per run, ", end="")
     print(f"{arguments.repeats} runs\n")
-    print("| library | run | iteration, ms (least..greatest) | native = 1 | waits | launches |")
+    print("| library | run | iteration, ms (lowest..highest) | native = 1 | waits | launches |")
     print("|---|---|---|---|---|---|", flush=True)
     for library in arguments.library or LIBRARIES:
         run = Run(library, arguments.device, arguments.num_envs, arguments.iterations)

@@ -166,11 +166,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--num-envs", type=int, nargs="+", default=[256, 1024])
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--iterations", type=int, default=8, help="of a run, the first 2 included")
+    parser.add_argument("--iterations", type=int, default=8, help="per run, including the first 2")
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
     ranks.TIMEOUT = 600
-    print("| environments a rank | | steps/s (spread) | a reduction | compilations |")
+    print("| environments per rank | | steps/s (spread) | one reduction | compilations |")
     print("|---|---|---|---|---|")
     for num_envs in given.num_envs:
         measured: dict[str, list[Measured]] = {"native": [], "rltrain": []}

@@ -6,7 +6,7 @@
 A row passes if the median final return over the seeds is above the threshold. The final return is
 the mean over the last hundred or more episodes of all ranks. The random policy draws its actions
 from the action space (uniformly between finite bounds), in a hundred episodes. Tasks of suites that
-are not installed are left out; for mjlab's tasks, run this in a separate virtual environment.
+are not installed are skipped; for mjlab's tasks, run this in a separate virtual environment.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--ranks", action="append", type=int)
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
-    print("| task | library | ranks | random | threshold | median | lowest | highest | s a run |")
+    print("| task | library | ranks | random | threshold | median | lowest | highest | s per run |")
     print("|---|---|---|---|---|---|---|---|---|", flush=True)
     failed = False
     for task in TASKS:

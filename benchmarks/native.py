@@ -235,14 +235,14 @@ def difference(ranks: list[Ends], kind: str) -> str:
     return "0" if worst == 0 else f"{worst:.2g}"
 
 
-def be_rank(how: str, row: Row, iterations: int, folder: str) -> Ends:
+def run_rank(how: str, row: Row, iterations: int, folder: str) -> Ends:
     """Run one rank of either training."""
     return (native if how == "native" else adapted)(row, iterations, folder)
 
 
 def measure(how: str, row: Row, iterations: int, ranks: int) -> list[str]:
     """Train one row on real processes; return the three differences, or how it failed."""
-    results = on_ranks(be_rank, ranks, how, row, iterations)
+    results = on_ranks(run_rank, ranks, how, row, iterations)
     if isinstance(results, str):
         return [results] * 3
     return [difference(results, kind) for kind in ("parameters", "normalizers", "rates")]

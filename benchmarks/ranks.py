@@ -31,7 +31,7 @@ def on_ranks(function: Callable[..., Any], ranks: int, *arguments: Any) -> list[
         found.close()
         processes = [
             context.Process(
-                target=_be_rank,
+                target=_run_rank,
                 args=(function, (*arguments, folder), {**place, "RANK": rank}, box),
             )
             for rank in range(ranks)
@@ -48,7 +48,7 @@ def on_ranks(function: Callable[..., Any], ranks: int, *arguments: Any) -> list[
     return results if isinstance(results, str) else [results[rank] for rank in range(ranks)]
 
 
-def _be_rank(
+def _run_rank(
     function: Callable[..., Any], arguments: tuple[Any, ...], place: dict[str, int], box: Any
 ) -> None:
     """Run in one process: call the function, and send its result or the name of its error."""

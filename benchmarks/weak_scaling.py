@@ -5,7 +5,7 @@
 
 Efficiency is the frames per second of N ranks, divided by N times those of one rank. A run's speed
 is the median over its iterations without the first ones, in which programs are compiled and
-buffers are allocated. Each rank has one thread, also if there is only one rank. Runs on one rank
+buffers are allocated. Each rank has one thread, even if there is only one rank. Runs on one rank
 and on several alternate.
 """
 
@@ -23,10 +23,10 @@ from rltrain_tensorboard.writer import FOLDER
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 WARM_UP = 5
-"""Number of first iterations that are not counted."""
+"""Number of iterations at the start that are not counted."""
 
 
-def frames_a_second(library: str, task: str, ranks: int, iterations: int) -> float:
+def frames_per_second(library: str, task: str, ranks: int, iterations: int) -> float:
     """Train, and return the median frames per second of all ranks together."""
     with tempfile.TemporaryDirectory() as folder:
         result = rltrain.train(
@@ -61,8 +61,8 @@ def main() -> None:
     for library in arguments.library or LIBRARIES:
         one, many = [], []
         for _ in range(arguments.rounds):
-            one.append(frames_a_second(library, arguments.task, 1, arguments.iterations))
-            many.append(frames_a_second(library, arguments.task, n, arguments.iterations))
+            one.append(frames_per_second(library, arguments.task, 1, arguments.iterations))
+            many.append(frames_per_second(library, arguments.task, n, arguments.iterations))
         shares = [all_ranks / (n * alone) for alone, all_ranks in zip(one, many, strict=True)]
         print(
             f"| {arguments.task} | {library} | {statistics.median(one):,.0f} | "

@@ -103,7 +103,7 @@ def test_a_plugin_adds_conflicts_that_it_knows(stub, site):
     source = source.replace('factory="x:y"', f'factory="x:y", {own}')
     site.install("rltrain-knows", source)
     (found,) = [x for x in conflicts(discover().records, ()) if "They bite" in x.text]
-    assert said(found) == ("warning", "one 1.5 beside two 3.0. They bite.", "Part them.")
+    assert said(found) == ("warning", "one 1.5 and two 3.0: They bite.", "Part them.")
 
 
 def test_two_providers_of_one_name_are_told(stub, site):

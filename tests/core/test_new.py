@@ -130,19 +130,19 @@ WRONG = [
     ("demo --kind libary", "--kind libary: must be one of library, backend, suite, writer,"),
     ("demo --kind libary", "Did you mean 'library'?"),
     ("demo --kind observer", "--kind observer: must be one of"),
-    ("1st --kind writer", "NAME '1st': must be letters and digits"),
-    ("my/own --kind writer", "NAME 'my/own': must be letters"),
-    ("my_ --kind writer", "NAME 'my_': must be letters"),
-    ("_my --kind writer", "NAME '_my': must be letters"),
-    ("größe --kind writer", "NAME 'größe': must be letters"),
-    ("stub --kind library", "NAME stub: there is a library 'stub' already, by rltrain-stub 1.0."),
-    ("more-notes --kind writer", "there is a writer 'more-notes' already, by rltrain-stub 1.0."),
-    ("stub --kind writer", "a distribution rltrain-stub is installed already, by rltrain-stub 1.0"),
-    ("there --kind writer", "rltrain-there: is there already. Choose another NAME"),
-    ("link --kind writer", "rltrain-link: is there already."),
+    ("1st --kind writer", "NAME '1st': must begin with a letter"),
+    ("my/own --kind writer", "NAME 'my/own': must begin with"),
+    ("my_ --kind writer", "NAME 'my_': must begin with"),
+    ("_my --kind writer", "NAME '_my': must begin with"),
+    ("größe --kind writer", "NAME 'größe': must begin with"),
+    ("stub --kind library", "NAME stub: there is already a library 'stub', from rltrain-stub 1.0."),
+    ("more-notes --kind writer", "there is already a writer 'more-notes', from rltrain-stub 1.0."),
+    ("stub --kind writer", "a distribution rltrain-stub is already installed, from"),
+    ("there --kind writer", "rltrain-there: exists already. Choose another NAME"),
+    ("link --kind writer", "rltrain-link: exists already."),
     ("demo --kind writer --into none", "--into none: there is no such folder."),
     ("demo --kind writer --into file", "--into file: there is no such folder."),
-    ("demo --kind writer --into /proc", "--into /proc: cannot be written ("),
+    ("demo --kind writer --into /proc", "--into /proc: cannot be written to ("),
     ("demo --kind writer --inti x", "Unknown argument '--inti'. Did you mean '--into'?"),
 ]
 
@@ -194,5 +194,5 @@ def test_a_full_disk_leaves_nothing_half_written(new, monkeypatch):
     monkeypatch.setattr(Path, "write_text", fill)
     status, _out, err = new("demo", "--kind", "writer")
     assert (status, len(written)) == (2, 4)
-    assert "--into .: cannot be written (No space left on device)." in err
+    assert "--into .: cannot be written to (No space left on device)." in err
     assert list(Path().iterdir()) == []

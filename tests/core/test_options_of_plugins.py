@@ -165,7 +165,7 @@ def test_plugins_name_lists_a_plugins_options(capsys):
     pytest.importorskip("rltrain_tensorboard")
     assert main(["plugins", "tensorboard"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("writer tensorboard, of rltrain-tensorboard ")
+    assert shown.startswith("writer tensorboard, from rltrain-tensorboard ")
     assert "\n  tensorboard.flush=1  (int)\n      Iterations between two flushes" in shown
     assert main(["plugins", "tensorbord"]) == 2
     assert "Did you mean 'tensorboard'?" in capsys.readouterr().err

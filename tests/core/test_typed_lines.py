@@ -131,13 +131,13 @@ ISAAC_LAB_2 = [
     refused(
         "./isaaclab.sh -p -m rltrain --library rl_games --task Isaac-Cartpole-v0 --track "
         "--wandb-project-name cartpole --wandb-entity me",
-        "--track: no writer for Weights & Biases",
+        "--track: rltrain has no writer for Weights & Biases",
         "Leave it out.",
     ),
     refused(
         "./isaaclab.sh -p -m rltrain --library rsl_rl --task Isaac-Cartpole-v0 --resume "
         "--load_run 2026-01-01_10-00-00 --checkpoint model_100.pt",
-        "--resume: a run goes on from a checkpoint that is named. Give --checkpoint PATH",
+        "--resume: a run resumes from the checkpoint that you name. Give --checkpoint PATH",
     ),
     refused(
         "./isaaclab.sh -p -m rltrain --library rsl_rl --task Isaac-Cartpole-v0 --logger wandb",
@@ -147,7 +147,7 @@ ISAAC_LAB_2 = [
     refused(
         "./isaaclab.sh -p -m rltrain --library rsl_rl --task Isaac-Cartpole-v0 "
         "--agent rsl_rl_cfg_entry_point",
-        "--agent: the options that the task registers",
+        "--agent: rltrain takes the options that the task registers",
         "--agent-config FILE",
     ),
     refused(
@@ -276,7 +276,7 @@ MJLAB = [
             "videos        none",
         ),
     ),
-    refused(f"uv run {BALANCE} --enable-nan-guard True", "Write env.sim.nan_guard.enabled=true."),
+    refused(f"uv run {BALANCE} --enable-nan-guard True", "Set env.sim.nan_guard.enabled=true."),
     refused(f"uv run {BALANCE} --agent.logger tensorboard", "--writer NAME"),
     refused(f"uv run {BALANCE} --agent.resume True", "--checkpoint latest"),
     refused(f"uv run {BALANCE} --registry-name me/motions/walk", "motion_file=FILE"),
@@ -285,7 +285,7 @@ MJLAB = [
     refused(f"uv run {BALANCE} --video maybe", "must be True, which may be left out, or False"),
     refused("uv run rltrain Mjlab-Cartpole-Balace", "Did you mean 'Mjlab-Cartpole-Balance'?"),
     Line("rltrain balance", ("balance (continuous actions)",)),
-    refused("rltrain balanse", "Unknown command 'balanse'.", "Nor is it a task"),
+    refused("rltrain balanse", "Unknown command 'balanse'.", "It is not a task either"),
 ]
 
 CLUSTERS = [

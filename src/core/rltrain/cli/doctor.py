@@ -1,4 +1,4 @@
-"""Look at this machine, and start ranks on it, to see whether a run can be expected to work."""
+"""Check this machine, and start test ranks on it, to see whether a run is likely to work."""
 
 from __future__ import annotations
 
@@ -27,30 +27,36 @@ _OPTIONS = (
     *("nnodes", "node_rank", "master_addr", "master_port", "coordinator_address"),
     *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "max_restarts"),
 )
-"""Options of a run that say where it runs."""
+"""The options of a run that say where it runs."""
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return the words for argparse and those for the command itself: none."""
+    """Return all words for argparse, and none for the command itself."""
     return words, []
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags: its own, and those of a run that say where it runs."""
+    """Add the command's own flags, and the flags of a run that say where it runs."""
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "--fix", action="store_true", help="save variables with which ranks can talk, for all runs"
+        "--fix",
+        action="store_true",
+        help="if NCCL fails, save variables with which it works, for later runs",
     )
     parser.add_argument("--no-ranks", action="store_true", help="start no ranks")
     parser.add_argument(
-        "--timeout", type=_seconds, default=90.0, metavar="S", help="seconds for each start (90)"
+        "--timeout",
+        type=_seconds,
+        default=90.0,
+        metavar="S",
+        help="time limit for each start of ranks, in seconds (90)",
     )
 
     add_flags(parser, _OPTIONS)
 
 
 def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Make all checks, print what they found, and return 1 if there is a problem.
+    """Run all checks, print the findings, and return 1 if there is a problem.
 
     Raises:
         UsageError: the command line is wrong.

@@ -14,11 +14,11 @@ __all__ = ["add_flags", "value_flags"]
 
 
 def add_flags(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
-    """Declare flags in their groups; one that is not given is absent from the result.
+    """Add the flags in their groups. A flag that is not given is absent from the result.
 
     Args:
-        parser: the command's.
-        names: of the options; by default all.
+        parser: the command's parser.
+        names: the options to add; all by default.
     """
     groups: dict[str, Any] = {}
     wanted = None if names is None else set(names)
@@ -49,7 +49,7 @@ def value_flags() -> set[str]:
 
 
 def _help(option: Option, default: Any) -> str:
-    """Return the help, with the default where there is one."""
+    """Return the help text, with the default if there is one."""
     shown = option.default_text or (
         "" if default is None or default is False or default == () else str(default)
     )
@@ -57,7 +57,7 @@ def _help(option: Option, default: Any) -> str:
 
 
 def _settings(option: Option) -> dict[str, Any]:
-    """Return how argparse reads an option; `RunOptions` checks the value."""
+    """Return how argparse parses an option. `RunOptions` checks the value."""
     metavar = {"metavar": option.metavar}
     match option.kind:
         case "switch":
@@ -74,7 +74,7 @@ def _settings(option: Option) -> dict[str, Any]:
 
 
 def _true_or_false(word: str) -> bool:
-    """Read the value that mjlab's flags have where ours have none."""
+    """Parse the value that mjlab's switches take; ours need none."""
     if word not in ("True", "False"):
         raise argparse.ArgumentTypeError(f"{word}: must be True, which may be left out, or False")
     return word == "True"

@@ -16,7 +16,7 @@ from rltrain.errors import RltrainError, UsageError, suggest
 __all__ = ["main"]
 
 _COMMANDS = {"train": train, "tasks": tasks, "plugins": plugins, "doctor": doctor, "new": new}
-_OVERRIDES = " Options of the library are written agent.key=value, of the task env.key=value."
+_OVERRIDES = " Write the library's options as agent.key=value, the task's as env.key=value."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("rltrain: interrupted.", 128 + signal.SIGINT)
     except BrokenPipeError:
-        # The reader of our output is gone, as under `| head`.
+        # The reader of our output has exited, as with `| head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
 
@@ -54,13 +54,13 @@ def _run(words: list[str]) -> int:
     command.add_arguments(parser)
     arguments, unknown = parser.parse_known_args([_dashed(word) for word in rest])
     if unknown:
-        parser.refuse(unknown, command is train)
+        parser.refuse(unknown, is_train=command is train)
     run: Callable[[argparse.Namespace, list[str]], int] = command.run
     return run(arguments, passed_through)
 
 
 def _command(words: list[str]) -> tuple[str | None, list[str]]:
-    """Return the command's name, and what follows; a task may stand first, as with mjlab.
+    """Return the command's name, and the words after it. A task may come first, as with mjlab.
 
     Raises:
         UsageError: the first word is neither a command nor a task.
@@ -76,7 +76,7 @@ def _command(words: list[str]) -> tuple[str | None, list[str]]:
         return None, ["--task", *words] if first else words
     raise UsageError(
         f"Unknown command {first!r}.{suggest(first, _COMMANDS)} Commands: {', '.join(_COMMANDS)}. "
-        "Nor is it a task; `rltrain tasks` lists them."
+        "It is not a task either; `rltrain tasks` lists those."
     )
 
 
@@ -87,9 +87,9 @@ def _bare(words: list[str]) -> str | None:
 
 
 def _is_task(word: str) -> bool:
-    """Whether a word is meant as a task; suites are asked only if it could be a command."""
+    """Return whether a word is meant as a task. Suites are asked only if it may be a command."""
     if not re.fullmatch("[a-z_-]+", word):
-        return True  # A task that is not there has a message of its own, with the closest name.
+        return True  # An unknown task has its own error message, with the closest name.
     from rltrain.plugins.registry import discover
     from rltrain.specs import SuiteSpec
 
@@ -97,25 +97,29 @@ def _is_task(word: str) -> bool:
         try:
             if suite.describe(word) is not None:
                 return True
-        except UsageError:  # The suite knows it, and why it cannot be made.
+        except UsageError:  # The suite knows the task, and says why it cannot be made.
             return True
     return False
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports errors as everything else does: one line, with the closest match."""
+    """Reports errors as the rest of rltrain does: in one line, with the closest match."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
         raise UsageError(f"{message}. See {self.prog} --help.")
 
-    def refuse(self, unknown: list[str], trains: bool) -> None:
-        """Name the first word that is no flag of this command, which is `train` or another."""
+    def refuse(self, unknown: list[str], *, is_train: bool) -> None:
+        """Report the first unknown flag, or else the first unknown word.
+
+        Raises:
+            UsageError: always.
+        """
         word = next((word for word in unknown if word.startswith("-")), unknown[0])
         known = [option for action in self._actions for option in action.option_strings]
         flag = word.partition("=")[0]
-        if trains and flag in foreign.REFUSED:
+        if is_train and flag in foreign.REFUSED:
             raise UsageError(foreign.REFUSED[flag])
-        hint = suggest(flag, known) if flag.startswith("-") else _OVERRIDES if trains else ""
+        hint = suggest(flag, known) if flag.startswith("-") else _OVERRIDES if is_train else ""
         raise UsageError(f"Unknown argument {flag!r}.{hint} See {self.prog} --help.")
 
 

@@ -1,4 +1,4 @@
-"""Write a plugin's distribution that installs, is found, and passes its test as it is."""
+"""Create a plugin's distribution that can be installed and passes its tests as it is."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ EPILOG = """\
 example:
   rltrain new my_rl --kind library --into plugins
 
-What is written works: replace what stands in it for your library, transport, simulator or engine,
-and let its test tell what is still missing."""
+The new plugin works as it is. Replace its example code with your library, transport, simulator or
+engine. Its tests then say what is missing."""
 
 TEMPLATES = Path(__file__).parent / "templates"
-"""A folder for each kind, laid out as what is written: `package` stands for the package's name."""
+"""Has a folder for each kind, laid out like the distribution; `package` is renamed."""
 
 SUFFIX = ".tmpl"
-"""Of templates: they are no Python, which tools that read every .py file would take them for."""
+"""The suffix of templates, so that tools do not read them as Python files."""
 
 KINDS = {
     "library": "--library $name",
@@ -38,54 +38,58 @@ KINDS = {
     "writer": "--writer console $name",
     "launcher": "--launcher $name",
 }
-"""The kinds that have a template, with the flags by which a run uses what was written."""
+"""The kinds that have a template, and for each the flags with which a run uses the plugin."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return the words for argparse and those for the command itself: none."""
+    """Return all words for argparse, and none for the command itself."""
     return words, []
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument("name", metavar="NAME", help="what users will type, such as my_rl")
+    """Add the arguments."""
+    parser.add_argument("name", metavar="NAME", help="the name that users type, such as my_rl")
     parser.add_argument("--kind", required=True, metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("--into", default=".", metavar="DIR", help="where the folder is made (.)")
+    parser.add_argument("--into", default=".", metavar="DIR", help="where to create the folder (.)")
 
 
 def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Write the distribution, whole or not at all, and say what comes next."""
+    """Write the complete distribution or nothing, and print the next steps.
+
+    Raises:
+        UsageError: an argument is wrong, or the folder cannot be written.
+    """
     name, kind, into = arguments.name, arguments.kind, Path(arguments.into)
     if kind not in KINDS:
         raise UsageError(f"--kind {kind}: must be one of {', '.join(KINDS)}.{suggest(kind, KINDS)}")
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"NAME {name!r}: must be letters and digits, with single '-' or '_' between them, and "
-            "begin with a letter."
+            f"NAME {name!r}: must begin with a letter and have only letters and digits, with "
+            "single '-' or '_' between them."
         )
     fields = _fields(name)
     _check_free(name, kind, fields["distribution"])
     target = into / fields["distribution"]
     if not into.is_dir():
-        raise UsageError(f"--into {into}: there is no such folder.")
+        raise UsageError(f"--into {into}: there is no such folder. Create it, or name another.")
     if os.path.lexists(target):
-        raise UsageError(f"{target}: is there already. Choose another NAME, or another --into.")
+        raise UsageError(f"{target}: exists already. Choose another NAME, or another --into.")
     files = _rendered(kind, fields)
     try:
         _write(files, target)
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(
-            f"--into {into}: cannot be written ({reason}). Name a folder that can."
+            f"--into {into}: cannot be written to ({reason}). Choose another folder."
         ) from error
     print(_report(target, files, Template(KINDS[kind]).substitute(fields)))
     return 0
 
 
 def _fields(name: str) -> dict[str, str]:
-    """Return what the templates' fields stand for."""
+    """Return the values of the templates' fields."""
     parts = re.split("[-_]", name)
     return {
         "name": name,
@@ -99,17 +103,17 @@ def _check_free(name: str, kind: str, distribution: str) -> None:
     """Refuse a name that would hide an installed plugin, or be hidden by it.
 
     Raises:
-        UsageError: it is taken; names are compared as pip does.
+        UsageError: the name is taken. Names are compared as pip compares them.
     """
     for record in discover().records:
         provides = {canonicalize_name(spec.name) for spec in record.specs if spec.kind == kind}
         if canonicalize_name(name) in provides:
-            what = f"there is a {kind} {name!r}"
+            what = f"there is already a {kind} {name!r}"
         elif canonicalize_name(record.distribution) == distribution:
-            what = f"a distribution {distribution} is installed"
+            what = f"a distribution {distribution} is already installed"
         else:
             continue
-        raise UsageError(f"NAME {name}: {what} already, by {record.origin}. Choose another.")
+        raise UsageError(f"NAME {name}: {what}, from {record.origin}. Choose another name.")
 
 
 def _rendered(kind: str, fields: Mapping[str, str]) -> dict[str, str]:
@@ -123,10 +127,10 @@ def _rendered(kind: str, fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def _write(files: Mapping[str, str], target: Path) -> None:
-    """Write all files beside the target and rename them into place."""
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".rltrain-") as beside:
-        # In a folder of its own: the temporary one is its owner's alone.
-        written = Path(beside) / target.name
+    """Write all files next to the target, then rename their folder into place."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".rltrain-") as temporary:
+        # In a subfolder, because only its owner may read the temporary folder itself.
+        written = Path(temporary) / target.name
         for name, text in files.items():
             path = written / name
             path.parent.mkdir(parents=True, exist_ok=True)

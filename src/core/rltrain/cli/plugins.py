@@ -1,4 +1,4 @@
-"""List the installed plugins, whether they can be used, and if not why."""
+"""List the installed plugins, whether they can be used, and if not, why."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rltrain.plugins.registry import PluginRecord, Registry, discover
 __all__ = ["EPILOG", "add_arguments", "run", "split"]
 
 EPILOG = """\
-A plugin is ready, blocked (--no-plugin, RLTRAIN_PLUGINS), unmet (what it adapts is not installed in
-a supported version) or broken (it raised; RLTRAIN_STRICT=1 shows where)."""
+A plugin is ready, blocked (--no-plugin, RLTRAIN_PLUGINS), unmet (no supported version of what it
+adapts is installed) or broken (it raised; RLTRAIN_STRICT=1 shows where)."""
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return the words for argparse and those for the command itself: none."""
+    """Return all words for argparse, and none for the command itself."""
     return words, []
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Add the arguments."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="list the options of this plugin")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     """Print one row for each thing provided, and one for each plugin that provides nothing.
 
     Raises:
-        UsageError: there is no plugin of the name whose options are asked for.
+        UsageError: no plugin that is ready has the given name.
     """
     registry = discover(arguments.no_plugin)
     if arguments.name is not None:
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
 
 
 def _print_options(registry: Registry, name: str, as_json: bool) -> int:
-    """Print what all ready plugins of a name are, and their options with defaults."""
+    """Print all ready plugins with a name, and their options with defaults."""
     from rltrain.plugins.options import describe_options
 
     ready = [(record, spec) for record in registry.records for spec in record.specs]
@@ -62,8 +62,8 @@ def _print_options(registry: Registry, name: str, as_json: bool) -> int:
     if not found:
         known = sorted({spec.name for _, spec in ready})
         raise UsageError(
-            f"No plugin that is ready has the name {name!r}.{suggest(name, known)} "
-            "`rltrain plugins` lists them, and why others are not ready."
+            f"No ready plugin has the name {name!r}.{suggest(name, known)} "
+            "`rltrain plugins` lists all plugins, and says why some are not ready."
         )
     options = {spec.kind: describe_options(spec) for _, spec in found}
     if as_json:
@@ -75,7 +75,7 @@ def _print_options(registry: Registry, name: str, as_json: bool) -> int:
         print(json.dumps(rows, indent=2, default=str))
         return 0
     for record, spec in found:
-        print(f"{spec.kind} {name}, of {record.origin}: {spec.supports()}")
+        print(f"{spec.kind} {name}, from {record.origin}: {spec.supports()}")
         for option in options[spec.kind]:
             print(f"  {option.key}={option.default}  ({option.type})")
             print(textwrap.indent(textwrap.fill(option.help, 92), "      "))

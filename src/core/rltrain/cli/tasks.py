@@ -1,4 +1,4 @@
-"""List tasks: their spaces, the libraries that learn them, and what has options tuned for them."""
+"""List tasks: their spaces, the libraries that can learn them, and those with tuned options."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from rltrain.types import TaskInfo
 __all__ = ["EPILOG", "add_arguments", "run", "split"]
 
 EPILOG = """\
-A library is named if its default algorithm can learn the task. Where only making the environment
-tells the spaces, they are left open."""
+A library is listed if its default algorithm can learn the task. If a task's spaces are known only
+once the environment is made, they are left out."""
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return the words for argparse and those for the command itself: none."""
+    """Return all words for argparse, and none for the command itself."""
     return words, []
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Add the flags."""
     parser.add_argument("--suite", metavar="NAME", help="only this suite's tasks")
-    parser.add_argument("--json", action="store_true", help="print JSON, with what is missing")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, with the tasks that cannot be made here"
+    )
     parser.add_argument(
         "--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out"
     )
 
 
 def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Print one row for each task; those that cannot be made here are counted.
+    """Print one row for each task that can be made here, and count the others.
 
     Raises:
         UsageError: there is no such suite.
@@ -95,7 +97,7 @@ def _row(suite: SuiteSpec, task: str, registry: Registry) -> dict[str, Any]:
 
 
 def _can_learn(library: LibrarySpec, suite: SuiteSpec, task: TaskInfo) -> bool:
-    """Whether the library's default algorithm learns the task with its default options."""
+    """Return whether the library's default algorithm and options can learn the task."""
     frameworks = [name for name in library.frameworks if name in suite.frameworks]
     if not frameworks:
         return False
@@ -107,7 +109,7 @@ def _can_learn(library: LibrarySpec, suite: SuiteSpec, task: TaskInfo) -> bool:
         task=task.name,
         suite=suite.name,
         framework=framework,
-        backend="any",  # Refusals ask for neither.
+        backend="any",  # No refusal depends on backend or grad_sync.
         grad_sync="any",
         agent=options,
         num_envs=task.num_envs,
@@ -123,7 +125,7 @@ def _is_tuned(library: LibrarySpec, suite: SuiteSpec, task: TaskInfo) -> bool:
 
 
 def _texts(row: dict[str, Any]) -> dict[str, str]:
-    """Return a row in words."""
+    """Format a row for the table."""
     groups = row["observations"]
     observations = groups and ", ".join(
         f"{name} {'x'.join(map(str, group['shape']))}" for name, group in groups.items()

@@ -31,7 +31,7 @@ examples:
   torchrun --nproc_per_node 2 -m rltrain --library rl_games --distributed
   rltrain Mjlab-Cartpole-Balance --library rsl_rl --gpu-ids all
 
-The task may stand first, without its flag. `train_multigpu` is `train --distributed`. Flags take
+The task may come first, without its flag. `train_multigpu` is `train --distributed`. Flags take
 dashes or underscores. `rltrain plugins` lists libraries, backends and suites."""
 
 _SAME_AS = {
@@ -39,17 +39,16 @@ _SAME_AS = {
     "master_addr": ("coordinator_address",),
     "master_port": ("coordinator_address",),
 }
-"""Flags that say what others do in other words: a file's must not contradict them."""
-
+"""Flags that set the same values: each replaces a file's value of the others."""
 
 _OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
 
 _TAKE_A_VALUE = {"--config", *value_flags()}
-"""Flags after which a word is their value, even if it looks like an override."""
+"""Flags that take the next word as their value, even if it looks like an override."""
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Separate override tokens, which argparse's lists (`--gpu-ids 0 1`) would swallow."""
+    """Separate the overrides, which argparse would add to lists such as `--gpu-ids 0 1`."""
     words = translate(words)
     before = ["", *words]
     overrides = [
@@ -61,7 +60,7 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of a run, and those of the command itself."""
+    """Add the flags of a run, and those of the command itself."""
     add_flags(parser)
     command = parser.add_argument_group("this command")
     command.add_argument(
@@ -86,16 +85,16 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     options = _options(vars(arguments), words)
     dry_run = options.pop("dry_run", False)
     plan = make_plan(options)
-    said = note(os.environ)
-    if said and (plan.world is None or plan.world.is_root):
-        print(said, file=sys.stderr)
+    message = note(os.environ)
+    if message and (plan.world is None or plan.world.is_root):
+        print(message, file=sys.stderr)
     if dry_run:
         from rltrain.plan.table import plan_table
 
         print(plan_table(plan))
         return 0
     if plan.world is None:
-        # Importing frameworks takes seconds, in which nothing else would be seen.
+        # Ranks print nothing for the seconds in which they import frameworks.
         ranks, backend = plan.config.nproc_per_node, plan.config.backend
         print(f"starting {ranks} rank(s) on this node, backend {backend}", flush=True)
     start(plan)
@@ -103,7 +102,11 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
 
 
 def _options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
-    """Merge the whole run's file, the flags and the overrides; the latter win."""
+    """Merge the --config file, the flags and the overrides. Later ones take precedence.
+
+    Raises:
+        UsageError: a section of the file or an override is wrong.
+    """
     from rltrain.errors import UsageError
     from rltrain.options.agent import parse_override
     from rltrain.options.dotted import flatten
@@ -111,7 +114,7 @@ def _options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
     flags = dict(given)
     path = flags.pop("config", None)
     options = load_yaml(path, "--config") if path else {}
-    # Sections keep their names: those of plugins may have dashes.
+    # Names of sections are kept, because names of plugins may have dashes.
     options = {
         name if isinstance(value, Mapping) else name.replace("-", "_"): value
         for name, value in options.items()
@@ -130,7 +133,7 @@ def _options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
         added = word.startswith("+")
         if override is None or (added and override[0] not in merged):
             raise UsageError(
-                f"{word}: an override is written agent.key=value or env.key=value"
+                f"{word}: write an override as agent.key=value or env.key=value"
                 f"{' with or without +' if added else ', or NAME.key=value for a plugin'}."
             )
         where, key, value = override

@@ -37,7 +37,7 @@ Check = tuple[str, Callable[[], Iterable[Finding]]]
 def checkup(
     options: Mapping[str, Any], *, as_json: bool, fix: bool, start_ranks: bool, timeout: float
 ) -> int:
-    """Make all checks, and print each section when it is done.
+    """Run all checks, and print each section when it is done.
 
     Args:
         options: fields of `RunOptions` that say where the run will run.

@@ -93,8 +93,8 @@ def _known(known: Iterable[Conflict], installed: Mapping[str, _Installed]) -> It
             and SpecifierSet(wanted).contains(installed[name].version, prereleases=True)
             for name, wanted in found.items()
         ):
-            both = " beside ".join(f"{name} {installed[name].version}" for name in found)
-            yield warning("conflict", f"{both}. {conflict.reason}", conflict.instead)
+            both = " and ".join(f"{name} {installed[name].version}" for name in found)
+            yield warning("conflict", f"{both}: {conflict.reason}", conflict.instead)
 
 
 def _provided_twice(records: Iterable[PluginRecord]) -> Iterator[Finding]:

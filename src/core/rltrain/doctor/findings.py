@@ -43,7 +43,7 @@ class Section:
 
 
 def ok(name: str, text: str, **data: Any) -> Finding:
-    """Return a finding without fault."""
+    """Return a finding that is no cause for concern."""
     return Finding("ok", name, text, "", data)
 
 
@@ -58,7 +58,7 @@ def problem(name: str, text: str, hint: str, **data: Any) -> Finding:
 
 
 def look(title: str, check: Callable[[], Iterable[Finding]]) -> Section:
-    """Make a check. If it raises, that is a finding too, and the other checks still run."""
+    """Run a check. If it raises, that is a finding too, and the other checks still run."""
     try:
         return Section(title, tuple(check()))
     except RltrainError as error:

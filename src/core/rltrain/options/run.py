@@ -72,11 +72,11 @@ class RunOptions:
 
     library: str = _name("rl_games", WHAT, "RL library", flags=("--rl-library",))
     algorithm: str | None = _name(
-        None, WHAT, "the library's algorithm", default_text="the library's own, usually PPO"
+        None, WHAT, "the library's algorithm", default_text="the library's first, PPO"
     )
     task: str = _name(DEFAULT_TASK, WHAT, "task; may also be the first word, without the flag")
     suite: str | None = _name(
-        None, WHAT, "suite that makes the task", default_text="the one that has it"
+        None, WHAT, "suite that provides the task", default_text="the one that has it"
     )
     framework: str = _name(
         "torch", WHAT, "torch or jax", checks.framework, flags=("--ml-framework",)
@@ -96,7 +96,7 @@ class RunOptions:
     env: Mapping[str, Any] = _option({}, WHAT, "options of the task", checks.mapping, kind="none")
 
     num_envs: int | None = _number(
-        None, SIZE, "environments per rank", 1, default_text="the task's own number"
+        None, SIZE, "environments per rank", 1, default_text="the task's own"
     )
     plugins: Mapping[str, Mapping[str, Any]] = _option(
         {}, WHAT, "options of plugins, by plugin's name", checks.mapping, kind="none"
@@ -105,17 +105,17 @@ class RunOptions:
     max_iterations: int | None = _number(
         None,
         SIZE,
-        "iteration at which training ends, counting those before a checkpoint",
+        "iteration at which training ends, including those before a checkpoint",
         1,
-        default_text="set by the library's options",
+        default_text="from the library's options",
     )
     scale_iterations: bool = _switch(
         SIZE, "divide the iterations by the number of ranks: the total experience stays the same"
     )
     scale_minibatches: bool = _switch(
         SIZE,
-        "keep the number of mini-batches that the library's options had with the number of "
-        "environments that they were written for",
+        "keep the number of mini-batches that the library's options give for the number of "
+        "environments they were written for",
     )
     random_lengths: bool | None = _option(
         None,
@@ -123,7 +123,7 @@ class RunOptions:
         "start each environment at a random point of its episode",
         checks.boolean,
         kind="yes_no",
-        default_text="as the task's own trainer does",
+        default_text="as in the task's own trainer",
     )
     target_return: float | None = _option(
         None,
@@ -132,9 +132,9 @@ class RunOptions:
         checks.number,
         metavar="R",
     )
-    seed: int = _number(42, SIZE, "base seed; -1 draws one", -1)
+    seed: int = _number(42, SIZE, "base seed; -1 draws a random one", -1)
 
-    distributed: bool = _switch(PLACE, "run several ranks, or join ranks that were started")
+    distributed: bool = _switch(PLACE, "start several ranks, or join those that a launcher started")
     nproc_per_node: int | str | None = _option(
         None,
         PLACE,
@@ -155,7 +155,10 @@ class RunOptions:
         None, PLACE, "cpu or cuda; for a single process also cuda:1", metavar="D"
     )
     backend: str | None = _name(
-        None, PLACE, "backend", default_text="the framework's own, for GPUs if there are any"
+        None,
+        PLACE,
+        "backend of the process group",
+        default_text="the framework's, for GPUs if there are any, else for the CPU",
     )
     launcher: str | None = _name(
         None, PLACE, "what starts the ranks", default_text="the backend's own"
@@ -186,7 +189,7 @@ class RunOptions:
     coordinator_address: str | None = _option(
         None,
         NODES,
-        "address and port of node 0, as jax writes them",
+        "master address and port in one, as jax writes them",
         checks.endpoint,
         metavar="HOST:PORT",
     )
@@ -195,11 +198,11 @@ class RunOptions:
         None, NODES, "address of the rendezvous", metavar="HOST:PORT"
     )
     rdzv_id: str | None = _option(
-        None, NODES, "the run's name at the rendezvous, the same on every node", metavar="ID"
+        None, NODES, "name of the run at the rendezvous, the same on every node", metavar="ID"
     )
     max_restarts: int = _number(0, NODES, "how many times all ranks are restarted on failure", 0)
 
-    log_root: str = _option("logs", OUTPUT, "folder in which to create run folders", metavar="DIR")
+    log_root: str = _option("logs", OUTPUT, "folder for run folders", metavar="DIR")
     run_name: str | None = _name(None, OUTPUT, "suffix of the run folder's name")
     writers: tuple[str, ...] | None = _name(
         None,
@@ -207,11 +210,11 @@ class RunOptions:
         "writers",
         checks.names,
         kind="values",
-        default_text="console tensorboard, if installed",
+        default_text="console, and tensorboard if installed",
     )
     observers: tuple[str, ...] = _name((), OUTPUT, "observers", checks.names, kind="values")
     no_plugins: tuple[str, ...] = _name(
-        (), OUTPUT, "plugin to leave out", checks.names, kind="append"
+        (), OUTPUT, "plugin to leave out; may be repeated", checks.names, kind="append"
     )
     video: bool = _option(
         False,
