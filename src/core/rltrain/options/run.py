@@ -13,7 +13,7 @@ from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.options import checks
-from rltrain.options.aliases import with_coordinator
+from rltrain.options.aliases import is_section, with_coordinator, with_video
 from rltrain.options.declare import named, number, option, option_of, switch
 from rltrain.options.dotted import flatten
 
@@ -166,13 +166,25 @@ class RunOptions:
     video: bool = option(
         False,
         OUTPUT,
-        "record videos of training, on rank 0",
+        "record videos of training, on rank 0: the same as --observer video",
         checks.boolean,
         kind="true_false",
         metavar="True",
     )
-    video_length: int = number(200, OUTPUT, "length of a video in environment steps", 1)
-    video_interval: int = number(2000, OUTPUT, "steps from the start of one video to the next", 1)
+    video_length: int | None = number(
+        None,
+        OUTPUT,
+        "length of a video in environment steps: the same as video.length=N",
+        1,
+        default_text="200",
+    )
+    video_interval: int | None = number(
+        None,
+        OUTPUT,
+        "steps from the start of one video to the next: the same as video.interval=N",
+        1,
+        default_text="2000",
+    )
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> RunOptions:
@@ -185,7 +197,7 @@ class RunOptions:
         checked: dict[str, Any] = {}
         sections: dict[str, Any] = {}
         for name, value in options.items():
-            if name not in fields:
+            if name not in fields or is_section(name, value):
                 # A section is of a plugin: {"csv": {"flush": 10}}, or in one, "csv.flush".
                 if not isinstance(value, Mapping) and "." not in name:
                     raise UsageError(f"Unknown option {name!r}.{suggest(name, fields)}")
@@ -194,7 +206,7 @@ class RunOptions:
                 checked[name] = option_of(fields[name]).check(name, value)
         if sections:
             checked["plugins"] = by_plugin({**checked.get("plugins", {}), **sections})
-        return cls(**with_coordinator(checked))
+        return cls(**with_video(with_coordinator(checked)))
 
 
 def by_plugin(sections: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -14,8 +14,9 @@ from rltrain.options.agent import load_agent, override_agent, resolve_env
 from rltrain.options.checks import flag
 from rltrain.options.dotted import flatten, get_dotted, set_dotted
 from rltrain.options.run import RunOptions
-from rltrain.plan.files import check_video, settle_files
+from rltrain.plan.files import settle_files
 from rltrain.plan.placement import of_framework, place
+from rltrain.plan.refusals import check_refusals
 from rltrain.plan.sizes import (
     environments,
     iterations,
@@ -45,8 +46,7 @@ DEFAULT_WRITERS = ("console", "tensorboard")
 
 _AS_ASKED = (
     *("task", "total_envs", "max_iterations", "check_interval", "target_return", "seed"),
-    *("agent_config", "checkpoint", "run_name", "headless", "enable_cameras"),
-    *("video", "video_length", "video_interval", "observers"),
+    *("agent_config", "checkpoint", "run_name", "headless", "enable_cameras", "observers"),
 )
 """Options that the resolved run takes over."""
 
@@ -106,14 +106,12 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
         random_lengths=task.random_lengths
         if asked.random_lengths is None
         else asked.random_lengths,
+        renders=any(registry.get(ObserverSpec, name).renders for name in asked.observers),
         writers=_writers(asked, registry),
         **{name: getattr(asked, name) for name in _AS_ASKED},
     )
     check_options(_specs(config, registry), config.plugins)
-    _check_refusals(config, library, task)
-    if config.video:
-        able = [spec.name for spec in registry.all(SuiteSpec) if spec.renders]
-        check_video(suite.name, suite.renders, able)
+    check_refusals(config, task, registry)
     if asked.scale_minibatches:
         config = scale_mini_batches(config, library, original)
     if asked.scale_iterations:
@@ -230,9 +228,7 @@ def _grad_sync(asked: RunOptions, placement: Placement, registry: Registry) -> G
 
 
 def _writers(asked: RunOptions, registry: Registry) -> tuple[str, ...]:
-    """Return the writers, and check them and the observers, which are chosen by name alone."""
-    for name in asked.observers:
-        registry.get(ObserverSpec, name)
+    """Return the writers, and check them: they are chosen by name alone."""
     if asked.writers is None:
         installed = registry.names(WriterSpec)
         return tuple(name for name in DEFAULT_WRITERS if name in installed)
@@ -245,9 +241,3 @@ def _specs(config: RunConfig, registry: Registry) -> list[Spec]:
     """Return the specs of all plugins of the run, its launcher's included."""
     launcher = [] if config.launcher is None else [registry.get(LauncherSpec, config.launcher)]
     return [*chosen_specs(config, registry), *launcher]
-
-
-def _check_refusals(config: RunConfig, library: LibrarySpec, task: TaskInfo) -> None:
-    for refusal in library.refuses:
-        if refusal.applies(config, task):
-            raise UsageError(f"{refusal.name}: {refusal.reason} Instead: {refusal.instead}")
