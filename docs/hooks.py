@@ -14,7 +14,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from rltrain.options.checks import flag
-from rltrain.options.run import RunOptions, option_of
+from rltrain.options.declare import option_of
+from rltrain.options.run import RunOptions
 
 ROOT = Path(__file__).parents[1]
 TYPED = {"agent": "agent.KEY=VALUE", "env": "env.KEY=VALUE", "plugins": "NAME.KEY=VALUE"}

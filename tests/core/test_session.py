@@ -133,6 +133,17 @@ def test_a_rank_that_joins_sees_only_the_chosen_gpus(run, stub, monkeypatch):
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "5"
 
 
+def test_a_plugin_can_ask_how_many_iterations_are_done(ranks):
+    def body(session):
+        for iteration in (0, 1):
+            assert session.iteration == iteration
+            steps(session, 1)
+            session.record(Scalars(iteration + 1, {}))
+        assert session.iteration == 2
+
+    ranks(body)
+
+
 def test_the_result_is_what_the_run_came_to(run):
     # 2 environments of lengths 2 and 3, 3 iterations of 4 steps: 6 + 4 episodes.
     result = run()

@@ -273,7 +273,7 @@ MJLAB = [
             "hidden_dims:\n    - 64\n    - 32\n",
             "clip_actions: null",
             "frame_skip: 4\n  corrupted: true",
-            "videos        none",
+            "observers     none",
         ),
     ),
     refused(f"uv run {BALANCE} --enable-nan-guard True", "Set env.sim.nan_guard.enabled=true."),

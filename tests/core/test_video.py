@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -11,19 +10,18 @@ import types
 import numpy as np
 import pytest
 import stub_parts
-import stub_plugin
 from fake_ranks import run_ranks
 
-from rltrain.errors import PluginError, UsageError
+from rltrain.builtin import recorder
+from rltrain.builtin.recorded_env import RecordedEnv
+from rltrain.builtin.recorder import Recorder, frames_per_second
+from rltrain.builtin.video import VideoObserver, VideoOptions
+from rltrain.errors import PluginError, RltrainError, UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.options import RunOptions
-from rltrain.plan.files import check_video
-from rltrain.plan.resolve import make_plan
-from rltrain.plan.table import plan_table
+from rltrain.metrics.environment import CountedEnv
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import Media, RunEnded
 from rltrain.run.session import RankSession
-from rltrain.run.video import Recorder, frames_per_second
 from rltrain.testing import make_config
 from rltrain.types import World
 
@@ -41,7 +39,7 @@ def record(tmp_path):
 
     def run(steps, length, interval, draw=gray):
         told, now = [], iter(range(steps))
-        recorder = Recorder(
+        made = Recorder(
             lambda: draw(next(now)),
             tmp_path,
             length=length,
@@ -50,8 +48,8 @@ def record(tmp_path):
             finished=told.append,
         )
         for _ in range(steps):
-            recorder.step()
-        recorder.close(), recorder.close()
+            made.step()
+        made.close(), made.close()
         assert sorted(told) == sorted(tmp_path.iterdir())
         return {path.name: frames(path) for path in told}
 
@@ -96,7 +94,7 @@ def test_what_cannot_be_drawn_says_what_to_do(record):
     def draw(step):
         raise RuntimeError("no display")
 
-    with pytest.raises(UsageError, match=r"--video: .* RuntimeError: no display.* MUJOCO_GL: egl"):
+    with pytest.raises(UsageError, match=r"--video, .* RuntimeError: no display.* MUJOCO_GL: egl"):
         record(1, length=3, interval=5, draw=draw)
 
 
@@ -144,27 +142,32 @@ class Parts:
         return session.result()
 
 
+def session_of(group, tmp_path, fails=False, length=3):
+    """Return a rank's session that records videos, and its suite and library."""
+    config = make_config(
+        num_envs=2,
+        distributed=True,
+        log_root=str(tmp_path / "logs"),
+        renders=True,
+    )
+    plugins, parts = RunPlugins(), Parts(group, fails)
+    plugins.register(parts, "parts")
+    if group.rank == 0:
+        plugins.register(stub_parts.NotesWriter(), "writer")
+    plugins.register(VideoObserver(VideoOptions(length, interval=length + 2)), "observer")
+    ranks = group.world_size
+    return RankSession(config, World(group.rank, group.rank, 0, ranks, ranks), plugins), parts
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_rank_0_records_and_tells_the_writers(stub, tmp_path, fails):
     def one(group):
-        config = make_config(
-            num_envs=2,
-            distributed=True,
-            log_root=str(tmp_path / "logs"),
-            video=True,
-            video_length=3,
-            video_interval=5,
-        )
-        plugins, parts = RunPlugins(), Parts(group, fails)
-        plugins.register(parts, "parts")
-        if group.rank == 0:
-            plugins.register(stub_parts.NotesWriter(), "writer")
-        session = RankSession(config, World(group.rank, group.rank, 0, 2, 2), plugins)
+        session, parts = session_of(group, tmp_path, fails)
         try:
             session.run()
         except ValueError:
             assert fails
-        return parts.renders, session.env.recorder is not None
+        return parts.renders, isinstance(session.env.env, RecordedEnv)
 
     assert run_ranks(2, one) == [(True, True), (False, False)]
     *_, first, last, end = stub.RECORDS
@@ -177,30 +180,82 @@ def test_rank_0_records_and_tells_the_writers(stub, tmp_path, fails):
     assert [str(path) for path in sorted(folder.iterdir())] == [first.path, last.path]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_video_that_is_not_written_does_not_hide_what_ended_the_run(
+    stub, tmp_path, monkeypatch, fails
+):
+    def encoder(path, size, fps):
+        while True:
+            yield
+
+    def one(group):
+        with pytest.raises((RltrainError, ValueError)) as caught:
+            session_of(group, tmp_path, fails, length=20)[0].run()
+        return caught.value
+
+    monkeypatch.setattr(recorder, "_encoder", started(encoder))
+    (error,) = run_ranks(1, one)
+    missing = f"ffmpeg has not written the video {next(tmp_path.rglob('videos'))}"
+    if fails:
+        assert str(error) == "as asked"
+        assert error.__notes__[0].startswith(
+            f"While a video was completed: RltrainError: {missing}"
+        )
+    else:
+        assert str(error).startswith(missing)
+
+
+def started(generator):
+    def start(*arguments):
+        made = generator(*arguments)
+        next(made)
+        return made
+
+    return start
+
+
+class StatefulEnv(DrawnEnv):
+    step_dt = 0.05
+
+    @property
+    def episode_length_buf(self):
+        return self.length
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, lengths):
+        self.length = np.array(lengths)
+
+    def get_state(self):
+        return self.length.copy()
+
+    def set_state(self, state):
+        self.length = state
+
+
+def test_what_a_suite_adds_is_reached_through_the_recording():
+    recorded = []
+    made = StatefulEnv(2)
+    env = CountedEnv(RecordedEnv(made, lambda: recorded.append(made.length.copy())), 0, True)
+    assert (env.step_dt, env.unwrapped, env.num_envs) == (0.05, made, 2)
+    made.max_episode_length = 2
+    env.reset()
+    assert set(env.episode_length_buf) <= {0, 1}
+    made.length[:] = 0
+    env.step(np.zeros((2, 1)))
+    np.testing.assert_array_equal(recorded, [[1, 1]])
+    state = env.save_state()
+    env.step(np.zeros((2, 1)))
+    again = CountedEnv(RecordedEnv(StatefulEnv(2), recorded.clear), 0)
+    again.load_state(state)
+    np.testing.assert_array_equal(again.get_state(), [1, 1])
+    assert len(recorded) == 2
+    with pytest.raises(AttributeError):
+        _ = env.nothing
+
+
 def test_a_run_without_videos_draws_nothing(stub):
     session = RankSession(make_config(num_envs=2), World(), RunPlugins())
     assert not session.renders
-
-
-def test_a_suite_that_does_not_draw_is_refused(stub):
-    with pytest.raises(UsageError, match=r"--video: the suite stubs does not draw.* Leave --video"):
-        make_plan({**stub.OPTIONS, "video": True}, {})
-
-
-def test_without_its_encoder_the_plan_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r'pip install "rltrain\[video\]"'):
-        check_video("stubs", renders=True, able=["stubs"])
-
-
-def test_the_plan_tells_of_videos(stub):
-    plan = make_plan(stub_plugin.OPTIONS, {})
-    assert "videos        none" in plan_table(plan)
-
-
-def test_lengths_are_numbers_from_1():
-    with pytest.raises(UsageError, match="--video-length 0: must be at least 1"):
-        RunOptions.from_mapping({"video_length": 0})
 
 
 def test_mujoco_is_asked_once_whether_it_draws():

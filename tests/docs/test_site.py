@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from rltrain.options.checks import flag
-from rltrain.options.run import RunOptions, option_of
+from rltrain.options.declare import option_of
+from rltrain.options.run import RunOptions
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "src" / "core"

@@ -120,12 +120,8 @@ class RunConfig(Placement):
     """Whether simulators must not open a window."""
     enable_cameras: bool = False
     """Whether Isaac Sim is started so that cameras render."""
-    video: bool = False
-    """Whether rank 0 records videos of training."""
-    video_length: int = 200
-    """Length of a video, in environment steps."""
-    video_interval: int = 2000
-    """Environment steps from the start of one video to the start of the next."""
+    renders: bool = False
+    """Whether rank 0's environments are rendered, because an observer needs it."""
     writers: tuple[str, ...] = ()
     """The writers."""
     observers: tuple[str, ...] = ()

@@ -73,6 +73,11 @@ class Session(Protocol):
         ...
 
     @property
+    def iteration(self) -> int:
+        """Iterations done, including those before `checkpoint`."""
+        ...
+
+    @property
     def renders(self) -> bool:
         """Whether this rank's environments are rendered: `render()` must return frames."""
         ...

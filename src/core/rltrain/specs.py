@@ -126,7 +126,7 @@ class BackendSpec(Spec):
 
 @dataclass(frozen=True)
 class Refusal:
-    """A combination that would train nonsense or hang."""
+    """A combination that would train nonsense, hang or fail."""
 
     name: str
     """Short, for the support matrix: "kl_threshold on several ranks"."""
@@ -267,6 +267,12 @@ class ObserverSpec(Spec):
     """Wraps or watches hooks."""
 
     kind = "observer"
+
+    renders: bool = False
+    """Whether it renders the environments of rank 0: their `render()` must return frames. A run
+    with a suite that does not render is refused."""
+    refuses: tuple[Refusal, ...] = ()
+    """Runs in which it cannot work."""
 
 
 KINDS: dict[str, type[Spec]] = {

@@ -2,89 +2,36 @@
 
 from __future__ import annotations
 
-from rltrain.builtin.clusters import mpi, nodes, slurm, torchrun
+import importlib.util
+
+from rltrain.builtin.clusters import CLUSTERS
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import ClusterSpec, Spec, WriterSpec
+from rltrain.specs import ObserverSpec, Refusal, Spec, WriterSpec
+
+NO_ENCODER = Refusal(
+    name="--video (or --observer video)",
+    applies=lambda config, task: importlib.util.find_spec("imageio_ffmpeg") is None,
+    reason="the package imageio-ffmpeg, which encodes videos, is not installed.",
+    instead='pip install "rltrain[video]", or train without videos.',
+)
 
 
 @hookimpl
 def rltrain_provides() -> list[Spec]:
-    """Declare the writer that needs nothing else installed, and the clusters."""
+    """Declare what needs nothing else installed, or one small package."""
     return [
         WriterSpec(
             name="console",
             factory="rltrain.builtin.console:ConsoleWriter",
             summary="a live view on a terminal, a line an iteration elsewhere",
         ),
-        *_CLUSTERS,
-    ]
-
-
-_CLUSTERS = (
-    ClusterSpec(
-        name="torchrun",
-        find=torchrun.find,
-        order=0,
-        variables=(
-            *("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
-            *("GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_*"),
+        ObserverSpec(
+            name="video",
+            factory="rltrain.builtin.video:VideoObserver",
+            options="rltrain.builtin.video:VideoOptions",
+            summary="videos of rank 0's environments; --video chooses it too",
+            renders=True,
+            refuses=(NO_ENCODER,),
         ),
-        summary="ranks of torchrun, Ray Train, DeepSpeed, Azure ML",
-    ),
-    ClusterSpec(
-        name="open-mpi",
-        find=mpi.open_mpi,
-        order=10,
-        variables=("OMPI_COMM_WORLD_*", "OMPI_MCA_orte_hnp_uri"),
-        summary="ranks of Open MPI's mpirun",
-    ),
-    ClusterSpec(
-        name="mpich",
-        find=mpi.mpich,
-        order=10,
-        variables=("PMI_*", "MPI_LOCAL*"),
-        summary="ranks of mpiexec of MPICH and Intel MPI",
-    ),
-    ClusterSpec(
-        name="mvapich",
-        find=mpi.mvapich,
-        order=10,
-        variables=("MV2_COMM_WORLD_*",),
-        summary="ranks of MVAPICH2",
-    ),
-    ClusterSpec(
-        name="jsrun",
-        find=mpi.jsrun,
-        order=10,
-        variables=("JSM_NAMESPACE_*",),
-        summary="ranks of LSF's jsrun",
-    ),
-    ClusterSpec(
-        name="flux",
-        find=mpi.flux,
-        order=20,
-        variables=("FLUX_*",),
-        summary="tasks of flux run",
-    ),
-    ClusterSpec(
-        name="slurm",
-        find=slurm.find,
-        order=20,
-        variables=("SLURM_*",),
-        summary="tasks of srun",
-    ),
-    ClusterSpec(
-        name="kubeflow",
-        find=nodes.kubeflow,
-        order=30,
-        variables=("PET_*",),
-        summary="nodes of a TrainJob or PyTorchJob with PET_NNODES",
-    ),
-    ClusterSpec(
-        name="nodes",
-        find=nodes.counted,
-        order=40,
-        variables=("NPROC_PER_NODE",),
-        summary="nodes that WORLD_SIZE and RANK count: PyTorchJob, Volcano, PAI-DLC",
-    ),
-)
+        *CLUSTERS,
+    ]

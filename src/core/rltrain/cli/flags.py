@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from rltrain.options.checks import flag
-from rltrain.options.run import Option, RunOptions, option_of
+from rltrain.options.declare import Option, option_of
+from rltrain.options.run import RunOptions
 
 __all__ = ["add_flags", "value_flags"]
 

@@ -34,13 +34,6 @@ examples:
 The task may come first, without its flag. `train_multigpu` is `train --distributed`. Flags take
 dashes or underscores. `rltrain plugins` lists libraries, backends and suites."""
 
-_SAME_AS = {
-    "coordinator_address": ("master_addr", "master_port"),
-    "master_addr": ("coordinator_address",),
-    "master_port": ("coordinator_address",),
-}
-"""Flags that set the same values: each replaces a file's value of the others."""
-
 _OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
 
 _TAKE_A_VALUE = {"--config", *value_flags()}
@@ -109,6 +102,7 @@ def _options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
     """
     from rltrain.errors import UsageError
     from rltrain.options.agent import parse_override
+    from rltrain.options.aliases import give_way
     from rltrain.options.dotted import flatten
 
     flags = dict(given)
@@ -119,8 +113,6 @@ def _options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
         name if isinstance(value, Mapping) else name.replace("-", "_"): value
         for name, value in options.items()
     }
-    for name in {other for flag in flags for other in _SAME_AS.get(flag, ())}:
-        options.pop(name, None)
     merged: dict[str, dict[str, Any]] = {}
     for where in ("agent", "env"):
         section = options.pop(where, None) or {}
@@ -141,4 +133,4 @@ def _options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
             merged[where][key] = value
         else:
             of_plugins[f"{where}.{key}"] = value
-    return {**options, **flags, **merged, **of_plugins}
+    return {**give_way(options, {**flags, **of_plugins}), **flags, **merged, **of_plugins}

@@ -1,9 +1,10 @@
 """Ranks and their machine: where they run, what they log, and how a failure is reported.
 
-The names below are for launchers, backends and suites. The modules in this package are internal.
+The names below are for launchers, backends, suites and observers. The modules in this package are
+internal.
 """
 
-from rltrain.launch.drawing import check_mujoco_draws
+from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
 from rltrain.launch.network import NCCL_FALLBACKS, interface_towards
 from rltrain.launch.rank_log import console_stream
 from rltrain.launch.ranks import (
@@ -17,6 +18,7 @@ from rltrain.launch.reports import ended_by_signal, failure, make_report, write_
 __all__ = [
     "NCCL_FALLBACKS",
     "available_cores",
+    "cannot_draw",
     "check_mujoco_draws",
     "console_stream",
     "ended_by_signal",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper  # noqa: TID253
 
@@ -11,8 +11,7 @@ from rltrain.errors import PluginError, UsageError
 from rltrain.metrics.episodes import EpisodeCounter
 from rltrain.types import Arrays
 
-__all__ = ["CountedEnv", "StepRecorder", "check_env"]
-
+__all__ = ["CountedEnv", "check_env"]
 
 if TYPE_CHECKING:
     _Wrapper = VectorWrapper[Any, Any, Any, Any, Any]
@@ -20,22 +19,8 @@ else:  # Generic only since Gymnasium 1.4.
     _Wrapper = VectorWrapper
 
 
-class StepRecorder(Protocol):
-    """Follows the environments step by step, for example to record videos."""
-
-    def step(self) -> None:
-        """Called after each step."""
-        ...
-
-    def close(self) -> None:
-        """Finish what is in progress."""
-        ...
-
-
 class CountedEnv(_Wrapper):
     """Counts frames, returns and lengths, so that every library reports the same metrics.
-
-    It calls its recorder, if it has one, after every step.
 
     Attributes that a suite adds to its environment (`max_episode_length`, `get_state`, ...) can be
     read through this wrapper. Set them on `unwrapped`.
@@ -46,7 +31,6 @@ class CountedEnv(_Wrapper):
         env: VectorEnv[Any, Any, Any],
         seed: int,
         random_lengths: bool = False,
-        recorder: StepRecorder | None = None,
         arrays: Arrays | None = None,
     ) -> None:
         """Wrap the environments that the suite made.
@@ -56,11 +40,9 @@ class CountedEnv(_Wrapper):
             seed: this rank's seed, for the first reset.
             random_lengths: let the first episodes have random lengths, as if they had begun
                 earlier, so that the environments do not all reset in the same step.
-            recorder: called after every step, to record videos.
             arrays: of the environments' framework; None for numpy.
         """
         super().__init__(env)
-        self.recorder = recorder
         self.episodes = EpisodeCounter(arrays)
         self._seed: int | None = seed
         self._lengths_seed = seed if random_lengths else None
@@ -101,8 +83,6 @@ class CountedEnv(_Wrapper):
         observations, rewards, terminations, truncations, info = self.env.step(actions)
         self.episodes.step(rewards, terminations, truncations, info.get("success"))
         self._observations = observations
-        if self.recorder is not None:
-            self.recorder.step()
         return observations, rewards, terminations, truncations, info
 
     def _draw_lengths(self, seed: int) -> None:

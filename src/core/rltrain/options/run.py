@@ -13,10 +13,11 @@ from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.options import checks
-from rltrain.options.checks import Check, flag
+from rltrain.options.aliases import is_section, with_coordinator, with_video
+from rltrain.options.declare import named, number, option, option_of, switch
 from rltrain.options.dotted import flatten
 
-__all__ = ["DEFAULT_TASK", "Option", "RunOptions", "option_of"]
+__all__ = ["DEFAULT_TASK", "RunOptions"]
 
 DEFAULT_TASK = "rltrain/CartPoleContinuous-v1"
 """The embedded continuous-force cart-pole: every library can learn it, on any machine."""
@@ -25,99 +26,58 @@ WHAT, SIZE, PLACE = "what to train", "how much", "where"
 NODES, OUTPUT = "several nodes, as for torchrun", "output"
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option's declaration, besides its name, type and default."""
-
-    group: str
-    """The group of `--help` in which it appears."""
-    help: str
-    """One line; the default is added to it."""
-    check: Check
-    """Returns the converted value, or raises `UsageError`."""
-    metavar: str | None = None
-    """How `--help` writes the value; None for a flag without one, and for no flag at all."""
-    flags: tuple[str, ...] = ()
-    """Further flags with the same meaning."""
-    default_text: str = ""
-    """Describes the default if it depends on something else."""
-    kind: str = "value"
-    """How the flag is typed: "value", "values" (one or more), "append" (may be repeated),
-    "switch", "yes_no" (--x, --no-x), "true_false" (--x, --x True, --x False), or "none"."""
-
-
-def _option(default: Any, group: str, help: str, check: Check = checks.text, **more: Any) -> Any:
-    more.setdefault("metavar", None if more.get("kind") else "N")
-    metadata = {"option": Option(group, help, check, **more)}
-    if default == {}:
-        return dataclasses.field(default_factory=dict, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-def _switch(group: str, help: str) -> Any:
-    return _option(False, group, help, checks.boolean, kind="switch")
-
-
-def _name(default: Any, group: str, help: str, check: Check = checks.text, **more: Any) -> Any:
-    return _option(default, group, help, check, metavar="NAME", **more)
-
-
-def _number(default: int | None, group: str, help: str, minimum: int, **more: Any) -> Any:
-    return _option(default, group, help, checks.integer(minimum), **more)
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """The options that the user set. None leaves the choice to rltrain."""
 
-    library: str = _name("rl_games", WHAT, "RL library", flags=("--rl-library",))
-    algorithm: str | None = _name(
+    library: str = named("rl_games", WHAT, "RL library", flags=("--rl-library",))
+    algorithm: str | None = named(
         None, WHAT, "the library's algorithm", default_text="the library's first, PPO"
     )
-    task: str = _name(DEFAULT_TASK, WHAT, "task; may also be the first word, without the flag")
-    suite: str | None = _name(
+    task: str = named(DEFAULT_TASK, WHAT, "task; may also be the first word, without the flag")
+    suite: str | None = named(
         None, WHAT, "suite that provides the task", default_text="the one that has it"
     )
-    framework: str = _name(
+    framework: str = named(
         "torch", WHAT, "torch or jax", checks.framework, flags=("--ml-framework",)
     )
-    agent_config: str | None = _option(
+    agent_config: str | None = option(
         None, WHAT, "YAML file with the library's options, in its own format", metavar="FILE"
     )
-    checkpoint: str | None = _option(
+    checkpoint: str | None = option(
         None,
         WHAT,
         "checkpoint to start from: a file, or the latest or best of this task's newest run",
         metavar="FILE",
     )
-    agent: Mapping[str, Any] = _option(
+    agent: Mapping[str, Any] = option(
         {}, WHAT, "overrides of the library's options", checks.mapping, kind="none"
     )
-    env: Mapping[str, Any] = _option({}, WHAT, "options of the task", checks.mapping, kind="none")
+    env: Mapping[str, Any] = option({}, WHAT, "options of the task", checks.mapping, kind="none")
 
-    num_envs: int | None = _number(
+    num_envs: int | None = number(
         None, SIZE, "environments per rank", 1, default_text="the task's own"
     )
-    plugins: Mapping[str, Mapping[str, Any]] = _option(
+    plugins: Mapping[str, Mapping[str, Any]] = option(
         {}, WHAT, "options of plugins, by plugin's name", checks.mapping, kind="none"
     )
-    total_envs: int | None = _number(None, SIZE, "environments of all ranks together", 1)
-    max_iterations: int | None = _number(
+    total_envs: int | None = number(None, SIZE, "environments of all ranks together", 1)
+    max_iterations: int | None = number(
         None,
         SIZE,
         "iteration at which training ends, including those before a checkpoint",
         1,
         default_text="from the library's options",
     )
-    scale_iterations: bool = _switch(
+    scale_iterations: bool = switch(
         SIZE, "divide the iterations by the number of ranks: the total experience stays the same"
     )
-    scale_minibatches: bool = _switch(
+    scale_minibatches: bool = switch(
         SIZE,
         "keep the number of mini-batches that the library's options give for the number of "
         "environments they were written for",
     )
-    random_lengths: bool | None = _option(
+    random_lengths: bool | None = option(
         None,
         SIZE,
         "start each environment at a random point of its episode",
@@ -125,25 +85,25 @@ class RunOptions:
         kind="yes_no",
         default_text="as in the task's own trainer",
     )
-    target_return: float | None = _option(
+    target_return: float | None = option(
         None,
         SIZE,
         "end once the mean return of the last 100 or more episodes of all ranks reaches R",
         checks.number,
         metavar="R",
     )
-    seed: int = _number(42, SIZE, "base seed; -1 draws a random one", -1)
+    seed: int = number(42, SIZE, "base seed; -1 draws a random one", -1)
 
-    distributed: bool = _switch(PLACE, "start several ranks, or join those that a launcher started")
-    nproc_per_node: int | str | None = _option(
+    distributed: bool = switch(PLACE, "start several ranks, or join those that a launcher started")
+    nproc_per_node: int | str | None = option(
         None,
         PLACE,
         "ranks on this node: a number, gpu, cpu or auto",
         checks.ranks,
         default_text="one per GPU; without GPUs one per core, at most 8",
     )
-    num_gpus: int | None = _option(None, PLACE, "ranks on this node, one per GPU", checks.num_gpus)
-    gpu_ids: tuple[int, ...] | str | None = _option(
+    num_gpus: int | None = option(None, PLACE, "ranks on this node, one per GPU", checks.num_gpus)
+    gpu_ids: tuple[int, ...] | str | None = option(
         None,
         PLACE,
         "GPUs to use, as indices into CUDA_VISIBLE_DEVICES; all; or None for the CPU",
@@ -151,60 +111,60 @@ class RunOptions:
         metavar="I",
         kind="values",
     )
-    device: str | None = _option(
+    device: str | None = option(
         None, PLACE, "cpu or cuda; for a single process also cuda:1", metavar="D"
     )
-    backend: str | None = _name(
+    backend: str | None = named(
         None,
         PLACE,
         "backend of the process group",
         default_text="the framework's, for GPUs if there are any, else for the CPU",
     )
-    launcher: str | None = _name(
+    launcher: str | None = named(
         None, PLACE, "what starts the ranks", default_text="the backend's own"
     )
-    cluster: str | None = _name(
+    cluster: str | None = named(
         None,
         PLACE,
         "what started this process, as one of several ranks or nodes; none: nothing did",
         default_text="found from its environment variables",
     )
-    grad_sync: str | None = _name(
+    grad_sync: str | None = named(
         None, PLACE, "how gradients are averaged", default_text="the backend's own"
     )
-    check_interval: int = _number(
+    check_interval: int = number(
         50, PLACE, "iterations between checks that ranks are equal; 0: only at the end", 0
     )
-    headless: bool = _switch(PLACE, "open no simulator window")
-    enable_cameras: bool = _switch(
+    headless: bool = switch(PLACE, "open no simulator window")
+    enable_cameras: bool = switch(
         PLACE, "start Isaac Sim so that cameras render; other simulators need no flag"
     )
 
-    nnodes: int = _number(1, NODES, "number of nodes", 1)
-    node_rank: int = _number(0, NODES, "rank of this node", 0, metavar="I")
-    master_addr: str = _option(
+    nnodes: int = number(1, NODES, "number of nodes", 1)
+    node_rank: int = number(0, NODES, "rank of this node", 0, metavar="I")
+    master_addr: str = option(
         "127.0.0.1", NODES, "address of node 0", checks.address, metavar="HOST"
     )
-    master_port: int = _option(29500, NODES, "port on node 0", checks.port, metavar="PORT")
-    coordinator_address: str | None = _option(
+    master_port: int = option(29500, NODES, "port on node 0", checks.port, metavar="PORT")
+    coordinator_address: str | None = option(
         None,
         NODES,
         "master address and port in one, as jax writes them",
         checks.endpoint,
         metavar="HOST:PORT",
     )
-    rdzv_backend: str | None = _name(None, NODES, "rendezvous: static, c10d or etcd-v2")
-    rdzv_endpoint: str | None = _option(
+    rdzv_backend: str | None = named(None, NODES, "rendezvous: static, c10d or etcd-v2")
+    rdzv_endpoint: str | None = option(
         None, NODES, "address of the rendezvous", metavar="HOST:PORT"
     )
-    rdzv_id: str | None = _option(
+    rdzv_id: str | None = option(
         None, NODES, "name of the run at the rendezvous, the same on every node", metavar="ID"
     )
-    max_restarts: int = _number(0, NODES, "how many times all ranks are restarted on failure", 0)
+    max_restarts: int = number(0, NODES, "how many times all ranks are restarted on failure", 0)
 
-    log_root: str = _option("logs", OUTPUT, "folder for run folders", metavar="DIR")
-    run_name: str | None = _name(None, OUTPUT, "suffix of the run folder's name")
-    writers: tuple[str, ...] | None = _name(
+    log_root: str = option("logs", OUTPUT, "folder for run folders", metavar="DIR")
+    run_name: str | None = named(None, OUTPUT, "suffix of the run folder's name")
+    writers: tuple[str, ...] | None = named(
         None,
         OUTPUT,
         "writers",
@@ -212,20 +172,32 @@ class RunOptions:
         kind="values",
         default_text="console, and tensorboard if installed",
     )
-    observers: tuple[str, ...] = _name((), OUTPUT, "observers", checks.names, kind="values")
-    no_plugins: tuple[str, ...] = _name(
+    observers: tuple[str, ...] = named((), OUTPUT, "observers", checks.names, kind="values")
+    no_plugins: tuple[str, ...] = named(
         (), OUTPUT, "plugin to leave out; may be repeated", checks.names, kind="append"
     )
-    video: bool = _option(
+    video: bool = option(
         False,
         OUTPUT,
-        "record videos of training, on rank 0",
+        "record videos of training, on rank 0: the same as --observer video",
         checks.boolean,
         kind="true_false",
         metavar="True",
     )
-    video_length: int = _number(200, OUTPUT, "length of a video in environment steps", 1)
-    video_interval: int = _number(2000, OUTPUT, "steps from the start of one video to the next", 1)
+    video_length: int | None = number(
+        None,
+        OUTPUT,
+        "length of a video in environment steps: the same as video.length=N",
+        1,
+        default_text="200",
+    )
+    video_interval: int | None = number(
+        None,
+        OUTPUT,
+        "steps from the start of one video to the next: the same as video.interval=N",
+        1,
+        default_text="2000",
+    )
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> RunOptions:
@@ -238,7 +210,7 @@ class RunOptions:
         checked: dict[str, Any] = {}
         sections: dict[str, Any] = {}
         for name, value in options.items():
-            if name not in fields:
+            if name not in fields or is_section(name, value):
                 # A section for a plugin: {"csv": {"flush": 10}}, or dotted, "csv.flush".
                 if not isinstance(value, Mapping) and "." not in name:
                     raise UsageError(f"Unknown option {name!r}.{suggest(name, fields)}")
@@ -247,7 +219,7 @@ class RunOptions:
                 checked[name] = option_of(fields[name]).check(name, value)
         if sections:
             checked["plugins"] = by_plugin({**checked.get("plugins", {}), **sections})
-        return cls(**_with_coordinator(checked))
+        return cls(**with_video(with_coordinator(checked)))
 
 
 def by_plugin(sections: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -257,24 +229,3 @@ def by_plugin(sections: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         name, _, option = key.partition(".")
         found.setdefault(name, {})[option] = value
     return found
-
-
-def option_of(field: dataclasses.Field[Any]) -> Option:
-    """Return the declaration of a field of `RunOptions`."""
-    declared: Option = field.metadata["option"]
-    return declared
-
-
-def _with_coordinator(checked: dict[str, Any]) -> dict[str, Any]:
-    """Set host and port from --coordinator-address, if it was given."""
-    if "coordinator_address" not in checked:
-        return checked
-    host, _, port = checked["coordinator_address"].rpartition(":")
-    split = {"master_addr": checks.address("master_addr", host), "master_port": int(port)}
-    for name, value in split.items():
-        if checked.get(name, value) != value:
-            raise UsageError(
-                f"--coordinator-address {checked['coordinator_address']} and {flag(name)} "
-                f"{checked[name]} contradict each other. Give one of the two."
-            )
-    return {**checked, **split}

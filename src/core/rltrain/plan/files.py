@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 from pathlib import Path
 
 from rltrain.config import RunConfig
@@ -87,26 +86,3 @@ def _matching_library(
         if not isinstance(found, str) and spec.checkpoint_keys <= set(found):
             return spec.name
     return None
-
-
-def check_video(suite: str, renders: bool, able: list[str]) -> None:
-    """Check, before any rank starts, that videos can be recorded.
-
-    Args:
-        suite: the name of the run's suite.
-        renders: whether it says that its environments draw themselves.
-        able: the installed suites that do.
-
-    Raises:
-        UsageError: they do not, or the package that encodes videos is not installed.
-    """
-    if not renders:
-        others = f" Suites that draw theirs: {', '.join(able)}." if able else ""
-        raise UsageError(
-            f"--video: the suite {suite} does not draw its environments. Leave --video out.{others}"
-        )
-    if importlib.util.find_spec("imageio_ffmpeg") is None:
-        raise UsageError(
-            "--video: the package imageio-ffmpeg, which encodes videos, is not installed. "
-            'Do: pip install "rltrain[video]"'
-        )

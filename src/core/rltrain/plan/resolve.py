@@ -14,8 +14,9 @@ from rltrain.options.agent import load_agent, override_agent, resolve_env
 from rltrain.options.checks import flag
 from rltrain.options.dotted import flatten, get_dotted, set_dotted
 from rltrain.options.run import RunOptions
-from rltrain.plan.files import check_video, resolve_files
+from rltrain.plan.files import resolve_files
 from rltrain.plan.placement import of_framework, place
+from rltrain.plan.refusals import check_refusals
 from rltrain.plan.sizes import (
     envs_per_rank,
     number_of_ranks,
@@ -45,8 +46,7 @@ DEFAULT_WRITERS = ("console", "tensorboard")
 
 _UNCHANGED = (
     *("task", "total_envs", "max_iterations", "check_interval", "target_return", "seed"),
-    *("agent_config", "checkpoint", "run_name", "headless", "enable_cameras"),
-    *("video", "video_length", "video_interval", "observers"),
+    *("agent_config", "checkpoint", "run_name", "headless", "enable_cameras", "observers"),
 )
 """Options that the resolved run copies."""
 
@@ -106,14 +106,12 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
         random_lengths=task.random_lengths
         if requested.random_lengths is None
         else requested.random_lengths,
+        renders=any(registry.get(ObserverSpec, name).renders for name in requested.observers),
         writers=_writers(requested, registry),
         **{name: getattr(requested, name) for name in _UNCHANGED},
     )
     check_options(_specs(config, registry), config.plugins)
-    _check_refusals(config, library, task)
-    if config.video:
-        able = [spec.name for spec in registry.all(SuiteSpec) if spec.renders]
-        check_video(suite.name, suite.renders, able)
+    check_refusals(config, task, registry)
     if requested.scale_minibatches:
         config = scale_mini_batches(config, library, original)
     if requested.scale_iterations:
@@ -231,9 +229,7 @@ def _grad_sync(requested: RunOptions, placement: Placement, registry: Registry) 
 
 
 def _writers(requested: RunOptions, registry: Registry) -> tuple[str, ...]:
-    """Return the writers; check that all named writers and observers are installed."""
-    for name in requested.observers:
-        registry.get(ObserverSpec, name)
+    """Return the writers; check that those that the user named are installed."""
     if requested.writers is None:
         installed = registry.names(WriterSpec)
         return tuple(name for name in DEFAULT_WRITERS if name in installed)
@@ -246,9 +242,3 @@ def _specs(config: RunConfig, registry: Registry) -> list[Spec]:
     """Return the specs of all plugins of the run, including its launcher."""
     launcher = [] if config.launcher is None else [registry.get(LauncherSpec, config.launcher)]
     return [*chosen_specs(config, registry), *launcher]
-
-
-def _check_refusals(config: RunConfig, library: LibrarySpec, task: TaskInfo) -> None:
-    for refusal in library.refuses:
-        if refusal.applies(config, task):
-            raise UsageError(f"{refusal.name}: {refusal.reason} Instead: {refusal.instead}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from rltrain.plan.memory import estimate_memory
 from rltrain.plan.resolve import Plan
 from rltrain.plan.sizes import number_of_ranks
+from rltrain.plugins.options import make_options
+from rltrain.specs import ObserverSpec
 from rltrain.types import Iteration
 
 __all__ = ["plan_table"]
@@ -27,8 +29,7 @@ def plan_table(plan: Plan) -> str:
         ("options", plan.options_from),
         ("checkpoint", config.checkpoint or "none"),
         ("writers", ", ".join(config.writers) or "none"),
-        ("observers", ", ".join(config.observers) or "none"),
-        ("videos", _videos(plan)),
+        ("observers", ", ".join(_observer(name, plan) for name in config.observers) or "none"),
         ("log root", config.log_root),
     ]
     if plan.iteration and plan.iteration.mini_batches:
@@ -84,11 +85,13 @@ def _mini_batches(plan: Plan, iteration: Iteration) -> str:
     return text
 
 
-def _videos(plan: Plan) -> str:
-    config = plan.config
-    if not config.video:
-        return "none"
-    return f"of {config.video_length} steps, one every {config.video_interval} steps, on rank 0"
+def _observer(name: str, plan: Plan) -> str:
+    """Return an observer with its options."""
+    spec = plan.registry.get(ObserverSpec, name)
+    if spec.options is None:
+        return name
+    options = vars(make_options(spec, plan.config.plugins)).items()
+    return f"{name} ({', '.join(f'{option} {value}' for option, value in options)})"
 
 
 def _environments(plan: Plan) -> str:

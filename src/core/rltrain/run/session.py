@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rltrain.errors import PluginError
 from rltrain.metrics.divergence import check_divergence
 from rltrain.metrics.progress import Progress
-from rltrain.records import CheckpointSaved, Media, Record, RunStarted, Scalars
+from rltrain.records import CheckpointSaved, Record, RunStarted, Scalars
 from rltrain.run.agreement import agree
 from rltrain.run.group import SingleProcess
 from rltrain.run.seeding import CoreSeeding
-from rltrain.run.video import recorder
 from rltrain.seeding import SeedPlan
 from rltrain.storage import manifest
 from rltrain.storage import pickling as host_state
@@ -91,9 +90,14 @@ class RankSession:
         return Path(self.config.checkpoint) if self.config.checkpoint else None
 
     @property
+    def iteration(self) -> int:
+        """Iterations done, those before `checkpoint` included."""
+        return self._progress.iteration
+
+    @property
     def renders(self) -> bool:
         """Whether this rank's environments are drawn: their `render()` is to return frames."""
-        return self.config.video and self.world.is_root
+        return self.config.renders and self.world.is_root
 
     @property
     def rank_state(self) -> Any:
@@ -261,16 +265,12 @@ class RankSession:
 
         env = self._first_result("rltrain_make_env", "suite", session=self)
         check_env(env, self.config.num_envs, self.config.suite)
-        recording = recorder(self, env, finished=self._tell_video)
         random_lengths = bool(self.config.random_lengths)
         arrays = self._arrays.get(self.framework)
-        counted = CountedEnv(env, self.seeds.environment, random_lengths, recording, arrays)
+        counted = CountedEnv(env, self.seeds.environment, random_lengths, arrays)
         if self.resuming_exactly:
             counted.load_state(self._resumption.rank["env"])
         return counted
-
-    def _tell_video(self, path: Path) -> None:
-        self.record(Media(str(path), path.stem, self._progress.iteration))
 
     def _start(self) -> None:
         config = self.config
@@ -303,11 +303,6 @@ class RankSession:
     def _shutdown(self, error: BaseException | None) -> None:
         """Shut every plugin down, even after errors; then leave the group."""
         errors: list[BaseException] = []
-        if hasattr(self, "env") and self.env.recorder is not None:
-            try:
-                self.env.recorder.close()
-            except Exception as raised:
-                errors.append(raised)
         if self.world.is_root and hasattr(self, "run_folder"):
             try:
                 self.record(self._progress.ended(error, self._solved))

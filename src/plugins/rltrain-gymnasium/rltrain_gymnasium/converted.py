@@ -176,7 +176,10 @@ def _make_rendering(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any,
         return env
     env.close()
     if "rgb_array" not in env.metadata.get("render_modes", ()):
-        raise UsageError(f"--video: the task {task!r} cannot render. Leave --video out.")
+        raise UsageError(
+            f"--video, or another observer that renders: the task {task!r} cannot render. "
+            "Leave it out."
+        )
     return _make_grouped(task, {**options, "render_mode": "rgb_array"})
 
 

@@ -57,11 +57,11 @@ class DrawingRules(SuiteSettings):
 
     @contextmanager
     def _drawn(self) -> Iterator[Player]:
-        """Make the environments of a run that records videos."""
+        """Make the environments of a run that renders them."""
         if not self.spec().renders:
             skip("the suite does not render its environments")
         try:
-            made = self.make(resolve_env(self.info(), self.env), video=True)
+            made = self.make(resolve_env(self.info(), self.env), renders=True)
         except UsageError as error:
             skip(str(error))
         with closing(made) as env:

@@ -64,7 +64,7 @@ class SuiteSettings:
         assert info is not None, f"describe({self.task!r}) returns None: it does not know the task."
         return info
 
-    def make(self, options: Mapping[str, Any], video: bool = False) -> Any:
+    def make(self, options: Mapping[str, Any], renders: bool = False) -> Any:
         """Make environments as a run does; return the suite's own object."""
         reason = kit_arrays.missing(self.framework)
         if reason is not None:
@@ -75,7 +75,7 @@ class SuiteSettings:
             framework=self.framework,
             num_envs=self.num_envs,
             env=options,
-            video=video,
+            renders=renders,
         )
         plugins = RunPlugins()
         plugins.choose(self.spec())

@@ -1,4 +1,4 @@
-"""Videos of training: short clips of the environments, encoded while they are drawn."""
+"""Short clips of environments, encoded while they are drawn. Imported only to record them."""
 
 from __future__ import annotations
 
@@ -6,49 +6,14 @@ import importlib
 import os
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rltrain.errors import PluginError, RltrainError, UsageError
-from rltrain.launch.drawing import cannot_draw
+from rltrain.launch import cannot_draw
 
-if TYPE_CHECKING:
-    from gymnasium.vector import VectorEnv
-
-    from rltrain.session import Session
-
-__all__ = [
-    "FOLDER",
-    "Recorder",
-    "frames_per_second",
-    "recorder",
-]
-
-FOLDER = "videos"
-"""The folder of the videos in the run folder."""
+__all__ = ["Recorder", "frames_per_second"]
 
 _ENCODER = "imageio_ffmpeg"
-
-
-def recorder(
-    session: Session, env: VectorEnv[Any, Any, Any], finished: Callable[[Path], None]
-) -> Recorder | None:
-    """Return what records a rank's environments, or None if they are not to be drawn.
-
-    Args:
-        session: the rank's.
-        env: its environments.
-        finished: told the path of each video.
-    """
-    if not session.renders:
-        return None
-    return Recorder(
-        env.render,
-        session.run_folder.path / FOLDER,
-        length=session.config.video_length,
-        interval=session.config.video_interval,
-        fps=frames_per_second(env),
-        finished=finished,
-    )
 
 
 def frames_per_second(env: Any) -> float:
@@ -122,7 +87,7 @@ class Recorder:
         try:
             os.replace(_partial(clip), clip)
         except FileNotFoundError as error:
-            raise RltrainError(f"--video: ffmpeg has not written {clip}.") from error
+            raise RltrainError(f"ffmpeg has not written the video {clip}.") from error
         self._finished(clip)
 
     def _write(self, frame: Any) -> None:

@@ -1,0 +1,99 @@
+"""Options that say in other words what further options say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.errors import UsageError
+from rltrain.options import checks
+from rltrain.options.checks import flag
+
+__all__ = ["chosen_by", "give_way", "is_section", "with_coordinator", "with_video"]
+
+VIDEO = "video"
+"""The observer that --video chooses."""
+
+_OF_VIDEO = {"video_length": "length", "video_interval": "interval"}
+"""The observer's options that have flags of their own, as Isaac Lab's and mjlab's users type."""
+
+_SAME_AS = {
+    "coordinator_address": ("master_addr", "master_port"),
+    "master_addr": ("coordinator_address",),
+    "master_port": ("coordinator_address",),
+    **{name: (f"{VIDEO}.{option}",) for name, option in _OF_VIDEO.items()},
+    **{f"{VIDEO}.{option}": (name,) for name, option in _OF_VIDEO.items()},
+}
+"""Options that say what others do in other words: a file's must not contradict the flags."""
+
+
+def with_coordinator(checked: dict[str, Any]) -> dict[str, Any]:
+    """Take host and port from --coordinator-address, if it was given."""
+    if "coordinator_address" not in checked:
+        return checked
+    host, _, port = checked["coordinator_address"].rpartition(":")
+    split = {"master_addr": checks.address("master_addr", host), "master_port": int(port)}
+    for name, value in split.items():
+        if checked.get(name, value) != value:
+            raise _contradiction(
+                f"--coordinator-address {checked['coordinator_address']}",
+                f"{flag(name)} {checked[name]}",
+            )
+    return {**checked, **split}
+
+
+def with_video(checked: dict[str, Any]) -> dict[str, Any]:
+    """Write --video, --video-length and --video-interval as the observer and its options."""
+    observers, plugins = checked.get("observers", ()), checked.get("plugins", {})
+    if VIDEO in observers and checked.get(VIDEO) is False:
+        raise _contradiction(f"{flag(VIDEO)} False", f"{flag('observers')} {VIDEO}")
+    if VIDEO not in observers and not checked.get(VIDEO):
+        return checked
+    options = dict(plugins.get(VIDEO, {}))
+    for name, option in _OF_VIDEO.items():
+        if name not in checked:
+            continue
+        value = options.setdefault(option, checked[name])
+        if str(value) != str(checked[name]):
+            raise _contradiction(f"{flag(name)} {checked[name]}", f"{VIDEO}.{option}={value}")
+    return {
+        **checked,
+        "observers": tuple(dict.fromkeys([*observers, VIDEO])),
+        "plugins": {**plugins, VIDEO: options} if options else plugins,
+    }
+
+
+def is_section(name: str, value: Any) -> bool:
+    """Whether an option is a section of the observer, {"video": {"length": 100}}, not --video."""
+    return name == VIDEO and isinstance(value, Mapping)
+
+
+def chosen_by(observer: str) -> str:
+    """Return for a message how a user chooses an observer."""
+    typed = f"{flag('observers')} {observer}"
+    return f"{flag(VIDEO)} (or {typed})" if observer == VIDEO else typed
+
+
+def give_way(file: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out of a file's options what the command line says in other words.
+
+    Args:
+        file: the options of a `--config` file.
+        given: the flags, and the options of plugins by dotted key.
+    """
+    left = dict(file)
+    if is_section(VIDEO, left.get(VIDEO)):  # It must not be replaced by --video as a whole.
+        left |= {f"{VIDEO}.{option}": value for option, value in left.pop(VIDEO).items()}
+    for name in {other for key in given for other in _SAME_AS.get(key, ())}:
+        left.pop(name, None)
+    if given.get(VIDEO) is False:
+        left = {key: value for key, value in left.items() if not key.startswith(f"{VIDEO}.")}
+        observers = checks.names("observers", left.get("observers") or ())
+        left["observers"] = [name for name in observers if name != VIDEO]
+    elif VIDEO in given.get("observers", ()):
+        left.pop(VIDEO, None)
+    return left
+
+
+def _contradiction(one: str, other: str) -> UsageError:
+    return UsageError(f"{one} and {other} contradict each other. Give one of the two.")
