@@ -218,7 +218,7 @@ def test_without_its_encoder_the_plan_says_what_to_install(plan, monkeypatch):
 def test_plugins_video_lists_the_options(capsys):
     assert main(["plugins", "video"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("observer video, of rltrain ")
+    assert shown.startswith("observer video, from rltrain ")
     assert "\n  video.length=200  (int)\n      Length of a video in environment steps." in shown
     assert "\n  video.interval=2000  (int)\n" in shown
 

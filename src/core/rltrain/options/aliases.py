@@ -1,4 +1,4 @@
-"""Options that say in other words what further options say."""
+"""Options with a second spelling: host and port in one, and the flags of the observer `video`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SAME_AS = {
     **{name: (f"{VIDEO}.{option}",) for name, option in _OF_VIDEO.items()},
     **{f"{VIDEO}.{option}": (name,) for name, option in _OF_VIDEO.items()},
 }
-"""Options that say what others do in other words: a file's must not contradict the flags."""
+"""Options that set the same values: a flag replaces a file's value of the others."""
 
 
 def with_coordinator(checked: dict[str, Any]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def with_coordinator(checked: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_video(checked: dict[str, Any]) -> dict[str, Any]:
-    """Write --video, --video-length and --video-interval as the observer and its options."""
+    """Translate --video, --video-length and --video-interval to the observer and its options."""
     observers, plugins = checked.get("observers", ()), checked.get("plugins", {})
     if VIDEO in observers and checked.get(VIDEO) is False:
         raise _contradiction(f"{flag(VIDEO)} False", f"{flag('observers')} {VIDEO}")
@@ -64,18 +64,18 @@ def with_video(checked: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_section(name: str, value: Any) -> bool:
-    """Whether an option is a section of the observer, {"video": {"length": 100}}, not --video."""
+    """Return whether this is a section of the observer, {"video": {"length": 100}}, not --video."""
     return name == VIDEO and isinstance(value, Mapping)
 
 
 def chosen_by(observer: str) -> str:
-    """Return for a message how a user chooses an observer."""
+    """Return how a user chooses an observer, for a message."""
     typed = f"{flag('observers')} {observer}"
     return f"{flag(VIDEO)} (or {typed})" if observer == VIDEO else typed
 
 
 def give_way(file: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out of a file's options what the command line says in other words.
+    """Remove options of a file that the command line sets by their other spelling.
 
     Args:
         file: the options of a `--config` file.

@@ -1,4 +1,4 @@
-"""How an option of the run is declared: as a field of `RunOptions`, with what is said of it."""
+"""How an option of the run is declared: as a field of `RunOptions`, with everything that `--help` and the checks need."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["Option", "named", "number", "option", "option_of", "switch"]
 
 @dataclass(frozen=True)
 class Option:
-    """What is declared of an option besides its name, type and default."""
+    """An option's declaration, besides its name, type and default."""
 
     group: str
     """The group of `--help` in which it appears."""
     help: str
     """One line; the default is added to it."""
     check: Check
-    """Returns the value in its type, or raises `UsageError`."""
+    """Returns the converted value, or raises `UsageError`."""
     metavar: str | None = None
     """How `--help` writes the value; None for a flag without one, and for no flag at all."""
     flags: tuple[str, ...] = ()
     """Further flags with the same meaning."""
     default_text: str = ""
-    """The default in words, where it depends on something else."""
+    """Describes the default if it depends on something else."""
     kind: str = "value"
     """How the flag is typed: "value", "values" (one or more), "append" (may be repeated),
     "switch", "yes_no" (--x, --no-x), "true_false" (--x, --x True, --x False), or "none"."""
@@ -58,6 +58,6 @@ def number(default: int | None, group: str, help: str, minimum: int, **more: Any
 
 
 def option_of(field: dataclasses.Field[Any]) -> Option:
-    """Return what a field of `RunOptions` declares."""
+    """Return the declaration of a field of `RunOptions`."""
     declared: Option = field.metadata["option"]
     return declared
