@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 
 import pytest
 
@@ -68,6 +69,27 @@ PYTORCH_JOB = {**TRAIN_JOB, "WORLD_SIZE": "16", "RANK": "1"}
 """With `nprocPerNode`: WORLD_SIZE counts ranks."""
 
 
+SAGEMAKER = {
+    "SM_HOSTS": '["algo-2", "algo-1"]',
+    "SM_CURRENT_HOST": "algo-2",
+    "SM_NUM_GPUS": "4",
+}
+SKYPILOT = {
+    "SKYPILOT_NODE_RANK": "1",
+    "SKYPILOT_NODE_IPS": "10.0.0.5\n10.0.0.6",
+    "SKYPILOT_NUM_GPUS_PER_NODE": "8",
+}
+VERTEX = {
+    "CLUSTER_SPEC": json.dumps(
+        {
+            "cluster": {"workerpool0": ["a:2222"], "workerpool1": ["b:2222", "c:2222"]},
+            "task": {"type": "workerpool1", "index": 1, "trial": ""},
+            "environment": "cloud",
+        }
+    )
+}
+
+
 def without(variables, *names):
     return {name: value for name, value in variables.items() if name not in names}
 
@@ -112,6 +134,12 @@ def test_a_started_rank_is_found(name, environ, world, host, port):
 
 
 NODES = [
+    ("sagemaker", SAGEMAKER, (1, 2, 4, "algo-1", None)),
+    ("sagemaker", {**SAGEMAKER, "SM_NUM_GPUS": "0"}, (1, 2, None, "algo-1", None)),
+    ("skypilot", SKYPILOT, (1, 2, 8, "10.0.0.5", None)),
+    ("vertex", VERTEX, (2, 3, None, "a", 2222)),
+    # Its own images of torch count nodes, too.
+    ("vertex", {**VERTEX, "RANK": "2", "WORLD_SIZE": "3"}, (2, 3, None, "a", 2222)),
     ("nodes", PAI_DLC, (1, 2, None, "dlc-0", 23456)),
     ("nodes", {**PAI_DLC, "NPROC_PER_NODE": "4"}, (1, 2, 4, "dlc-0", 23456)),
     ("kubeflow", TRAIN_JOB, (1, 2, 8, "job-node-0-0.job", 29400)),
@@ -154,6 +182,9 @@ def test_ranks_of_skrls_launcher_are_found_for_jax():
         {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"},
         {**PAI_DLC, "WORLD_SIZE": "1"},
         {**TRAIN_JOB, "PET_NNODES": "1"},
+        {**SAGEMAKER, "SM_HOSTS": '["algo-2"]'},
+        {**SKYPILOT, "SKYPILOT_NODE_IPS": "10.0.0.5"},
+        {"CLUSTER_SPEC": '{"cluster": {"w": ["a:1"]}, "task": {"type": "w", "index": 0}}'},
         without(PAI_DLC, "RANK"),
         without(PAI_DLC, "WORLD_SIZE"),
         {"RANK": "", "WORLD_SIZE": "2"},
@@ -187,6 +218,9 @@ def test_variables_that_are_no_numbers_are_shown(environ):
             without(HYDRA, "MPI_LOCALRANKID"),
             r"PMI_RANK=3, PMI_SIZE=4, MPI_LOCALRANKID \(not set\): several ranks were started",
         ),
+        ({**SAGEMAKER, "SM_CURRENT_HOST": "x"}, "the host is not in the list of hosts"),
+        ({**SAGEMAKER, "SM_HOSTS": "[a"}, r"SM_HOSTS=\[a: rltrain cannot read it"),
+        ({"CLUSTER_SPEC": '{"cluster": {}}'}, "CLUSTER_SPEC=.*rltrain cannot read it"),
         ({**TRAIN_JOB, "PET_NNODES": "1:4"}, "PET_NNODES=1:4.*add --nnodes N --rdzv-backend c10d"),
         (without(TRAIN_JOB, "PET_NODE_RANK"), r"PET_NODE_RANK \(not set\): rltrain cannot tell"),
         (

@@ -1,4 +1,4 @@
-"""How an option of the run is declared: as a field of `RunOptions`, with everything that `--help` and the checks need."""
+"""How an option of the run is declared: a field of `RunOptions` with an `Option`."""
 
 from __future__ import annotations
 

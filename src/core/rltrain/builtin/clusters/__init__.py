@@ -5,7 +5,7 @@ Each module has a group of clusters that look alike.
 
 from __future__ import annotations
 
-from rltrain.builtin.clusters import mpi, nodes, slurm, torchrun
+from rltrain.builtin.clusters import clouds, mpi, nodes, slurm, torchrun
 from rltrain.specs import ClusterSpec
 
 __all__ = ["CLUSTERS"]
@@ -69,6 +69,27 @@ CLUSTERS = (
         order=30,
         variables=("PET_*",),
         summary="nodes of a TrainJob or PyTorchJob with PET_NNODES",
+    ),
+    ClusterSpec(
+        name="sagemaker",
+        find=clouds.sagemaker,
+        order=30,
+        variables=("SM_HOSTS", "SM_CURRENT_HOST", "SM_NUM_GPUS"),
+        summary="nodes of a SageMaker training job",
+    ),
+    ClusterSpec(
+        name="skypilot",
+        find=clouds.skypilot,
+        order=30,
+        variables=("SKYPILOT_N*",),
+        summary="nodes of a SkyPilot task",
+    ),
+    ClusterSpec(
+        name="vertex",
+        find=clouds.vertex,
+        order=30,
+        variables=("CLUSTER_SPEC",),
+        summary="nodes of a Vertex AI custom job",
     ),
     ClusterSpec(
         name="nodes",
