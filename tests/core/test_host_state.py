@@ -16,7 +16,7 @@ def state(values):
     return {"a": tensor, "b": [tensor[:1], np.array(values)], "c": ("x", 1, None)}
 
 
-def test_a_state_comes_back():
+def test_a_state_is_restored():
     back = host_state.loads(host_state.dumps(state([1.0, 2.0])), "cpu")
     assert torch.equal(back["a"], torch.tensor([1.0, 2.0]))
     assert torch.equal(back["b"][0], torch.tensor([1.0]))
@@ -26,7 +26,7 @@ def test_a_state_comes_back():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8, torch.bool])
-def test_dtypes_come_back(dtype):
+def test_dtypes_are_restored(dtype):
     assert host_state.loads(host_state.dumps(torch.ones(2, dtype=dtype)), "cpu").dtype == dtype
 
 
@@ -35,7 +35,7 @@ def test_equal_states_are_the_same_bytes():
     assert host_state.dumps(state([1.0, 2.0])) != host_state.dumps(state([1.0, 3.0]))
 
 
-def test_what_was_on_a_device_is_put_on_the_ranks_own():
+def test_device_arrays_are_restored_on_the_ranks_device():
     class OnDevice(torch.Tensor):
         device = torch.device("cuda:3")
 
@@ -47,7 +47,7 @@ def test_what_was_on_a_device_is_put_on_the_ranks_own():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint32", "bool"])
-def test_jax_arrays_come_back(dtype):
+def test_jax_arrays_are_restored(dtype):
     state = {"key": jax.random.PRNGKey(7), "x": (jnp.ones((2, 3), dtype), np.ones(2))}
     back = host_state.loads(host_state.dumps(state), "cpu")
     assert isinstance(back["x"][0], jax.Array)
@@ -66,7 +66,7 @@ def test_equal_states_with_jax_arrays_are_the_same_bytes():
     assert host_state.dumps(state(1)) != host_state.dumps(state(2))
 
 
-def test_a_jax_device_that_is_not_there_is_an_error(monkeypatch):
+def test_a_missing_jax_device_is_an_error(monkeypatch):
     monkeypatch.setattr(jax, "local_devices", lambda backend: [f"{backend}:0", f"{backend}:1"])
     assert host_state.jax_device("cuda:1") == "cuda:1"
     with pytest.raises(RuntimeError, match="jax has no device cuda:2: there are cuda:0, cuda:1"):

@@ -23,7 +23,7 @@ def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_everything_that_is_written_lands_in_the_file(tmp_path):
+def test_all_output_goes_to_the_file(tmp_path):
     log = tmp_path / "rank_0.log"
     done = process(
         """
@@ -100,7 +100,7 @@ def test_a_log_that_cannot_be_opened_changes_nothing(tmp_path, monkeypatch):
     assert console_stream() is sys.stdout
 
 
-def test_a_stream_that_is_no_descriptor_stays_the_console(tmp_path, monkeypatch):
+def test_a_stream_without_a_descriptor_stays_the_console(tmp_path, monkeypatch):
     cell = io.StringIO()
     monkeypatch.setattr(sys, "stdout", cell)
     with RankLog(tmp_path / "log"):

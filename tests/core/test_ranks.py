@@ -37,7 +37,7 @@ def test_torchrun_on_two_nodes_is_joined():
     assert joined_world(variables, "cuda:1") == World(5, 1, 1, 8, 4, 2, "cuda:1")
 
 
-def test_what_a_launcher_leaves_out_is_derived():
+def test_missing_launcher_variables_are_derived():
     variables = environ(RANK=5, LOCAL_RANK=1, WORLD_SIZE=8, LOCAL_WORLD_SIZE=4)
     assert joined_world(variables) == World(5, 1, 1, 8, 4, 2)
     assert joined_world(environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2)) == World(1, 1, 0, 2, 2, 1)
@@ -52,7 +52,7 @@ def test_what_a_launcher_leaves_out_is_derived():
         {"RANK": "", "LOCAL_RANK": "", "WORLD_SIZE": ""},
     ],
 )
-def test_variables_that_do_not_speak_of_ranks_are_not_joined(variables):
+def test_variables_that_do_not_describe_ranks_are_not_joined(variables):
     assert joined_world(variables) is None
 
 
@@ -87,7 +87,7 @@ def test_ranks_of_skrls_launcher_are_joined_for_jax_only():
     assert joined_world(SKRL) is None
 
 
-def test_torchruns_variables_are_put_before_skrls():
+def test_torchruns_variables_win_over_skrls():
     variables = {**SKRL, **environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=3, LOCAL_WORLD_SIZE=3)}
     assert joined_world(variables, framework="jax") == World(0, 0, 0, 3, 3, 1)
     # Those of torchrun say nothing of skrl's ranks.
@@ -116,7 +116,7 @@ ON_JAX = make_config(framework="jax", distributed=True)
 PLACE = World(1, 1, 0, 2, 2, 1)
 
 
-def test_a_joined_ranks_place_is_told_as_torchrun_tells_it():
+def test_a_joined_ranks_place_is_set_in_torchruns_variables():
     variables = {**SKRL, "RANK": "7", "HOME": "/"}
     export_rank_env(PLACE, ON_JAX, variables)
     assert variables == {
@@ -128,7 +128,7 @@ def test_a_joined_ranks_place_is_told_as_torchrun_tells_it():
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_what_a_launcher_told_in_torchruns_way_stays(framework):
+def test_torchrun_variables_set_by_the_launcher_are_kept(framework):
     variables = environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a", MASTER_PORT=1)
     before = dict(variables)
     export_rank_env(PLACE, make_config(framework=framework, distributed=True), variables)
@@ -144,7 +144,7 @@ def test_jax_keeps_off_the_port_on_which_torchrun_listens():
     assert variables["MASTER_PORT"] == "29501"
 
 
-def test_the_coordinator_that_the_user_gave_is_put_before_any_other():
+def test_the_users_coordinator_wins_over_any_other():
     for variables in (dict(SKRL), environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a")):
         export_rank_env(
             PLACE,
@@ -159,7 +159,7 @@ def test_the_coordinator_that_the_user_gave_is_put_before_any_other():
         assert (variables["MASTER_ADDR"], variables["MASTER_PORT"]) == ("::1", "2345")
 
 
-def test_where_nobody_says_where_the_coordinator_is_nothing_is_told():
+def test_an_unknown_coordinator_is_left_unset():
     variables: dict[str, str] = {}
     export_rank_env(PLACE, ON_JAX, variables)
     assert variables == rank_variables(PLACE)
@@ -198,7 +198,7 @@ def test_gpus_are_selected(options, visible, gpus):
         ({"num_gpus": 1}, 0, "--num-gpus 1: no GPU is visible."),
     ],
 )
-def test_gpus_that_are_not_there_are_refused(options, visible, said):
+def test_missing_gpus_are_refused(options, visible, said):
     with pytest.raises(UsageError) as caught:
         select_gpus(options.get("gpu_ids"), options.get("num_gpus"), visible)
     assert said in str(caught.value)
@@ -236,7 +236,7 @@ def test_a_rank_takes_the_device_of_its_local_rank():
     assert rank_device("cpu", 3, 0) == "cpu"
 
 
-def test_where_each_rank_sees_one_gpu_it_is_every_ranks_first():
+def test_ranks_that_each_see_one_gpu_take_their_first():
     assert rank_device("cuda", 3, 1) == "cuda:0"
 
 

@@ -47,7 +47,7 @@ def tell(folder, rank, error=None, **changes):
         (KeyboardInterrupt(), "error"),
     ],
 )
-def test_an_error_is_told_apart_from_its_consequences(error, kind):
+def test_an_error_is_distinguished_from_its_consequences(error, kind):
     assert make_report(3, raised(error)).kind == kind
 
 
@@ -70,11 +70,11 @@ def test_reports_are_read_as_written_and_in_order_of_cause(tmp_path):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_no_reports_are_none(tmp_path):
+def test_without_reports_the_list_is_empty(tmp_path):
     assert read_reports(tmp_path) == []
 
 
-def test_the_first_real_error_is_the_runs(tmp_path):
+def test_the_first_real_error_becomes_the_runs_error(tmp_path):
     tell(tmp_path, 0, RuntimeError("Connection closed by peer"), time=1.0)
     tell(tmp_path, 1, ValueError("the cause"), time=2.0)
     error = failure(tmp_path, 0, 1)
@@ -84,14 +84,14 @@ def test_the_first_real_error_is_the_runs(tmp_path):
     assert str(error).endswith("ValueError: the cause")
 
 
-def test_what_a_rank_refused_is_the_users_error(tmp_path):
+def test_a_usage_error_on_a_rank_is_a_usage_error_of_the_run(tmp_path):
     tell(tmp_path, 1, UsageError("--num-envs 3: must be even."))
     error = failure(tmp_path, 1, 2)
     assert isinstance(error, UsageError)
     assert (str(error), error.exit_code) == ("--num-envs 3: must be even.", 2)
 
 
-def test_the_log_is_named_where_it_stays(tmp_path):
+def test_only_a_log_in_the_run_folder_is_named(tmp_path):
     reports, logs = tmp_path / "reports", tmp_path / "run"
     reports.mkdir()
     logs.mkdir()
@@ -113,7 +113,7 @@ def test_the_log_is_named_where_it_stays(tmp_path):
         (7, "Rank 1 exited with code 7 without an exception."),
     ],
 )
-def test_a_rank_without_a_report_is_described_by_its_end(tmp_path, code, said):
+def test_a_rank_without_a_report_is_described_by_its_exit(tmp_path, code, said):
     # The others' reports tell only of its going.
     tell(tmp_path, 0, RuntimeError("Connection closed by peer"))
     error = failure(tmp_path, 1, code)
@@ -144,7 +144,7 @@ def test_only_lost_peers_point_to_another_node(tmp_path):
     assert "the cause is on another node" in str(failure(tmp_path, 0, 1))
 
 
-def test_nothing_known_is_still_a_failure(tmp_path):
+def test_an_unexplained_failure_is_still_a_failure(tmp_path):
     error = failure(tmp_path, None, 3)
     assert str(error) == "A rank failed with exit code 3."
     assert error.exit_code == 3
@@ -159,12 +159,12 @@ def test_the_runs_exit_code_is_the_ranks(tmp_path, code, status):
     ("number", "error", "code"),
     [(signal.SIGTERM, RankFailed, 143), (signal.SIGHUP, RankFailed, 129)],
 )
-def test_a_signal_to_the_launcher_is_told(number, error, code):
+def test_a_signal_to_the_launcher_is_reported(number, error, code):
     ended = ended_by_signal(number)
     assert isinstance(ended, error)
     assert ended.exit_code == code
     assert number.name in str(ended)
 
 
-def test_ctrl_c_is_ctrl_c():
+def test_ctrl_c_stays_a_keyboard_interrupt():
     assert isinstance(ended_by_signal(signal.SIGINT), KeyboardInterrupt)

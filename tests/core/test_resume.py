@@ -130,7 +130,7 @@ def saved(result, iteration):
     return f"{result.run_dir}/checkpoints/{iteration}.txt"
 
 
-def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(train):
+def test_a_resumed_run_continues_as_if_it_had_never_stopped(train):
     whole, result = train(6)
     again, resumed = train(6, saved(result, 2))
     for rank in (0, 1):
@@ -157,7 +157,7 @@ def test_each_rank_gets_its_own_state_back(train):
         ({"env_class": stub_parts.StubEnv}, "The task cannot save its state"),
     ],
 )
-def test_what_has_changed_is_said_and_begins_anew(train, changed, said):
+def test_changed_parts_are_reported_and_start_fresh(train, changed, said):
     _, result = train(2, env_class=changed.get("env_class", SavedEnv))
     notes, resumed = train(3, saved(result, 2), **changed)
     assert said in notes["said"]
@@ -169,7 +169,7 @@ def test_what_has_changed_is_said_and_begins_anew(train, changed, said):
     assert told[:2] != fresh[0][0][:2], "the random numbers of the beginning came again"
 
 
-def test_a_checkpoint_alone_is_a_beginning_too(train, tmp_path):
+def test_a_checkpoint_without_state_can_be_resumed(train, tmp_path):
     path = tmp_path / "5.txt"
     path.write_text("5")
     notes, result = train(6, str(path))
@@ -177,12 +177,12 @@ def test_a_checkpoint_alone_is_a_beginning_too(train, tmp_path):
     assert result.iterations == 1
 
 
-def test_a_rank_that_cannot_see_the_checkpoint_says_so(train, tmp_path):
+def test_a_rank_that_cannot_see_the_checkpoint_reports_it(train, tmp_path):
     with pytest.raises(UsageError, match=r"rank \d on .* cannot see this file"):
         train(2, str(tmp_path / "elsewhere.txt"))
 
 
-def test_a_run_that_is_done_says_so(train):
+def test_resuming_a_finished_run_is_reported(train):
     _, result = train(2)
     with pytest.raises(UsageError, match="--max-iterations 2: the checkpoint was written after"):
         train(2, saved(result, 2))
@@ -194,7 +194,7 @@ def test_a_drawn_seed_is_kept(train):
     assert again[0] == whole[0][1:]
 
 
-def test_the_state_of_a_gpus_rank_is_for_gpus():
+def test_state_saved_on_a_gpu_fits_any_gpu_but_not_the_cpu():
     def of(device):
         return circumstances(make_config(), World(device=device))
 

@@ -64,7 +64,7 @@ def test_an_unknown_option_suggests_the_closest():
         (None, None),
     ],
 )
-def test_gpu_ids_are_read_however_they_are_spelled(value, ids):
+def test_gpu_ids_are_read_in_every_notation(value, ids):
     assert checked(gpu_ids=value) == ids
 
 
@@ -130,7 +130,7 @@ def test_a_coordinators_address_is_the_masters_host_and_port(address, host, port
     assert placed(apart) == coordinator
 
 
-def test_the_masters_address_may_stand_in_brackets():
+def test_the_masters_address_may_be_in_brackets():
     assert checked(master_addr="[fe80::1]") == "fe80::1"
     assert checked(master_addr="fe80::1") == "fe80::1"
 
@@ -179,13 +179,13 @@ def test_a_target_return_is_a_number(value, number):
 
 
 @pytest.mark.parametrize("value", ["high", [1], "nan"])
-def test_a_target_return_that_is_no_number_is_refused(value):
+def test_a_target_return_that_is_not_a_number_is_refused(value):
     assert refused(target_return=value) == f"--target-return {value}: must be a number."
 
 
 @pytest.mark.parametrize("name", ["distributed", "headless"])
 @pytest.mark.parametrize("value", ["true", 1, "yes"])
-def test_what_is_true_or_false_is_not_guessed(name, value):
+def test_booleans_are_not_guessed(name, value):
     assert refused(**{name: value}) == f"--{name} {value}: must be true or false."
     assert checked(**{name: True}) is True
 
@@ -206,7 +206,7 @@ def test_names_are_a_list_or_one(name, nothing):
 
 
 @pytest.mark.parametrize("name", ["agent", "env"])
-def test_options_of_others_are_mappings(name):
+def test_options_of_other_parts_are_mappings(name):
     assert checked(**{name: {"a": {"b": 1}}}) == {"a": {"b": 1}}
     assert refused(**{name: "a=1"}) == f"--{name} a=1: must be a mapping of options."
 
@@ -285,7 +285,7 @@ def test_interpolations_are_resolved(yaml, monkeypatch):
         ("a: ${a}\n", "options.yaml"),
     ],
 )
-def test_a_file_that_is_wrong_is_named_with_the_place(yaml, text, said):
+def test_an_error_in_a_file_names_the_file_and_the_position(yaml, text, said):
     with pytest.raises(UsageError, match=r"--config .*options\.yaml") as caught:
         yaml(text)
     assert said in str(caught.value)
@@ -299,6 +299,6 @@ def test_a_file_that_is_not_text_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["missing.yaml", "."])
-def test_a_file_that_is_not_there_is_refused(tmp_path, name):
+def test_a_missing_file_is_refused(tmp_path, name):
     with pytest.raises(UsageError, match="there is no such file"):
         load_yaml(str(tmp_path / name), "--config")

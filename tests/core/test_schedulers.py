@@ -53,7 +53,7 @@ def test_a_task_of_srun_is_a_rank():
         {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"},
     ],
 )
-def test_what_is_no_rank_of_several_is_not_joined(variables):
+def test_a_process_that_is_not_one_of_several_ranks_is_not_joined(variables):
     assert scheduled_world({**variables, "SLURM_NODEID": "0"}, False) is None
 
 
@@ -61,7 +61,7 @@ def test_a_rank_of_mpirun_is_a_rank():
     assert scheduled_world(OPEN_MPI, False) == World(3, 1, 1, 4, 2, 2)
 
 
-def test_mpirun_that_does_not_say_where_it_is_needs_an_address():
+def test_mpirun_without_a_known_host_needs_an_address():
     five = without(OPEN_MPI, "OMPI_MCA_orte_hnp_uri")
     with pytest.raises(UsageError, match=r"mpirun started 4 ranks.*Add --coordinator-address"):
         scheduled_world(five, False)
@@ -77,7 +77,7 @@ def test_mpirun_that_does_not_say_where_it_is_needs_an_address():
         {**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "0"},
     ],
 )
-def test_variables_that_are_no_numbers_of_ranks_are_refused(variables):
+def test_invalid_rank_variables_are_refused(variables):
     with pytest.raises(UsageError, match="are not valid rank numbers"):
         scheduled_world(variables, False)
 
@@ -103,7 +103,7 @@ KUBEFLOW = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "WORLD_SIZE": "4", "RANK": 
         ({**KUBEFLOW, "PET_NNODES": "1:4"}, "--nnodes $PET_NNODES "),
     ],
 )
-def test_one_of_several_nodes_is_not_to_train_alone(variables, flags):
+def test_one_of_several_nodes_may_not_train_alone(variables, flags):
     with pytest.raises(UsageError) as caught:
         check_alone(variables)
     assert f"For one run on all nodes add {flags}" in str(caught.value)

@@ -31,9 +31,9 @@ def task(action="continuous", actions=(1,), **groups):
         (Iteration(1), task(policy=ArrayInfo((4,), "float64")), "about 3.3 kB a rank for rollouts"),
     ],
 )
-def test_what_is_kept_is_told(iteration, info, said):
+def test_the_memory_of_stored_data_is_estimated(iteration, info, said):
     assert storage(iteration, info, 64) == said
 
 
-def test_nothing_is_told_where_only_making_the_environment_tells():
+def test_there_is_no_estimate_if_observations_are_unknown():
     assert storage(Iteration(32), task(), 64) is None

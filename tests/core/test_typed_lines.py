@@ -364,7 +364,7 @@ def typed(site, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_line_of_a_document_works_or_says_what_to_type(typed, line):
+def test_a_documented_command_works_or_says_what_to_type(typed, line):
     status, printed = typed(line.typed, line.gpus)
     assert status == (0 if line.works else 2), printed
     for text in line.says:
@@ -372,12 +372,12 @@ def test_a_line_of_a_document_works_or_says_what_to_type(typed, line):
 
 
 @pytest.mark.parametrize("flag", foreign.REFUSED)
-def test_a_flag_that_is_refused_is_none_of_ours(typed, flag):
+def test_a_refused_flag_is_not_one_of_ours(typed, flag):
     status, printed = typed(f"rltrain {flag} 1")
     assert (status, printed) == (2, f"rltrain: {foreign.REFUSED[flag]}\n")
 
 
-def test_a_variable_that_nothing_follows_is_mentioned(typed, monkeypatch):
+def test_an_unused_variable_is_mentioned(typed, monkeypatch):
     status, printed = typed("TORCHRUNX_LOG_DIR=/tmp/logs uv run rltrain Mjlab-Cartpole-Balance")
     assert status == 0
     assert "TORCHRUNX_LOG_DIR is not used: every rank's log is a file in the run folder" in printed
@@ -386,7 +386,7 @@ def test_a_variable_that_nothing_follows_is_mentioned(typed, monkeypatch):
     assert "TORCHRUNX" not in typed("RANK=1 WORLD_SIZE=2 rltrain --distributed")[1]
 
 
-def test_where_the_usual_library_is_missing_those_that_are_there_are_named(typed, monkeypatch):
+def test_a_missing_default_library_names_the_installed_ones(typed, monkeypatch):
     monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-torch,rltrain-rsl-rl,rltrain-skrl,seeds")
     status, printed = typed("uv run rltrain Mjlab-Cartpole-Balance --gpu-ids None")
     assert status == 2
@@ -394,7 +394,7 @@ def test_where_the_usual_library_is_missing_those_that_are_there_are_named(typed
     assert printed.endswith(". Ready: --library rsl_rl or skrl.\n")
 
 
-def test_what_is_not_mjlabs_stays_as_it_was_typed():
+def test_arguments_that_are_not_mjlabs_stay_unchanged():
     words = ["--agent-config", "env.x.yaml", "env.x=--1", "--gpu-ids", "0", "--env", "a"]
     assert foreign.translate(words) == words
     assert train.split(["--env.sim.dt", "-0.5", "--seed", "1"]) == (

@@ -87,12 +87,12 @@ def test_a_clip_ends_where_the_next_begins(record):
         ((gray(0)[0] / 255,), "tuple of float64"),
     ],
 )
-def test_what_is_no_frame_is_told(record, drawn, said):
+def test_an_invalid_frame_is_reported(record, drawn, said):
     with pytest.raises(PluginError, match=said):
         record(1, length=3, interval=5, draw=lambda step: drawn)
 
 
-def test_what_cannot_be_drawn_says_what_to_do(record):
+def test_a_rendering_error_says_what_to_do(record):
     def draw(step):
         raise RuntimeError("no display")
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_drawn_says_what_to_do(record):
         record(1, length=3, interval=5, draw=draw)
 
 
-def test_videos_are_as_fast_as_the_environments():
+def test_videos_play_at_the_speed_of_the_environments():
     def of(metadata, **attributes):
         env = types.SimpleNamespace(metadata=metadata, **attributes)
         env.unwrapped = env
@@ -145,7 +145,7 @@ class Parts:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_rank_0_records_and_tells_the_writers(stub, tmp_path, fails):
+def test_rank_0_records_and_notifies_the_writers(stub, tmp_path, fails):
     def one(group):
         config = make_config(
             num_envs=2,
@@ -177,12 +177,12 @@ def test_rank_0_records_and_tells_the_writers(stub, tmp_path, fails):
     assert [str(path) for path in sorted(folder.iterdir())] == [first.path, last.path]
 
 
-def test_a_run_without_videos_draws_nothing(stub):
+def test_a_run_without_videos_renders_nothing(stub):
     session = RankSession(make_config(num_envs=2), World(), RunPlugins())
     assert not session.renders
 
 
-def test_a_suite_that_does_not_draw_is_refused(stub):
+def test_a_suite_that_cannot_render_is_refused(stub):
     with pytest.raises(UsageError, match=r"--video: the suite stubs does not draw.* Leave --video"):
         make_plan({**stub.OPTIONS, "video": True}, {})
 
@@ -193,7 +193,7 @@ def test_without_its_encoder_the_plan_says_what_to_install(monkeypatch):
         check_video("stubs", renders=True, able=["stubs"])
 
 
-def test_the_plan_tells_of_videos(stub):
+def test_the_plan_mentions_videos(stub):
     plan = make_plan(stub_plugin.OPTIONS, {})
     assert "videos        none" in plan_table(plan)
 
@@ -203,7 +203,7 @@ def test_lengths_are_numbers_from_1():
         RunOptions.from_mapping({"video_length": 0})
 
 
-def test_mujoco_is_asked_once_whether_it_draws():
+def test_mujoco_is_checked_once_for_rendering():
     """In a process of its own: what MuJoCo has failed at once, it ends the process for."""
     pytest.importorskip("mujoco")
     code = (

@@ -12,7 +12,7 @@ from rltrain.run.worker import make_session
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_the_same_seed_is_the_same_run_and_a_resumed_one_ends_alike(library, tmp_path):
+def test_runs_with_the_same_seed_and_resumed_runs_end_equal(library, tmp_path):
     whole = tensors(train(library, tmp_path / "a", max_iterations=4).checkpoint)
     again = tensors(train(library, tmp_path / "b", max_iterations=4).checkpoint)
     assert differing(whole, again) == []

@@ -67,7 +67,7 @@ def test_gpu_ids_are_given_to_ranks_in_their_order(tmp_path):
 
 
 @pytest.mark.gpu_only
-def test_more_ranks_than_gpus_are_refused_and_told_how_to_share(tmp_path):
+def test_more_ranks_than_gpus_are_refused_with_advice_to_share(tmp_path):
     run = command("rsl_rl", tmp_path, "--nproc-per-node", str(GPUS + 1))
     assert run.returncode == 2
     assert "--backend gloo --device cuda" in run.stderr

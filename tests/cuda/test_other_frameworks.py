@@ -19,7 +19,7 @@ def jax():
     return jax
 
 
-def test_jax_trains_on_the_gpu_and_again_alike(jax, tmp_path):
+def test_jax_trains_reproducibly_on_the_gpu(jax, tmp_path):
     pytest.importorskip("flax", reason="flax, which skrl needs with jax, is not installed")
     agent = {"agent.rollouts": 8}
     ends = []
@@ -53,7 +53,7 @@ def test_a_gpu_computes_the_checksums_of_arrays_that_the_cpu_does(jax):
         assert list(fingerprints(there).values()) == told["cpu"]
 
 
-def test_jax_that_has_counted_gpus_has_the_cpu_still(jax):
+def test_jax_still_has_the_cpu_after_counting_gpus(jax):
     from rltrain_jax.devices import count_cuda
 
     count_cuda()

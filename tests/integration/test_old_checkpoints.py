@@ -20,7 +20,7 @@ FOLDER = Path(__file__).with_name("checkpoints_0.1")
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.iterdir()))
-def test_a_run_of_version_0_1_goes_on_exactly(name, tmp_path, monkeypatch):
+def test_a_run_of_version_0_1_resumes_exactly(name, tmp_path, monkeypatch):
     run = shutil.copytree(FOLDER / name, tmp_path / "run")
     monkeypatch.chdir(run)
     options = load_yaml("config.yaml", "--config")

@@ -128,7 +128,7 @@ def test_subgroups_that_wait_for_each_other_are_a_deadlock():
         FakeWorld(2, torch=True).run(work)
 
 
-def test_different_sizes_are_told():
+def test_mismatched_sizes_are_reported():
     with pytest.raises(CollectiveMismatch, match=r"float32\[1\](.|\n)*float32\[2\]"):
         FakeWorld(2, torch=True).run(lambda group: dist.all_reduce(torch.ones(group.rank + 1)))
 
@@ -143,7 +143,7 @@ def test_faults_reach_torchs_collectives():
         assert result.isnan().all()
 
 
-def test_what_the_fake_group_does_not_have_says_so():
+def test_unsupported_calls_of_the_fake_group_are_reported():
     with pytest.raises(NotImplementedError, match=r"no send\. It has all_reduce"):
         FakeWorld(2, torch=True).run(lambda group: dist.send(torch.ones(1), dst=1 - group.rank))
     with pytest.raises(NotImplementedError, match="no reduction"):

@@ -55,7 +55,7 @@ class FirstRanks:
 
 
 @pytest.mark.parametrize("of_float64", [False, True], ids=["gradients", "moments"])
-def test_what_only_the_first_rank_gives_is_found(of_float64):
+def test_values_of_the_first_rank_only_are_found(of_float64):
     """Ranks agree then, and no other check would see it."""
     claim = JAX[0]
     split = split_update(claim, 2, lambda group: FirstRanks(group, of_float64))

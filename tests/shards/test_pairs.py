@@ -63,7 +63,7 @@ def test_a_combination_is_refused_before_it_learns(combination, clash, tmp_path)
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)
-def test_each_two_values_meet_in_a_run_or_clash(table):
+def test_every_two_values_appear_together_in_a_run_or_clash(table):
     met = {pair for each in table.trained for pair in pairs(each.values)}
     for pair in table.all_pairs():
         assert pair in met or any(clash.among(dict(pair)) for clash in table.clashes), pair

@@ -78,7 +78,7 @@ def test_a_mini_batch_is_the_union_of_the_ranks(draw):
         assert torch.equal(whole[k], torch.cat([part[k] for part in parts]))
 
 
-def test_a_generator_of_its_own_is_let_through():
+def test_operations_with_their_own_generator_are_not_changed():
     def draw(at):
         return torch.rand(len(at), generator=torch.Generator().manual_seed(1))
 

@@ -45,7 +45,7 @@ class Watcher:
     @hookimpl
     def rltrain_write(self, record: Any) -> None:
         if isinstance(record, Scalars):
-            self.states.append(self._state() | _figures(record))
+            self.states.append(self._state() | _metrics(record))
 
     @hookimpl(wrapper=True)
     def rltrain_train(self) -> Any:
@@ -84,7 +84,7 @@ class Watcher:
         return {name: tensor.detach().clone() for name, tensor in found.items()}
 
 
-def _figures(record: Scalars) -> State:
+def _metrics(record: Scalars) -> State:
     """Return what a record says of all ranks, but for times."""
     figures = {
         **record.values,

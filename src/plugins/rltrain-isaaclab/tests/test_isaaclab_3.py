@@ -75,7 +75,7 @@ def test_environments(generation_3, request):
     assert "visualizer" not in told["app"]
 
 
-def test_tasks_are_asked_for(generation_3):
+def test_a_task_is_described(generation_3):
     from rltrain_isaaclab.asking import ask
 
     answer = ask.__wrapped__("Isaac-Cartpole-v0")

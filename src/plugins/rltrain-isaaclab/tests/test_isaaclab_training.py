@@ -46,7 +46,7 @@ def train(library, task, tmp_path, **options):
         ("skrl", CAMERA, 8),
     ],
 )
-def test_ranks_learn_with_what_is_registered(library, task, steps, tmp_path):
+def test_ranks_learn_with_registered_options(library, task, steps, tmp_path):
     runs = train(library, task, tmp_path)
     num_envs = 16 if task == CAMERA else 64
     assert runs[0].result.frames == 2 * num_envs * steps
@@ -57,7 +57,7 @@ def test_ranks_learn_with_what_is_registered(library, task, steps, tmp_path):
     ("library", "task"),
     [("rl_games", DEPTH), ("rsl_rl", DEPTH), ("skrl", DEPTH), ("rsl_rl", CAMERA)],
 )
-def test_cameras_are_learned_from_with_the_default_options(library, task, tmp_path):
+def test_ranks_learn_from_cameras_with_default_options(library, task, tmp_path):
     pytest.importorskip(library)
     (run,) = FakeWorld(1, rank_local=PLACE.get(library, ())).train(
         **{"library": library, "suite": "isaaclab", "task": task, "num_envs": 4},
@@ -69,7 +69,7 @@ def test_cameras_are_learned_from_with_the_default_options(library, task, tmp_pa
 
 
 @pytest.mark.parametrize("library", ["rl_games", "skrl"])
-def test_files_are_taken_as_they_are(library, agent_file, tmp_path):
+def test_files_work_unchanged(library, agent_file, tmp_path):
     name = "rl_games_asymmetric_ppo_cfg" if library == "rl_games" else "skrl_asymmetric_ppo_cfg"
     path = agent_file(f"{name}.yaml")
     runs = train(library, ASYMMETRIC, tmp_path, agent_config=path)

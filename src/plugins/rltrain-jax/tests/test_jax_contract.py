@@ -30,7 +30,7 @@ def board():
     state.shutdown()
 
 
-def test_ranks_keep_a_line_each(board):
+def test_each_rank_keeps_one_line(board):
     assert board.read() == {}
     board.write(1, "first")
     board.write(12, "other")
@@ -42,7 +42,7 @@ def test_a_process_has_one_client_and_one_service():
     assert {"client", "service"} <= set(dir(distributed.global_state))
 
 
-def test_the_options_that_the_backends_set_are_there():
+def test_the_options_that_the_backends_set_exist():
     for name in ("jax_num_cpu_devices", "jax_platforms"):
         assert hasattr(jax.config, name), name
     # Older versions choose it where nothing is chosen.

@@ -26,7 +26,7 @@ def process(code: str, **variables: str) -> str:
 
 
 @pytest.mark.parametrize("module", ["rltrain_jax", "rltrain_jax.plugin", "rltrain_jax.devices"])
-def test_what_discovery_imports_is_light(module):
+def test_discovery_imports_nothing_heavy(module):
     code = (
         f"import sys, {module}\n"
         "print([name for name in ('torch', 'jax', 'numpy', 'gymnasium') if name in sys.modules])"
@@ -47,7 +47,7 @@ def test_the_cpu_is_jaxs_cpu():
     assert local_device("cpu") is jax.local_devices(backend="cpu")[0]
 
 
-def test_a_device_that_is_not_there_is_an_error():
+def test_a_missing_device_is_an_error():
     with pytest.raises(RuntimeError):
         local_device("nonsense:3")
 
@@ -65,13 +65,13 @@ def test_without_a_driver_there_is_no_gpu_and_jax_is_not_imported():
     assert process(code) == "0 False"
 
 
-def test_jax_says_what_it_is_installed_for():
+def test_jax_reports_what_it_is_installed_for():
     told = about()
     assert told["version"] == jax.__version__
     cuda = any("cuda" in name for name in told["installed for"].split())
     assert (told["installed for"] == "the CPU only") is not cuda
 
 
-def test_what_the_doctor_reduces_is_a_vector_on_the_device():
+def test_the_doctor_reduces_a_vector_on_the_device():
     x = filled(3, 2.0, "cpu")
     assert (x.tolist(), x.dtype, x.device.platform) == ([2.0, 2.0, 2.0], "float32", "cpu")

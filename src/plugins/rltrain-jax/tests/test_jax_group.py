@@ -38,7 +38,7 @@ def test_nothing_imports_torch(told):
     assert not any(one["torch"] for one in told)
 
 
-def test_nothing_is_compiled_for_messages_of_another_length_or_gradients_again(told):
+def test_new_message_lengths_and_repeated_gradients_compile_nothing(told):
     assert [one["compiled anew"] for one in told] == [[]] * len(told)
 
 
@@ -49,7 +49,7 @@ def test_all_ranks_get_the_same_bytes(told):
 
 
 @pytest.mark.parametrize("what", [collectives, learning])
-def test_results_are_the_fake_groups_to_the_last_bit(told, what):
+def test_results_equal_the_fake_groups_bit_for_bit(told, what):
     fake = FakeWorld(len(told)).run(what)
     for rank, one in enumerate(told):
         for name, result in json.loads(json.dumps(fake[rank])).items():
@@ -63,7 +63,7 @@ def test_ranks_meet_over_ipv6():
     assert [one["place"][:2] for one in told] == [[0, 2], [1, 2]]
 
 
-def test_a_users_flag_for_several_devices_is_overruled():
+def test_a_users_flag_for_several_devices_is_overridden():
     told = told_by(environ={"XLA_FLAGS": DEVICES_FLAG})
     assert [one["devices"] for one in told] == [[2, 2, 1]] * 2
 

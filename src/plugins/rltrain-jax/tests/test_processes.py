@@ -57,7 +57,7 @@ def test_nobody_else_gets_the_port_before_rank_0_listens():
         socket.create_server(("127.0.0.1", port)).close()
 
 
-def test_each_rank_is_told_its_place_and_rank_0s_result_comes_back(launch, tmp_path):
+def test_each_rank_gets_its_place_and_rank_0s_result_is_returned(launch, tmp_path):
     result = launch(works.tell_place)
     assert (result.iterations, result.run_dir) == (3, "here")
     first, second = told(tmp_path)
@@ -81,7 +81,9 @@ def test_a_node_of_several_starts_its_own_ranks(launch, tmp_path):
     assert (first["MASTER_ADDR"], first["MASTER_PORT"]) == ("::1", "2345")
 
 
-def test_the_environment_is_lent_and_the_users_own_choice_stands(launch, tmp_path, monkeypatch):
+def test_the_environment_is_restored_and_the_users_variables_are_kept(
+    launch, tmp_path, monkeypatch
+):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.setenv("JAX_RANK", "9")
     monkeypatch.setenv("WORLD_SIZE", "16")
@@ -129,7 +131,7 @@ if __name__ == "__main__":
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_the_first_rank_that_fails_ends_the_others(launch, tmp_path, work, code, said):
+def test_the_first_failing_rank_stops_the_others(launch, tmp_path, work, code, said):
     with pytest.raises(RankFailed) as caught:
         launch(work, nproc_per_node=3)
     assert (caught.value.rank, caught.value.exit_code) == (1, code)
@@ -195,7 +197,7 @@ def test_a_second_signal_kills_at_once(launch, tmp_path, monkeypatch):
     assert running(tmp_path) == []
 
 
-def test_what_is_ignored_stays_ignored(launch, tmp_path, monkeypatch):
+def test_an_ignored_signal_stays_ignored(launch, tmp_path, monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         sender = signal_when_running(tmp_path, signal.SIGHUP, signal.SIGTERM)

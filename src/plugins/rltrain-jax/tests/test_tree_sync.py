@@ -74,7 +74,7 @@ def test_one_all_reduce_serves_each_dtype():
         )
 
 
-def test_nothing_is_compiled_after_the_first_call_nor_again_for_another_rank():
+def test_only_the_first_call_compiles_and_once_for_all_ranks():
     made = [{"a": jnp.full((7, 3), float(seed)), "b": [jnp.zeros(11)]} for seed in range(8)]
     since = len(EVENTS)
 
@@ -94,7 +94,7 @@ def test_nothing_is_compiled_after_the_first_call_nor_again_for_another_rank():
         assert sorted(ours) == ["jit(pack)", "jit(unpack)"]
 
 
-def test_gradients_of_another_structure_are_an_error():
+def test_a_changed_gradient_structure_is_an_error():
     sync = TreeSync(SingleProcess("cpu"), gradients(0))
     with pytest.raises(ValueError, match="the sync was made for"):
         sync({"params": jnp.ones(3)})

@@ -69,7 +69,7 @@ def until(condition):
         time.sleep(0.01)
 
 
-def test_a_rank_that_waits_names_the_ones_that_have_not_come(watched):
+def test_a_waiting_rank_names_the_missing_ones(watched):
     here = Place(1, "barrier", "a.py:1 in f")
     one = watched([here, Place(0, "none", "b.py:7 in step")])
     one.dog.enter("all_reduce(sum)", np.zeros((2, 3), "float32"))
@@ -92,7 +92,7 @@ def test_a_rank_that_has_left_is_not_waited_for(watched):
     assert len(one.said) <= 3
 
 
-def test_a_rank_whose_collectives_are_done_says_nothing(watched):
+def test_a_rank_with_finished_collectives_reports_nothing(watched):
     class Result:
         def is_ready(self):
             return True
@@ -106,7 +106,7 @@ def test_a_rank_whose_collectives_are_done_says_nothing(watched):
     assert not one.ended.is_set()
 
 
-def test_a_result_that_does_not_come_is_waited_for(watched):
+def test_a_result_that_never_arrives_triggers_the_watchdog(watched):
     class Result:
         def is_ready(self):
             return False
@@ -117,21 +117,21 @@ def test_a_result_that_does_not_come_is_waited_for(watched):
     assert one.ended.wait(LONG)
 
 
-def test_each_rank_tells_where_it_is(watched):
+def test_each_rank_reports_where_it_is(watched):
     one = watched()
     one.dog.enter("broadcast(src=0)", np.zeros(3, "float32"))
     until(lambda: 0 in one.table and one.own().number == 1)
     assert one.own().call == "broadcast(src=0) of float32[3]"
-    assert "in test_each_rank_tells_where_it_is" in one.own().line or "in until" in one.own().line
+    assert "in test_each_rank_reports_where_it_is" in one.own().line or "in until" in one.own().line
 
 
-def test_a_rank_that_leaves_says_why(watched):
+def test_a_leaving_rank_reports_why(watched):
     one = watched(times=Times())
     one.dog.close(ValueError("boom\nand more"))
     assert one.own().error == "ValueError: boom"
 
 
-def test_without_a_table_there_is_nothing_to_say(watched):
+def test_without_a_table_nothing_is_reported(watched):
     one = watched()
     one.table.gone = True
     one.dog.enter("barrier")

@@ -61,7 +61,7 @@ def test_describing_imports_nothing_heavy():
     assert run(LIGHT) == "[]"
 
 
-def test_the_names_are_those_that_mjlab_has():
+def test_names_match_mjlab():
     assert set(BUNDLED) == set(registry.names()) == set(tasks())
     for name in BUNDLED:
         info, config = bundled_info(name), registry.env_config(name)

@@ -39,13 +39,13 @@ def in_order(function, *parts):
 
 
 @pytest.mark.parametrize("key", sorted(OPTION_KEYS - OWN_KEYS - WRAPPING_KEYS))
-def test_every_option_that_may_be_overridden_is_one_of_rl_games(key):
+def test_every_option_that_may_be_overridden_exists_in_rl_games(key):
     name = key.rsplit(".", 1)[-1]
     assert f"'{name}'" in SOURCE or f'"{name}"' in SOURCE
 
 
 @pytest.mark.parametrize("key", sorted(OWN_KEYS))
-def test_options_of_the_plugin_are_none_of_rl_games(key):
+def test_plugin_options_do_not_exist_in_rl_games(key):
     assert key.rsplit(".", 1)[-1] not in SOURCE
 
 
@@ -165,7 +165,7 @@ def test_groups_pass_through_buffer_and_mini_batches():
         torch.jit.script(running_mean_std.RunningMeanStdObs({"policy": (2,)}))
 
 
-def test_images_of_bytes_are_converted_by_255():
+def test_byte_images_are_divided_by_255():
     for owner in (a2c_common.A2CBase, central_value.CentralValueTrain):
         images = torch.tensor([0, 51, 255], dtype=torch.uint8)
         assert torch.equal(owner._preproc_obs(None, images), images.float() / 255.0)
@@ -193,7 +193,7 @@ def test_schedulers_take_the_kl_last():
         assert parameters[1:6] == ["current_lr", "entropy_coef", "epoch", "frames", "kl_dist"]
 
 
-def test_only_the_adaptive_schedule_goes_by_the_kl():
+def test_only_the_adaptive_schedule_uses_the_kl():
     uses = {
         name: inspect.getsource(getattr(schedulers, name).update).count("kl_dist") > 1
         for name in ("AdaptiveScheduler", "LinearScheduler", "IdentityScheduler")
@@ -207,7 +207,7 @@ def test_the_continuous_agent_knows_two_types_of_schedule():
     assert source.count("self.scheduler.update(") == 2
 
 
-def test_a_meter_takes_episodes_in_by_their_mean_and_number():
+def test_a_meter_is_updated_with_the_mean_and_number_of_episodes():
     meter = torch_ext.AverageMeter(1, 10)
     meter.update(torch.tensor([[1.0], [3.0]]))
     meter.update(torch.tensor([[8.0]]))

@@ -143,14 +143,14 @@ def test_adapted_frames_are_counted_on_every_rank(train_ranks):
     assert [run.result.iterations for run in runs] == [3, 3]
 
 
-def test_native_sac_trains_one_replica_a_rank(tmp_path):
+def test_native_sac_trains_a_separate_replica_on_each_rank(tmp_path):
     world = FakeWorld(2, torch=True)
     runs = world.run(lambda group: native_sac(group, tmp_path / str(group.rank)))
     assert any("actor" in name for name in differing(runs))
     assert not world.trace
 
 
-def test_adapted_sac_is_one_on_all_ranks(train_ranks):
+def test_adapted_sac_is_equal_on_all_ranks(train_ranks):
     agent = {f"params.config.{name}": value for name, value in SMALL_SAC.items()}
     assert not differing(train_ranks(FakeWorld(2), algorithm="sac", agent=agent))
 

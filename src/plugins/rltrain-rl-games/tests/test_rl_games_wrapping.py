@@ -46,7 +46,7 @@ def test_observations_and_actions_are_clipped():
     assert observed["states"].tolist() == [[5.0, 5.0]] * 2
 
 
-def test_actions_without_bounds_are_those_that_rl_games_gives():
+def test_unbounded_actions_get_rl_games_bounds_and_pass_unchanged():
     env = wrapped()
     assert env.get_env_info()["action_space"] == Box(-1.0, 1.0, (1,))
     assert env.get_env_info()["observation_space"] == Box(-np.inf, np.inf, (1,))
@@ -71,7 +71,7 @@ def test_images_that_the_actor_would_not_see_are_refused():
     check_observations(wrapped(obs_groups={"obs": ["policy"]}), params)
 
 
-def test_groups_stay_apart_for_the_network_that_takes_them():
+def test_groups_stay_separate_for_the_network_that_takes_them():
     env_options = {"obs_groups": {"obs": ["policy", "image"]}, "concate_obs_groups": False}
     params = {
         "algo": {"name": "a2c_continuous"},
@@ -108,6 +108,6 @@ def test_bytes_are_not_clipped():
         ({"obs_groups": {"obs": ["polcy"]}}, r"obs_groups\.obs=\['polcy'\]: must name"),
     ],
 )
-def test_what_cannot_be_done_is_refused(told, message):
+def test_invalid_values_are_refused(told, message):
     with pytest.raises(UsageError, match=message):
         wrapped(**told).get_env_info()

@@ -100,7 +100,7 @@ def test_runner_keys_are_read():
         *((name, Distillation) for name in options.DISTILLATION_NAMES),
     ],
 )
-def test_names_of_algorithms_are_theirs(name, algorithm):
+def test_algorithm_names_match_rsl_rl(name, algorithm):
     from rsl_rl.utils import resolve_callable
 
     assert resolve_callable(name) is algorithm
@@ -135,7 +135,7 @@ def test_the_runner_of_distillation_only_asks_for_a_teacher():
     assert "self.alg.teacher_loaded" in inspect.getsource(DistillationRunner.learn)
 
 
-def test_checkpoints_hold_what_they_are_told_by():
+def test_checkpoints_hold_the_keys_that_identify_them():
     source = inspect.getsource(OnPolicyRunner.save)
     assert "torch.save(saved_dict, path)" in source  # Which takes a file as well as a path.
     assert all(f'saved_dict["{key}"]' in source for key in ("iter", "infos"))
@@ -230,7 +230,7 @@ def test_distillation_averages_between_backward_and_clipping():
     assert places == sorted(places)
 
 
-def test_the_rule_of_the_learning_rate_is_the_adapters():
+def test_the_learning_rate_rule_matches_the_adapters():
     source = inspect.getsource(PPO.update)
     for line in (
         'if self.desired_kl is not None and self.schedule == "adaptive":',

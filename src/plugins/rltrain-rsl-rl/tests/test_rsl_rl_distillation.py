@@ -72,7 +72,7 @@ def loaded(path):
     return torch.load(path, weights_only=False)
 
 
-def test_ranks_distil_the_actor_of_a_ppo_run(distil, teacher):
+def test_ranks_distill_the_actor_of_a_ppo_run(distil, teacher):
     runs = distil(2, teacher, observers=[FirstGradients])
     assert not torch.equal(*(run.observers[0].given for run in runs))
     assert not differing(runs)
@@ -121,7 +121,7 @@ def test_a_teacher_of_another_shape_is_a_usage_error(distil, teacher):
         distil(2, teacher, {"teacher.hidden_dims": [8]})
 
 
-def test_ppo_does_not_go_on_from_a_distillation(distil, teacher, train_ranks):
+def test_ppo_does_not_resume_from_a_distillation(distil, teacher, train_ranks):
     [run] = distil(1, teacher)
     with pytest.raises(UsageError, match="--algorithm distillation continues with"):
         train_ranks(FakeWorld(2), task=TASK, checkpoint=run.result.checkpoint, max_iterations=9)

@@ -32,7 +32,7 @@ def test_outputs_pass_where_a_bound_is_infinite():
     assert sent(space, [-7.0, -3.0]) == [-7.0, 0.0]
 
 
-def test_clip_actions_is_what_it_is_in_users_files():
+def test_clip_actions_means_the_same_as_in_user_files():
     assert sent(Box(-np.inf, np.inf, (2,)), [7.0, -7.0], clip_actions=2.0) == [2.0, -2.0]
 
 
@@ -54,7 +54,7 @@ class Scripted(PointEnv):
         return observations, rewards.double(), self.terminated, self.truncated, {}
 
 
-def test_time_outs_are_truncations_that_are_no_terminations():
+def test_time_outs_are_truncations_without_termination():
     env = RslRlEnv(Scripted(), "cpu")
     observations, rewards, dones, extras = env.step(torch.zeros(4, 1))
     assert extras["time_outs"].tolist() == [False, False, True, False]
@@ -123,7 +123,7 @@ class Grouped(PointEnv):
         return {"policy": super()._observe(), "critic": self.position.double().unsqueeze(1)}
 
 
-def test_groups_of_a_dict_space_are_rsl_rls(tmp_path):
+def test_groups_of_a_dict_space_become_rsl_rl_groups(tmp_path):
     observations = RslRlEnv(Grouped(), "cpu").get_observations()
     assert observations["critic"].shape == (8, 1)
     assert observations["critic"].dtype == torch.float32

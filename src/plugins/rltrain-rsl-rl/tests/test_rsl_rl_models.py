@@ -70,7 +70,7 @@ CASES = {
 
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
 @pytest.mark.parametrize(("options", "observers"), CASES.values(), ids=CASES)
-def test_ranks_learn_from_data_of_their_own_and_end_equal(
+def test_ranks_learn_from_their_own_data_and_end_equal(
     train_ranks, local_gradients, options, observers
 ):
     world = FakeWorld(4)
@@ -90,12 +90,12 @@ def test_rsl_rl_calls_no_collective_by_itself(train_ranks):
     assert not [item for item in world.trace if "/rsl_rl/" in item.callers[0]]
 
 
-def test_recurrent_environments_that_are_not_divided_are_refused(train_ranks):
+def test_environments_that_do_not_divide_into_recurrent_mini_batches_are_refused(train_ranks):
     with pytest.raises(UsageError, match=r"num_mini_batches=2: does not divide a rank's 3 env"):
         train_ranks(FakeWorld(2), agent={**SHORT, **recurrent("gru")}, num_envs=3)
 
 
-def test_images_that_are_to_be_normalized_are_refused(train_ranks):
+def test_normalizing_images_is_refused(train_ranks):
     options = {**SHORT, **IMAGES, "actor.obs_normalization": True}
     with pytest.raises(UsageError, match=r"agent\.actor\.obs_normalization=false"):
         train_ranks(FakeWorld(2), agent=options, observers=[Images])

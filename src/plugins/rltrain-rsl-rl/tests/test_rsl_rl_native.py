@@ -150,7 +150,7 @@ def test_native_learning_rates_take_two_collectives_a_mini_batch():
     assert collectives("adaptive") - collectives("fixed") == 2 * 2 * 2 * 2
 
 
-def test_an_adapted_run_of_one_process_trains_inside_anothers_group(tmp_path):
+def test_an_adapted_run_of_one_process_trains_inside_another_group(tmp_path):
     def on_rank(group):
         if group.rank:
             return None

@@ -92,7 +92,7 @@ def test_all_normalizers_of_an_update_share_one_collective():
 
 
 @pools
-def test_a_native_run_of_one_process_waits_inside_anothers_group():
+def test_a_native_run_of_one_process_waits_inside_another_group():
     def on_rank(group):
         if group.rank == 0:
             EmpiricalNormalization(3).update(torch.ones(4, 3))
@@ -114,7 +114,7 @@ def test_an_adapted_run_of_one_process_does_not():
     assert FakeWorld(2, torch=True).run(on_rank) == [4, None]
 
 
-def test_it_stops_learning_where_rsl_rls_does():
+def test_it_stops_learning_when_rsl_rls_does():
     def on_rank(group):
         model = Model(until=10)
         pool = pooled(group, model)
@@ -130,7 +130,7 @@ def test_it_stops_learning_where_rsl_rls_does():
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
-def test_what_it_takes_over_has_the_same_state_and_uses():
+def test_a_replaced_normalizer_keeps_its_state_and_its_methods():
     model = Model()
     model.obs_normalizer.update(batches()[0])
     before = copy.deepcopy(model.obs_normalizer)

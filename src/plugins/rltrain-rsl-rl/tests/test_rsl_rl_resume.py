@@ -58,7 +58,7 @@ def test_a_resumed_run_ends_with_the_same_bytes(train_ranks, options):
     assert written(whole[0]) == written(resumed[0])
 
 
-def test_on_another_number_of_ranks_it_goes_on_learning(train_ranks):
+def test_a_run_resumes_on_another_number_of_ranks(train_ranks):
     options = {**SHORT, **recurrent("lstm"), **CURIOUS}
     first = train_ranks(FakeWorld(2), agent=options, env=EPISODES)
     runs = train_ranks(

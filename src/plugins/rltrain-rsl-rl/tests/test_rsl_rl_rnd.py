@@ -96,7 +96,7 @@ def test_no_collective_is_made_in_an_environment_step(train_ranks):
     assert collectives(16) == collectives(32)
 
 
-def test_intrinsic_returns_are_means_over_all_ranks_episodes(train_ranks, scalars):
+def test_intrinsic_returns_are_means_over_the_episodes_of_all_ranks(train_ranks, scalars):
     runs = train_ranks(
         FakeWorld(2),
         agent={**SHORT, **CURIOUS},
@@ -115,7 +115,7 @@ def test_an_environment_without_a_time_step_is_a_usage_error(tmp_path):
         RslRlLibrary().rltrain_train(session)
 
 
-def test_padded_rows_count_by_their_number():
+def test_padded_rows_are_weighted_by_their_number():
     """A recurrent mini-batch has a padded trajectory for each episode that ended."""
     trajectories, means = [3, 1], [1.0, 5.0]
     rnd = SimpleNamespace(
@@ -148,7 +148,7 @@ def test_padded_rows_count_by_their_number():
     assert FakeWorld(2).run(on_rank) == [pytest.approx([2.0, 2.0, 2.0])] * 2
 
 
-def test_recurrent_ranks_weigh_it(train_ranks):
+def test_recurrent_ranks_weight_padding(train_ranks):
     options = {**SHORT, **CURIOUS, **recurrent("gru"), "algorithm.num_mini_batches": 2}
     world = FakeWorld(2)
     runs = train_ranks(world, agent=options)

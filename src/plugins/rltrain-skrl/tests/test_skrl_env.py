@@ -113,7 +113,7 @@ def test_the_policys_group_may_have_parts(parts, space):
         (spaces.Discrete(3), "take one_hot_encoding(OBSERVATION_SPACE, OBSERVATIONS)."),
     ],
 )
-def test_networks_that_take_whole_what_has_parts_are_refused(space, instead):
+def test_networks_that_take_a_composite_group_as_one_array_are_refused(space, instead):
     corridor = Corridor(1)
     corridor.single_observation_space = spaces.Dict({"policy": space})
     session = FakeSession(corridor, small_agent(observation_preprocessor=None))

@@ -73,7 +73,7 @@ def test_the_defaults_keep_bytes_and_read_floats(algorithm):
     assert all(math.isfinite(x) for record in records for x in record.values.values())
 
 
-def test_what_is_scaled_is_kept_as_floats():
+def test_scaled_images_are_kept_as_floats():
     options = agent(**{"agent.observation_preprocessor": "RunningStandardScaler"})
     runner = trained(Pictured(8), options)
     assert runner.agent.memory.tensors["observations"].dtype == torch.float32
@@ -151,7 +151,7 @@ def test_ranks_learn_from_images_with_the_default_options_and_end_equal(train_ra
 
 
 @pytest.mark.long
-def test_networks_of_jax_read_the_channels_where_they_are():
+def test_jax_networks_read_channels_last():
     jax = pytest.importorskip("jax")
     from skrl.utils.model_instantiators.jax import deterministic_model
 

@@ -83,7 +83,7 @@ def test_adapted_early_stopping_is_by_all_ranks_or_none(train_ranks, local_gradi
     assert not differing(runs)
 
 
-def test_native_trpo_averages_gradients_that_are_not_there():
+def test_native_trpo_averages_missing_gradients():
     with pytest.raises((RuntimeError, ValueError), match="non-empty") as caught:
         native(**{"class": "TRPO", "learning_rate_scheduler": None})
     assert "reduce_parameters" in [frame.name for frame in caught.traceback]

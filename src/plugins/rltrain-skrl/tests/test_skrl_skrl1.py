@@ -21,13 +21,13 @@ CHANNELS = "permute({}, (0, 3, 1, 2))"
 
 
 @pytest.mark.parametrize("has_states", [True, False])
-def test_what_skrl_1_calls_states_are_observations(has_states):
+def test_states_of_skrl_1_are_observations(has_states):
     assert inputs("STATES", "STATES", has_states, **OLD) == ["OBSERVATIONS", "OBSERVATIONS"]
     images = CHANNELS.format("STATES")
     assert inputs(images, images, has_states, **OLD)[0] == CHANNELS.format("OBSERVATIONS")
 
 
-def test_without_states_they_can_be_nothing_else():
+def test_without_states_all_inputs_are_observations():
     assert inputs("STATES", "STATES", has_states=False) == ["OBSERVATIONS", "OBSERVATIONS"]
 
 
@@ -39,5 +39,5 @@ def test_without_states_they_can_be_nothing_else():
         ("NUM_STATES", "OBSERVATIONS", OLD),
     ],
 )
-def test_files_of_skrl_2_are_left_as_they_are(policy, value, agent):
+def test_files_of_skrl_2_are_unchanged(policy, value, agent):
     assert inputs(policy, value, has_states=True, **agent) == [policy, value]

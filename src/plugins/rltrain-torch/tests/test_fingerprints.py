@@ -52,11 +52,11 @@ def test_order_length_and_opposite_changes_are_seen(checksum):
     [torch.tensor(3.0), torch.zeros(0), torch.tensor([True, False]), torch.ones(2, 3).t()],
     ids=["scalar", "empty", "bool", "strided"],
 )
-def test_tensors_of_every_form_have_one(checksum, tensor):
+def test_tensors_of_every_kind_have_a_checksum(checksum, tensor):
     assert isinstance(checksum(tensor), int)
     assert checksum(tensor) == checksum(tensor.clone().contiguous())
 
 
-def test_what_is_not_a_number_is_compared_by_its_bits(checksum):
+def test_nan_is_compared_by_its_bits(checksum):
     assert checksum(torch.tensor([torch.nan])) == checksum(torch.tensor([torch.nan]))
     assert checksum(torch.tensor([0.0])) != checksum(torch.tensor([-0.0]))

@@ -128,7 +128,7 @@ def test_averages_set_as_gradients_serve_step_after_step():
         torch.testing.assert_close(ours, reference)
 
 
-def test_no_memory_is_taken_from_step_to_step():
+def test_steps_allocate_no_memory():
     def work(group):
         made = parameters()
         sync = FlatSync(InPlace(group), made)
@@ -137,7 +137,7 @@ def test_no_memory_is_taken_from_step_to_step():
     assert FakeWorld(2).run(work) == [1, 1]
 
 
-def test_gradients_that_are_strided_are_averaged():
+def test_strided_gradients_are_averaged():
     def work(group):
         made = [torch.nn.Parameter(torch.zeros(3, 2))]
         gradient = torch.arange(6.0).reshape(2, 3).t()

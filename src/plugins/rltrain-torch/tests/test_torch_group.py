@@ -92,7 +92,7 @@ def test_ranks_of_one_machine_meet_over_loopback_and_share_its_cores(told):
         assert rank["threads"] == max(1, cores // SIZE)
 
 
-def test_a_group_can_be_left_right_after_a_collective():
+def test_a_group_can_be_closed_right_after_a_collective():
     """Seen in torch 2.7: gloo's thread and the destructor of the group wait for each other."""
     script = """
 import torch, torch.distributed as dist
