@@ -157,8 +157,8 @@ def test_declared_keys_may_be_set_although_the_file_lacks_them():
 @pytest.mark.parametrize("value", ["x", True, [1, 2], float("inf")])
 @pytest.mark.parametrize("plus", ["", "+"])
 def test_a_section_of_options_is_a_mapping_or_left_out(plus, value):
-    told = refused({f"{plus}learn": value})
-    assert told == (
+    message = refused({f"{plus}learn": value})
+    assert message == (
         f"agent.learn={value}: must be a mapping, for the library reads agent.learn.clip below it. "
         "Set agent.learn.clip=... instead."
     )

@@ -88,8 +88,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), WRONG, ids=[line for line, _ in WRONG])
-def test_what_is_wrong_is_reported_in_one_message(cli, tmp_path, line, said):
+@pytest.mark.parametrize(("line", "message"), WRONG, ids=[line for line, _ in WRONG])
+def test_what_is_wrong_is_reported_in_one_message(cli, tmp_path, line, message):
     work = tmp_path / "work"
     (work / "broken.yaml").write_text("a: [1\n")
     (work / "unknown.yaml").write_text("num_env: 1\n")
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_reported_in_one_message(cli, tmp_path, line, said):
     status, out, err = cli(*stub, *words)
     assert (status, out) == (2, "")
     assert err.startswith("rltrain: ")
-    assert said in err
+    assert message in err
     assert "Traceback" not in err
     assert set(work.iterdir()) == before
 

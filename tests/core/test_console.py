@@ -39,7 +39,7 @@ def ended(iterations: int, solved: bool = False, error: str | None = None) -> Ru
     return RunEnded(iterations, 16384 * iterations, 21.0, 187.31, solved=solved, error=error)
 
 
-def tell(stream: io.StringIO, *records: Record) -> None:
+def write_records(stream: io.StringIO, *records: Record) -> None:
     writer = ConsoleWriter(stream)
     for record in records:
         writer.rltrain_write(record)
@@ -48,7 +48,7 @@ def tell(stream: io.StringIO, *records: Record) -> None:
 
 def lines(*records: Record) -> list[str]:
     stream = io.StringIO()
-    tell(stream, *records)
+    write_records(stream, *records)
     return stream.getvalue().splitlines()
 
 
@@ -96,14 +96,14 @@ class TestLines:
     def test_the_time_left_ignores_the_first_and_the_resumed_iterations(
         self,
     ) -> None:
-        told = lines(started(), scalars(51, 30.0), scalars(53, 34.0))
-        assert told[-1].endswith("left 1:34")  # 47 iterations of 2 seconds.
+        printed = lines(started(), scalars(51, 30.0), scalars(53, 34.0))
+        assert printed[-1].endswith("left 1:34")  # 47 iterations of 2 seconds.
 
     def test_the_outcome_is_one_short_line(self) -> None:
         def status(error: str | None) -> str:
-            told = lines(started(), scalars(3, 1.0), ended(3, error=error))
-            assert not any("boom" in line for line in told)
-            return told[3].split("  ")[0]
+            printed = lines(started(), scalars(3, 1.0), ended(3, error=error))
+            assert not any("boom" in line for line in printed)
+            return printed[3].split("  ")[0]
 
         assert status("RuntimeError: boom\nmore") == "failed"
         assert status("KeyboardInterrupt: ") == "interrupted"
@@ -151,7 +151,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 
 def view(terminal: Terminal, *records: Record) -> list[str]:
-    tell(terminal, *records)
+    write_records(terminal, *records)
     return terminal.last_drawing()
 
 

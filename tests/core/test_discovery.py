@@ -89,18 +89,18 @@ def test_an_unset_allow_list_blocks_nothing(site):
 
 
 @pytest.mark.parametrize(
-    ("requirement", "said"),
+    ("requirement", "message"),
     [
         ("no-such-library>=2; extra == 'library'", "needs no-such-library>=2, which is not"),
         ("old-library>=2,<3; extra == 'library'", "but 1.5 is installed: pip install"),
     ],
 )
-def test_an_unmet_range_is_found_before_the_module_is_imported(site, requirement, said):
+def test_an_unmet_range_is_found_before_the_module_is_imported(site, requirement, message):
     site.install("old-library", version="1.5")
     module = site.install("adapter", "raise AssertionError('imported')", requires=(requirement,))
     record = record_of(discover(), "adapter")
     assert record.status == "unmet"
-    assert said in record.reason
+    assert message in record.reason
     assert not site.loaded(module)
 
 
@@ -129,7 +129,7 @@ def test_only_an_applicable_library_extra_is_a_range(site, requirement):
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("raise ValueError('half installed')", "ValueError: half installed"),
@@ -142,15 +142,15 @@ def test_only_an_applicable_library_extra_is_a_range(site, requirement):
         (writer("x").replace("return [", "yield 1 / 0; yield from ["), "ZeroDivisionError"),
     ],
 )
-def test_a_plugin_that_is_not_ready_has_a_reason(site, source, said):
+def test_a_plugin_that_is_not_ready_has_a_reason(site, source, message):
     site.install("broken-one", source)
     record = record_of(discover(), "broken-one")
-    if said is None:
+    if message is None:
         assert record.status == "ready"
         assert [spec.name for spec in record.specs] == ["x"]
     else:
         assert record.status == "broken"
-        assert said in record.reason
+        assert message in record.reason
 
 
 def test_metadata_that_does_not_parse_breaks_that_plugin_only(site):
@@ -263,7 +263,7 @@ def test_a_good_plugin_is_chosen(site):
 
 
 @pytest.mark.parametrize(
-    ("cls", "said"),
+    ("cls", "message"),
     [
         (Lacks, r"implement rltrain_write with @rltrain\.hookimpl"),
         (Unmarked, r"mark rltrain_write with @rltrain\.hookimpl"),
@@ -272,9 +272,9 @@ def test_a_good_plugin_is_chosen(site):
         (CannotBeMade, "OSError: no disk"),
     ],
 )
-def test_a_class_that_breaks_the_contract_is_refused_when_chosen(site, cls, said):
+def test_a_class_that_breaks_the_contract_is_refused_when_chosen(site, cls, message):
     plugins = RunPlugins()
-    with pytest.raises(PluginError, match=said) as caught:
+    with pytest.raises(PluginError, match=message) as caught:
         plugins.choose(spec_of(cls))
     assert "writer 'mine'" in str(caught.value)
     # It does not stay and answer.

@@ -26,7 +26,7 @@ def test_equal_ranks_pass():
 
 
 @pytest.mark.parametrize(
-    ("ranks", "said"),
+    ("ranks", "message"),
     [
         (({"w": 1, "b": 1}, {"w": 1, "b": 2}), "iteration 7: policy.b differs .* rank\\(s\\) 1 "),
         (({"w": 1}, {"w": 2}, {"w": 1}, {"w": 3}), "policy.w differs .* rank\\(s\\) 1, 3 "),
@@ -35,9 +35,9 @@ def test_equal_ranks_pass():
         (({}, {"w": 1}), "policy.w differs .* rank\\(s\\) 1 "),
     ],
 )
-def test_what_differs_is_named_on_every_rank(ranks, said):
+def test_what_differs_is_named_on_every_rank(ranks, message):
     for error in diverge(*ranks):
-        with pytest.raises(DivergenceError, match=said):
+        with pytest.raises(DivergenceError, match=message):
             raise error
 
 

@@ -280,12 +280,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), WRONG, ids=[line for line, _ in WRONG])
-def test_a_wrong_command_line_is_refused(flaky, stub, capsys, line, said):
+@pytest.mark.parametrize(("line", "message"), WRONG, ids=[line for line, _ in WRONG])
+def test_a_wrong_command_line_is_refused(flaky, stub, capsys, line, message):
     assert main(["doctor", *line.split()]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert said in err
+    assert message in err
 
 
 def test_a_page_is_printed_section_by_section(flaky, capsys, monkeypatch):

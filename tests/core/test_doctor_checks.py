@@ -35,7 +35,7 @@ def named(findings, name):
     return found
 
 
-def said(finding):
+def summary(finding):
     return finding.level, finding.text, finding.hint
 
 
@@ -48,7 +48,7 @@ def test_versions_and_ranges_are_reported(stub, site):
     found = list(versions(discover(), None))
     assert named(found, "Python").level == "ok"
     fits = named(found, "rltrain-fits")
-    assert said(fits) == ("ok", "1.0: adapted 2.5 (>=2,<3)", "")
+    assert summary(fits) == ("ok", "1.0: adapted 2.5 (>=2,<3)", "")
     (adapted,) = fits.data["adapts"]
     assert adapted == {"name": "adapted", "installed": "2.5", "range": ">=2,<3", "met": True}
 
@@ -69,7 +69,7 @@ def test_an_unusable_plugin_is_a_warning_or_if_requested_a_problem(stub, site):
     site.install("rltrain-broken", "raise ValueError('oh')", point="broken")
     found = list(versions(discover(), None))
     text = "1.0 is unmet: needs adapted<3, but 4.0 is installed"
-    assert said(named(found, "rltrain-old")) == ("warning", text, "pip install 'adapted<3'")
+    assert summary(named(found, "rltrain-old")) == ("warning", text, "pip install 'adapted<3'")
     assert named(found, "rltrain-broken").level == "warning"
     assert "oh" in named(found, "rltrain-broken").text
     assert named(versions(discover(), "old"), "rltrain-old").level == "problem"
@@ -103,7 +103,7 @@ def test_a_plugin_adds_conflicts_that_it_knows(stub, site):
     source = source.replace('factory="x:y"', f'factory="x:y", {own}')
     site.install("rltrain-knows", source)
     (found,) = [x for x in conflicts(discover().records, ()) if "They bite" in x.text]
-    assert said(found) == ("warning", "one 1.5 beside two 3.0. They bite.", "Part them.")
+    assert summary(found) == ("warning", "one 1.5 beside two 3.0. They bite.", "Part them.")
 
 
 def test_two_providers_of_one_name_are_reported(stub, site):
@@ -159,13 +159,13 @@ def test_gpus_and_driver_are_reported(stub, nvidia_smi, monkeypatch):
     monkeypatch.setenv("STUB_GPUS", "2")
     found = seen()
     driver = named(found, "driver")
-    assert said(driver) == (
+    assert summary(driver) == (
         "ok",
         "NVIDIA 570.1: 0 NVIDIA H200, 143771 MiB; 1 NVIDIA H200, 143771 MiB",
         "",
     )
     assert driver.data["gpus"][1]["index"] == "1"
-    assert said(named(found, "stub_gpu")) == ("ok", "sees 2 GPUs", "")
+    assert summary(named(found, "stub_gpu")) == ("ok", "sees 2 GPUs", "")
 
 
 def test_a_framework_that_cannot_use_the_gpus_is_reported(stub, nvidia_smi):
@@ -230,7 +230,7 @@ def test_having_no_variables_set_is_reported_too():
 def test_a_contradiction_is_a_problem_with_the_errors_message():
     error = UsageError("The environment variables contradict each other: RANK=5.")
     found = named(variables({"RANK": "5"}, STARTS, error), "this process")
-    assert said(found) == ("problem", str(error), "")
+    assert summary(found) == ("problem", str(error), "")
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,11 @@ def test_a_free_port_is_reported(taken):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert listener(port) is None
-    assert said(named(looked(master=("127.0.0.1", port)), "port")) == ("ok", f"{port} is free", "")
+    assert summary(named(looked(master=("127.0.0.1", port)), "port")) == (
+        "ok",
+        f"{port} is free",
+        "",
+    )
 
 
 def test_a_master_that_does_not_resolve_is_a_problem():
@@ -308,7 +312,7 @@ def test_node_0_must_be_the_master(monkeypatch):
 
 def test_loopback_cannot_be_the_master_of_several_nodes():
     assert named(looked(several=True), "master").level == "warning"
-    assert said(named(looked(), "master")) == ("ok", "127.0.0.1:29500, by lo", "")
+    assert summary(named(looked(), "master")) == ("ok", "127.0.0.1:29500, by lo", "")
 
 
 def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch):
@@ -383,7 +387,7 @@ def test_the_narrowest_cgroup_counts(machine, monkeypatch):
         pod__cpu_dot_max="150000 100000",
         pod__box__cpu_dot_max="max 100000",
     )
-    assert said(found["memory"])[:2] == ("warning", "512 MiB free of 2.0 GiB")
+    assert summary(found["memory"])[:2] == ("warning", "512 MiB free of 2.0 GiB")
     assert found["CPU quota"].data == {"cores": 8, "quota": 1.5}
     assert found["CPU quota"].hint == "Without GPUs: --nproc-per-node 1"
 
@@ -455,9 +459,9 @@ def test_this_machine_is_checked_without_importing_a_framework(stub):
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stderr == "[]\n"
-    told = json.loads(done.stdout)
-    assert set(told) == {"rltrain", "host", "status", "sections"}
-    assert list(told["sections"]) == ["versions", "devices", "launcher", "network", "limits"]
-    for finding in [finding for findings in told["sections"].values() for finding in findings]:
+    output = json.loads(done.stdout)
+    assert set(output) == {"rltrain", "host", "status", "sections"}
+    assert list(output["sections"]) == ["versions", "devices", "launcher", "network", "limits"]
+    for finding in [finding for findings in output["sections"].values() for finding in findings]:
         assert finding["level"] in ("ok", "warning", "problem")
         assert finding["text"]

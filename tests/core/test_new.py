@@ -147,8 +147,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), WRONG)
-def test_what_is_wrong_is_reported_in_one_message(new, stub, tmp_path, monkeypatch, line, said):
+@pytest.mark.parametrize(("line", "message"), WRONG)
+def test_what_is_wrong_is_reported_in_one_message(new, stub, tmp_path, monkeypatch, line, message):
     monkeypatch.chdir(tmp_path / "new")
     Path("file").touch()
     Path("rltrain-there").mkdir()
@@ -157,7 +157,7 @@ def test_what_is_wrong_is_reported_in_one_message(new, stub, tmp_path, monkeypat
     status, out, err = new(*line.split())
     assert (status, out) == (2, "")
     assert err.startswith("rltrain: ")
-    assert said in err
+    assert message in err
     assert "Traceback" not in err
     assert set(Path().rglob("*")) == before
 

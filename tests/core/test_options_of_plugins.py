@@ -72,7 +72,7 @@ def test_the_plugin_is_made_with_its_options():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (
             {"csv": {"flash": 1}},
@@ -89,8 +89,8 @@ def test_the_plugin_is_made_with_its_options():
         ),
     ],
 )
-def test_wrong_options_are_named(given, said):
-    assert refused(given) == said
+def test_wrong_options_are_named(given, message):
+    assert refused(given) == message
 
 
 def test_a_dataclass_needs_a_default_for_each_field():

@@ -85,7 +85,7 @@ def test_one_process_takes_the_requested_gpu(plan, two_gpus, options, device):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"backend": "stub_gpu"}, "--backend stub_gpu: needs a GPU, and no GPU is visible"),
         ({"device": "cuda"}, "--device cuda: needs a GPU, and no GPU is visible"),
@@ -99,12 +99,12 @@ def test_one_process_takes_the_requested_gpu(plan, two_gpus, options, device):
         ({"distributed": True, "nproc_per_node": "gpu"}, "--nproc-per-node gpu: the run is on"),
     ],
 )
-def test_without_gpus_whatever_needs_one_is_refused(refused, options, said):
-    assert said in refused(**{"backend": None, **options})
+def test_without_gpus_whatever_needs_one_is_refused(refused, options, message):
+    assert message in refused(**{"backend": None, **options})
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"device": "cuda:2"}, "--device cuda:2: 2 are visible, from 0."),
         ({"device": "cuda:x"}, "--device cuda:x"),
@@ -116,8 +116,8 @@ def test_without_gpus_whatever_needs_one_is_refused(refused, options, said):
         ({"device": "cuda:1", "distributed": True}, "--device cuda:1"),
     ],
 )
-def test_wrong_choices_with_two_gpus_are_refused(refused, two_gpus, options, said):
-    assert said in refused(backend=None, **options)
+def test_wrong_choices_with_two_gpus_are_refused(refused, two_gpus, options, message):
+    assert message in refused(backend=None, **options)
 
 
 @pytest.mark.parametrize("cpu", [{"device": "cpu"}, {"backend": "stub"}])
@@ -171,9 +171,9 @@ def test_joined_ranks_share_gpus_in_turn(plan, two_gpus):
 
 
 def test_without_a_gpu_there_is_none_to_share(refused):
-    said = refused(**SHARING, distributed=True, nproc_per_node=2)
-    assert "--device cuda: needs a GPU, and no GPU is visible" in said
-    assert said.endswith("On the CPU: --device cpu.")
+    message = refused(**SHARING, distributed=True, nproc_per_node=2)
+    assert "--device cuda: needs a GPU, and no GPU is visible" in message
+    assert message.endswith("On the CPU: --device cpu.")
 
 
 def test_too_few_gpus_suggests_sharing_them(refused, two_gpus):
@@ -236,15 +236,15 @@ def test_a_distributed_run_on_the_cpu(config):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"nproc_per_node": 2}, "--nproc-per-node 2: add --distributed."),
         ({"nnodes": 2}, "--nnodes 2: add --distributed."),
         ({"distributed": True, "node_rank": 1}, "--node-rank 1: must be below --nnodes 1."),
     ],
 )
-def test_options_for_several_ranks_need_a_distributed_run(refused, options, said):
-    assert refused(**options) == said
+def test_options_for_several_ranks_need_a_distributed_run(refused, options, message):
+    assert refused(**options) == message
 
 
 # Ranks that were started
@@ -349,7 +349,7 @@ def test_ranks_that_were_started_for_jax_do_not_train_on_torch():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (
             {"launcher": "elastic"},
@@ -365,10 +365,10 @@ def test_ranks_that_were_started_for_jax_do_not_train_on_torch():
         ({"no_plugins": ["jax"]}, "--framework jax: nothing that is ready runs it."),
     ],
 )
-def test_options_that_jax_lacks_are_refused(jax_plan, options, said):
+def test_options_that_jax_lacks_are_refused(jax_plan, options, message):
     with pytest.raises(UsageError) as caught:
         jax_plan({}, nproc_per_node=2, **options)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_without_its_plugin_jax_says_what_to_install(jax_plan):
@@ -451,8 +451,8 @@ def test_the_plan_shows_a_ranks_memory_if_observations_are_known(plan):
     seeing = dataclasses.replace(
         made.task, observations={"policy": ArrayInfo((84, 84, 3), "uint8")}
     )
-    told = plan_table(dataclasses.replace(made, task=seeing))
-    assert "\nmemory        about 170 kB a rank for rollouts\n" in told
+    shown = plan_table(dataclasses.replace(made, task=seeing))
+    assert "\nmemory        about 170 kB a rank for rollouts\n" in shown
 
 
 def test_iterations_are_scaled_once(plan, tmp_path):
@@ -471,7 +471,7 @@ def test_scaling_with_nothing_to_scale_is_refused(refused, stub):
 
 
 @pytest.mark.parametrize(
-    ("in_file", "options", "batch", "told"),
+    ("in_file", "options", "batch", "shown"),
     [
         # The file's own number of environments, or where it does not say, the task's: 2.
         (
@@ -485,14 +485,14 @@ def test_scaling_with_nothing_to_scale_is_refused(refused, stub):
         ({"envs": 16}, {"num_envs": 4, "agent": {"learn.envs": 4}}, 8, "2 of 8 rows a rank"),
     ],
 )
-def test_mini_batches_keep_their_number(plan, stub, tmp_path, in_file, options, batch, told):
+def test_mini_batches_keep_their_number(plan, stub, tmp_path, in_file, options, batch, shown):
     learn = stub.DEFAULTS["learn"]
     path = tmp_path / "agent.yaml"
     path.write_text(yaml.safe_dump({"model": {}, "learn": {**learn, "batch": 32, **in_file}}))
     made = plan(**options, agent_config=str(path), scale_minibatches=True)
     assert made.config.agent["learn"]["batch"] == batch
     assert not hasattr(made.config, "scale_minibatches")  # Scaled once.
-    assert f"\nmini-batches  {told}" in plan_table(made)
+    assert f"\nmini-batches  {shown}" in plan_table(made)
 
 
 def test_the_plan_shows_mini_batches(plan):
@@ -501,16 +501,16 @@ def test_the_plan_shows_mini_batches(plan):
 
 
 def test_scaling_mini_batches_without_mini_batches_is_refused(refused):
-    said = refused(scale_minibatches=True, agent={"+learn.batch": None})
-    assert said.startswith(
+    message = refused(scale_minibatches=True, agent={"+learn.batch": None})
+    assert message.startswith(
         "--scale-minibatches: with these options stub does not divide rollouts into"
     )
 
 
 def test_a_batch_that_does_not_fit_is_refused_by_its_library(refused):
-    said = "agent.learn.batch 4: does not divide a rank's batch of 13."
-    assert refused(num_envs=13) == said
-    assert refused(**RANKS, total_envs=26) == said
+    message = "agent.learn.batch 4: does not divide a rank's batch of 13."
+    assert refused(num_envs=13) == message
+    assert refused(**RANKS, total_envs=26) == message
 
 
 # Options that both the run and the library's file have
@@ -566,7 +566,7 @@ def test_a_wrong_value_in_the_file_is_refused(refused):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"library": "stubb"}, "Unknown library 'stubb'. Did you mean 'stub'?"),
         ({"task": "stub-v0"}, "Unknown task 'stub-v0'. Did you mean 'Stub-v0'?"),
@@ -587,8 +587,8 @@ def test_a_wrong_value_in_the_file_is_refused(refused):
         ({"num_env": 1}, "Did you mean 'num_envs'?"),
     ],
 )
-def test_unknown_names_are_refused_with_the_closest(refused, options, said):
-    assert said in refused(**options)
+def test_unknown_names_are_refused_with_the_closest(refused, options, message):
+    assert message in refused(**options)
 
 
 def test_a_task_that_two_suites_have_needs_the_suite(site, refused, config):
@@ -667,10 +667,10 @@ def test_a_checkpoint_must_exist_and_fit_the_library(refused, config, tmp_path):
     path.write_text("")
     assert refused(checkpoint=path) == f"--checkpoint {path}: it is empty."
     path.write_text("something else")
-    said = f"--checkpoint {path}: this is not a checkpoint of stub: it lacks stub."
-    assert refused(checkpoint=path) == said
+    message = f"--checkpoint {path}: this is not a checkpoint of stub: it lacks stub."
+    assert refused(checkpoint=path) == message
     torch.save({"policy": {}, "value": {}, "optimizer": {}}, path)
-    assert refused(checkpoint=path) == f"{said} It looks like one of skrl: try --library skrl."
+    assert refused(checkpoint=path) == f"{message} It looks like one of skrl: try --library skrl."
     path.write_text("stub 3")
     assert config(checkpoint=path).checkpoint == str(path)
 
@@ -726,7 +726,7 @@ def test_a_plan_leaves_no_trace(plan, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"library": "rsl_rl", "task": "CartPole-v1"}, "CartPoleContinuous-v1"),
         ({"library": "rl_games", "framework": "jax"}, "rl_games runs on torch only"),
@@ -734,7 +734,7 @@ def test_a_plan_leaves_no_trace(plan, tmp_path):
         ({"task": "rltrain/CartPole-v2"}, "Did you mean 'rltrain/CartPole-v1'?"),
     ],
 )
-def test_real_combinations_that_cannot_work_are_refused(options, said):
+def test_real_combinations_that_cannot_work_are_refused(options, message):
     with pytest.raises(UsageError) as caught:
         make_plan({"device": "cpu", **options}, {})
-    assert said in str(caught.value)
+    assert message in str(caught.value)

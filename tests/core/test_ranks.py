@@ -57,7 +57,7 @@ def test_variables_that_do_not_describe_ranks_are_not_joined(variables):
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "message"),
     [
         (environ(RANK="a", LOCAL_RANK=0, WORLD_SIZE=1), "not valid rank numbers"),
         (environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=0), "not valid rank numbers"),
@@ -67,8 +67,8 @@ def test_variables_that_do_not_describe_ranks_are_not_joined(variables):
         (environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=2, LOCAL_WORLD_SIZE=4), "contradict each other"),
     ],
 )
-def test_variables_that_contradict_each_other_are_refused(variables, said):
-    with pytest.raises(UsageError, match=said):
+def test_variables_that_contradict_each_other_are_refused(variables, message):
+    with pytest.raises(UsageError, match=message):
         joined_world(variables)
 
 
@@ -95,7 +95,7 @@ def test_torchruns_variables_win_over_skrls():
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (
             {"JAX_RANK": "x"},
@@ -107,8 +107,8 @@ def test_torchruns_variables_win_over_skrls():
         ),
     ],
 )
-def test_skrls_variables_that_contradict_each_other_are_refused(change, said):
-    with pytest.raises(UsageError, match=said):
+def test_skrls_variables_that_contradict_each_other_are_refused(change, message):
+    with pytest.raises(UsageError, match=message):
         joined_world({**SKRL, **change}, framework="jax")
 
 
@@ -188,7 +188,7 @@ def test_gpus_are_selected(options, visible, gpus):
 
 
 @pytest.mark.parametrize(
-    ("options", "visible", "said"),
+    ("options", "visible", "message"),
     [
         ({"gpu_ids": "all"}, 0, "--gpu-ids all: no GPU is visible. For the CPU: --gpu-ids None."),
         ({"gpu_ids": (0, 1)}, 0, "--gpu-ids 0 1: there is no GPU 0: no GPU is visible"),
@@ -198,10 +198,10 @@ def test_gpus_are_selected(options, visible, gpus):
         ({"num_gpus": 1}, 0, "--num-gpus 1: no GPU is visible."),
     ],
 )
-def test_missing_gpus_are_refused(options, visible, said):
+def test_missing_gpus_are_refused(options, visible, message):
     with pytest.raises(UsageError) as caught:
         select_gpus(options.get("gpu_ids"), options.get("num_gpus"), visible)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -220,14 +220,14 @@ def test_ranks_are_counted(asked, device, gpus, ranks):
 
 
 @pytest.mark.parametrize(
-    ("asked", "device", "gpus", "said"),
+    ("asked", "device", "gpus", "message"),
     [
         ("gpu", "cpu", (), "--nproc-per-node gpu: the run is on the CPU"),
         (3, "cuda", (0, 1), "--nproc-per-node 3: only 2 GPU"),
     ],
 )
-def test_ranks_without_a_gpu_of_their_own_are_refused(asked, device, gpus, said):
-    with pytest.raises(UsageError, match=said):
+def test_ranks_without_a_gpu_of_their_own_are_refused(asked, device, gpus, message):
+    with pytest.raises(UsageError, match=message):
         count_ranks(asked, device, gpus)
 
 

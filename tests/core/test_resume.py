@@ -68,7 +68,7 @@ class Parts:
     @hookimpl
     def rltrain_write(self, record):
         if isinstance(record, RunStarted):
-            self.notes["said"] = record.resumed
+            self.notes["message"] = record.resumed
 
     @hookimpl
     def rltrain_train(self, session):
@@ -84,8 +84,8 @@ class Parts:
                 drawn = random.random(), np.random.rand()
                 observations, *_ = session.env.step(np.zeros((session.env.num_envs, 1)))
             record = session.record(Scalars(iteration, {}))
-            told = (iteration, record.frames, record.episode_return, record.episode_length)
-            notes.append((*drawn, observations.tolist(), *told))
+            metrics = (iteration, record.frames, record.episode_return, record.episode_length)
+            notes.append((*drawn, observations.tolist(), *metrics))
             session.save_checkpoint(
                 f"{iteration}.txt",
                 lambda path, i=iteration: path.write_text(str(i)),
@@ -137,8 +137,8 @@ def test_a_resumed_run_continues_as_if_it_had_never_stopped(train):
         assert again[rank] == whole[rank][2:]
     assert whole[0] != whole[1]
     assert (resumed.iterations, resumed.frames) == (4, result.frames)
-    assert again["said"].endswith("2.txt after iteration 2.")
-    assert whole["said"] == ""
+    assert again["message"].endswith("2.txt after iteration 2.")
+    assert whole["message"] == ""
 
 
 def test_each_rank_gets_its_own_state_back(train):
@@ -148,7 +148,7 @@ def test_each_rank_gets_its_own_state_back(train):
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"world_size": 1}, "Changed: ranks 2 -> 1."),
         ({"num_envs": 4}, "Changed: environments a rank 2 -> 4."),
@@ -157,23 +157,23 @@ def test_each_rank_gets_its_own_state_back(train):
         ({"env_class": stub_parts.StubEnv}, "The task cannot save its state"),
     ],
 )
-def test_changed_parts_are_reported_and_start_fresh(train, changed, said):
+def test_changed_parts_are_reported_and_start_fresh(train, changed, message):
     _, result = train(2, env_class=changed.get("env_class", SavedEnv))
     notes, resumed = train(3, saved(result, 2), **changed)
-    assert said in notes["said"]
-    assert "start fresh" in notes["said"]
-    (told,) = notes[0]
-    assert told[3] == 3
+    assert message in notes["message"]
+    assert "start fresh" in notes["message"]
+    (metrics,) = notes[0]
+    assert metrics[3] == 3
     assert resumed.frames > result.frames
     fresh, _ = train(1, **changed)
-    assert told[:2] != fresh[0][0][:2], "the random numbers of the beginning came again"
+    assert metrics[:2] != fresh[0][0][:2], "the random numbers of the beginning came again"
 
 
 def test_a_checkpoint_without_state_can_be_resumed(train, tmp_path):
     path = tmp_path / "5.txt"
     path.write_text("5")
     notes, result = train(6, str(path))
-    assert "has no saved rank state" in notes["said"]
+    assert "has no saved rank state" in notes["message"]
     assert result.iterations == 1
 
 

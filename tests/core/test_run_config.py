@@ -69,7 +69,7 @@ def test_gpu_ids_are_read_in_every_notation(value, ids):
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ([0, 0], "--gpu-ids 0 0: must be indices without repeats"),
         ("1,1", "without repeats"),
@@ -82,8 +82,8 @@ def test_gpu_ids_are_read_in_every_notation(value, ids):
         (1.5, "indices such as"),
     ],
 )
-def test_wrong_gpu_ids_are_refused(value, said):
-    assert said in refused(gpu_ids=value)
+def test_wrong_gpu_ids_are_refused(value, message):
+    assert message in refused(gpu_ids=value)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_a_coordinators_port_is_a_port():
 @pytest.mark.parametrize(("name", "value"), [("master_addr", "b"), ("master_port", 5)])
 def test_two_addresses_must_agree(name, value):
     both = {"coordinator_address": "a:4", name: value}
-    said = f"--coordinator-address a:4 and {flag(name)} {value} contradict each other."
-    assert refused(**both).startswith(said)
+    message = f"--coordinator-address a:4 and {flag(name)} {value} contradict each other."
+    assert refused(**both).startswith(message)
     same = {"coordinator_address": "a:4", "master_addr": "a", "master_port": 4}
     assert placed(RunOptions.from_mapping(same)) == "a:4"
 
@@ -169,8 +169,8 @@ def test_nproc_per_node_is_a_number_or_a_word(value, ranks):
 
 @pytest.mark.parametrize("value", [0, "-1", "two", 1.5, True])
 def test_a_wrong_nproc_per_node_is_refused(value):
-    said = f"--nproc-per-node {value}: must be a number from 1, gpu, cpu or auto."
-    assert refused(nproc_per_node=value) == said
+    message = f"--nproc-per-node {value}: must be a number from 1, gpu, cpu or auto."
+    assert refused(nproc_per_node=value) == message
 
 
 @pytest.mark.parametrize(("value", "number"), [("-200", -200.0), (1, 1.0), ("3e2", 300.0)])
@@ -275,7 +275,7 @@ def test_interpolations_are_resolved(yaml, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a: 1\nb: [1\nc: 2\n", "line 3"),
         ("a:\n  b: ${no.such}\n", "no.such"),
@@ -285,10 +285,10 @@ def test_interpolations_are_resolved(yaml, monkeypatch):
         ("a: ${a}\n", "options.yaml"),
     ],
 )
-def test_an_error_in_a_file_names_the_file_and_the_position(yaml, text, said):
+def test_an_error_in_a_file_names_the_file_and_the_position(yaml, text, message):
     with pytest.raises(UsageError, match=r"--config .*options\.yaml") as caught:
         yaml(text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path):

@@ -90,6 +90,6 @@ def test_ranks_that_are_out_of_step_are_reported(ending):
         else:
             exchange.merge(2 + group.rank, {"loss": 1.0}, [0.0], 0.0)
 
-    said = "rank 1 ends after iteration 1" if ending else "rank 1 records iteration 3"
-    with pytest.raises(DivergenceError, match=f"rank 0 records iteration 2, {said}"):
+    message = "rank 1 ends after iteration 1" if ending else "rank 1 records iteration 3"
+    with pytest.raises(DivergenceError, match=f"rank 0 records iteration 2, {message}"):
         FakeWorld(2).run(one)

@@ -160,10 +160,10 @@ def test_records_cover_the_whole_run(run, stub):
 
 def test_every_writer_gets_every_record(run, stub):
     run(writers=["notes", "more_notes"], max_iterations=1)
-    told = [event for event in stub.EVENTS if str(event).startswith("write")]
+    written = [event for event in stub.EVENTS if str(event).startswith("write")]
     for kind in ("RunStarted", "Scalars", "CheckpointSaved", "RunEnded"):
-        assert f"write {kind}" in told
-        assert f"write more {kind}" in told
+        assert f"write {kind}" in written
+        assert f"write more {kind}" in written
 
 
 def test_no_writer_is_needed(run, stub):
@@ -208,16 +208,16 @@ class NoMode(stub_parts.StubEnv):
 
 
 @pytest.mark.parametrize(
-    ("env", "said"),
+    ("env", "message"),
     [
         (WrongNumber, "'stubs' made 3 environments; 2 were requested"),
         (NextStep, "SAME_STEP"),
         (NoMode, "autoreset mode None"),
     ],
 )
-def test_an_environment_of_the_wrong_kind_is_refused(run, monkeypatch, env, said):
+def test_an_environment_of_the_wrong_kind_is_refused(run, monkeypatch, env, message):
     monkeypatch.setattr(stub_parts.StubSuite, "env_class", env)
-    with pytest.raises(PluginError, match=said):
+    with pytest.raises(PluginError, match=message):
         run()
 
 

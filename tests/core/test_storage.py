@@ -15,7 +15,7 @@ def task(action="continuous", actions=(1,), **groups):
 
 
 @pytest.mark.parametrize(
-    ("iteration", "info", "said"),
+    ("iteration", "info", "message"),
     [
         # 32 x 64 rows of 4 + 3 + 6 floats.
         (Iteration(32), task(policy=VECTOR), "about 106 kB a rank for rollouts"),
@@ -31,8 +31,8 @@ def task(action="continuous", actions=(1,), **groups):
         (Iteration(1), task(policy=ArrayInfo((4,), "float64")), "about 3.3 kB a rank for rollouts"),
     ],
 )
-def test_the_memory_of_stored_data_is_estimated(iteration, info, said):
-    assert storage(iteration, info, 64) == said
+def test_the_memory_of_stored_data_is_estimated(iteration, info, message):
+    assert storage(iteration, info, 64) == message
 
 
 def test_there_is_no_estimate_if_observations_are_unknown():

@@ -40,20 +40,20 @@ def record(tmp_path):
     """Record some steps; return the names of the videos in the order in which they were told."""
 
     def run(steps, length, interval, draw=gray):
-        told, now = [], iter(range(steps))
+        finished, now = [], iter(range(steps))
         recorder = Recorder(
             lambda: draw(next(now)),
             tmp_path,
             length=length,
             interval=interval,
             fps=25.0,
-            finished=told.append,
+            finished=finished.append,
         )
         for _ in range(steps):
             recorder.step()
         recorder.close(), recorder.close()
-        assert sorted(told) == sorted(tmp_path.iterdir())
-        return {path.name: frames(path) for path in told}
+        assert sorted(finished) == sorted(tmp_path.iterdir())
+        return {path.name: frames(path) for path in finished}
 
     return run
 
@@ -78,7 +78,7 @@ def test_a_clip_ends_where_the_next_begins(record):
 
 
 @pytest.mark.parametrize(
-    ("drawn", "said"),
+    ("drawn", "message"),
     [
         (None, "It returned NoneType"),
         ((), "It returned tuple of NoneType"),
@@ -87,8 +87,8 @@ def test_a_clip_ends_where_the_next_begins(record):
         ((gray(0)[0] / 255,), "tuple of float64"),
     ],
 )
-def test_an_invalid_frame_is_reported(record, drawn, said):
-    with pytest.raises(PluginError, match=said):
+def test_an_invalid_frame_is_reported(record, drawn, message):
+    with pytest.raises(PluginError, match=message):
         record(1, length=3, interval=5, draw=lambda step: drawn)
 
 
@@ -169,7 +169,7 @@ def test_rank_0_records_and_notifies_the_writers(stub, tmp_path, fails):
     assert run_ranks(2, one) == [(True, True), (False, False)]
     *_, first, last, end = stub.RECORDS
     assert isinstance(end, RunEnded)
-    assert [(type(told), told.name) for told in (first, last)] == [
+    assert [(type(finished), finished.name) for finished in (first, last)] == [
         (Media, "rl-video-step-0"),
         (Media, "rl-video-step-5"),
     ]

@@ -154,6 +154,6 @@ def command(
     )
 
 
-def told(folder: Path, ranks: int) -> list[dict[str, Any]]:
+def reports(folder: Path, ranks: int) -> list[dict[str, Any]]:
     """Return what the observer of each rank has said."""
     return [json.loads((folder / f"rank_{rank}.json").read_text()) for rank in range(ranks)]

@@ -57,12 +57,12 @@ def test_a_weight_that_is_changed_on_one_rank_stops_the_run(library, tmp_path):
             observers=[observer],
             log_root=str(tmp_path),
         )
-    said = re.search(
+    match = re.search(
         r"at iteration (\d+): (\S+) differs from rank 0's on rank\(s\) 1 ", str(caught.value)
     )
-    assert said, caught.value
-    assert int(said[1]) == INTERVAL
-    role, _, name = said[2].partition(".")
+    assert match, caught.value
+    assert int(match[1]) == INTERVAL
+    role, _, name = match[2].partition(".")
     assert name == list(dict(seen[0].models[role].named_parameters()))[1]
 
 

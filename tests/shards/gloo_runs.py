@@ -42,12 +42,12 @@ def gloo_run(claim: Claim, ranks: int, folder: Path) -> list[Watcher]:
             )
         )
     try:
-        told = [process.communicate(timeout=120)[1] for process in started]
+        errors = [process.communicate(timeout=120)[1] for process in started]
     finally:
         for process in started:
             process.kill()
             process.wait()
-    assert not any(process.returncode for process in started), "\n".join(told)
+    assert not any(process.returncode for process in started), "\n".join(errors)
     watchers = []
     for file in files:
         watcher = Watcher()

@@ -73,12 +73,12 @@ class Combination:
 
     def __str__(self) -> str:
         """Say what is not as in the table's first combination."""
-        told = [
+        changed = [
             f"{option}: {value}"
             for option, value in self.values.items()
             if value != next(iter(self.table.options[option]))
         ]
-        return f"{self.table}: {', '.join(told) or 'the first values'}"
+        return f"{self.table}: {', '.join(changed) or 'the first values'}"
 
     @property
     def claim(self) -> Claim:

@@ -92,10 +92,10 @@ def on_processes(claim, ranks, folder):
             )
         )
     try:
-        told = [process.communicate(timeout=300)[1] for process in started]
+        errors = [process.communicate(timeout=300)[1] for process in started]
     finally:
         for process in started:
             process.kill()
             process.wait()
-    assert not any(process.returncode for process in started), "\n".join(told)
+    assert not any(process.returncode for process in started), "\n".join(errors)
     return [pickle.loads(file.read_bytes()) for file in files]

@@ -55,10 +55,10 @@ def test_a_combination_is_refused_before_it_learns(combination, clash, tmp_path)
     started = []
     observers = [lambda: Environments(claim), lambda: started.append("a rank")]
     world = FakeWorld(2, rank_local=RANK_LOCAL.get(claim.library, ()))
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         world.train(observers=observers, **options(claim, 1, tmp_path))
     # An older rsl_rl is refused what it does not know, whatever it is combined with.
-    assert clash.reason in str(told.value) or "rsl_rl has it from version" in str(told.value)
+    assert clash.reason in str(caught.value) or "rsl_rl has it from version" in str(caught.value)
     assert clash.once_made or not started
 
 

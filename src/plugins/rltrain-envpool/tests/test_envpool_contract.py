@@ -39,12 +39,12 @@ def test_envpool_resets_in_the_next_step_and_a_partial_reset_acts_at_once():
         assert truncations.all()
         return made
 
-    _, _, terminations, truncations, about = pool().step(np.zeros(3, int))
-    assert about["elapsed_step"].tolist() == [0, 0, 0]
+    _, _, terminations, truncations, info = pool().step(np.zeros(3, int))
+    assert info["elapsed_step"].tolist() == [0, 0, 0]
     assert not (terminations | truncations).any()
     made = pool()
-    _, about = made.reset(np.array([2, 0], np.int32))
-    assert (about["env_id"].tolist(), about["elapsed_step"].tolist()) == ([2, 0], [0, 0])
+    _, info = made.reset(np.array([2, 0], np.int32))
+    assert (info["env_id"].tolist(), info["elapsed_step"].tolist()) == ([2, 0], [0, 0])
     assert made.step(np.zeros(3, int))[-1]["elapsed_step"].tolist() == [1, 0, 1]
 
 

@@ -49,17 +49,17 @@ def test_steps_match_envpool_and_episodes_restart_at_once():
         np.testing.assert_array_equal(observations, expected)
         actions = rng.integers(0, 2, 8)
         observations, rewards, terminations, truncations, info = env.step(torch.as_tensor(actions))
-        expected, told, terminated, _, _ = pool.step(actions)
+        expected, expected_rewards, terminated, _, _ = pool.step(actions)
         np.testing.assert_array_equal(info["final_obs"], expected)
-        np.testing.assert_array_equal(rewards, told)
+        np.testing.assert_array_equal(rewards, expected_rewards)
         assert info["_final_obs"].tolist() == terminations.tolist() == terminated.tolist()
         assert not truncations.any()
         finished = np.flatnonzero(terminated)
         if len(finished):
             ended += len(finished)
             expected = expected.copy()
-            expected[finished], about = pool.reset(finished)
-            assert about["elapsed_step"].tolist() == [0] * len(finished)
+            expected[finished], reset_info = pool.reset(finished)
+            assert reset_info["elapsed_step"].tolist() == [0] * len(finished)
     assert ended > 10
 
 
@@ -159,8 +159,8 @@ def test_robots_have_a_group_for_the_critic():
 def test_parts_of_a_group_are_concatenated():
     env = make("envpool/CartpoleBalance-v1", num_envs=2)
     pool = envpool.make_gymnasium("CartpoleBalance-v1", num_envs=2, seed=seeds_of(2, 0))
-    told, _ = pool.reset()
-    expected = np.concatenate([told["position"], told["velocity"]], axis=1, dtype=np.float32)
+    parts, _ = pool.reset()
+    expected = np.concatenate([parts["position"], parts["velocity"]], axis=1, dtype=np.float32)
     np.testing.assert_array_equal(env.reset(seed=0)[0], expected)
 
 

@@ -107,8 +107,8 @@ def test_an_image_of_floats_becomes_float32():
 
 
 def test_everything_but_images_is_flattened_into_the_policy_group():
-    told = describe(BESIDE).observations
-    assert told == {"policy": ArrayInfo((4,)), "camera": ArrayInfo((6, 8, 3), "uint8")}
+    described = describe(BESIDE).observations
+    assert described == {"policy": ArrayInfo((4,)), "camera": ArrayInfo((6, 8, 3), "uint8")}
     env = make(BESIDE)
     env.reset(seed=0)
     finals = set()

@@ -66,8 +66,8 @@ def pushes(env, count):
 
 def test_the_app_is_started_for_this_rank():
     env = make(seed=7)
-    told = {"device": "cpu", "headless": False, "enable_cameras": False, "distributed": False}
-    assert started_with() == told
+    arguments = {"device": "cpu", "headless": False, "enable_cameras": False, "distributed": False}
+    assert started_with() == arguments
     assert (env.cfg.seed, env.cfg.sim.device, env.cfg.scene.num_envs) == (7, "cpu", 8)
     assert sys.argv[1:] == ["--flag-of-ours"]
     make(num_envs=3)  # The app already runs in this process.
@@ -84,9 +84,9 @@ def test_signal_handlers_are_restored():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-@pytest.mark.parametrize(("task", "told"), [(CAMERA, False), (SEEN, True)])
-def test_cameras_are_enabled_by_name_or_by_flag(task, told):
-    make(task, enable_cameras=told)
+@pytest.mark.parametrize(("task", "flag"), [(CAMERA, False), (SEEN, True)])
+def test_cameras_are_enabled_by_name_or_by_flag(task, flag):
+    make(task, enable_cameras=flag)
     assert started_with()["enable_cameras"]
 
 

@@ -26,9 +26,9 @@ def rank() -> int:
 
 def tell_place(config, reports):
     """Write down what this rank was told, and what it has imported."""
-    told = {name: os.environ.get(name) for name in NAMES}
-    told["heavy"] = sorted({"jax", "torch", "numpy"} & set(sys.modules))
-    Path(config.log_root, f"rank_{rank()}.json").write_text(json.dumps(told))
+    place = {name: os.environ.get(name) for name in NAMES}
+    place["heavy"] = sorted({"jax", "torch", "numpy"} & set(sys.modules))
+    Path(config.log_root, f"rank_{rank()}.json").write_text(json.dumps(place))
     return TrainResult(rank() + 3, 0, None, None, run_dir="here") if rank() == 0 else None
 
 

@@ -66,10 +66,10 @@ def test_without_a_driver_there_is_no_gpu_and_jax_is_not_imported():
 
 
 def test_jax_reports_what_it_is_installed_for():
-    told = about()
-    assert told["version"] == jax.__version__
-    cuda = any("cuda" in name for name in told["installed for"].split())
-    assert (told["installed for"] == "the CPU only") is not cuda
+    described = about()
+    assert described["version"] == jax.__version__
+    cuda = any("cuda" in name for name in described["installed for"].split())
+    assert (described["installed for"] == "the CPU only") is not cuda
 
 
 def test_the_doctor_reduces_a_vector_on_the_device():

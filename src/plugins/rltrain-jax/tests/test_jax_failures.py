@@ -54,9 +54,9 @@ def test_a_waiting_rank_names_the_stuck_one_and_exits(culprit):
         _, err = waiting.communicate(timeout=120)
     assert waiting.returncode == 1
     lines = err.splitlines()
-    told = next(i for i, line in enumerate(lines) if "has waited" in line)
-    assert f"Rank {1 - culprit} has waited" in lines[told]
-    assert "(all_reduce(sum) of float32[3])" in lines[told]
-    assert f"  rank {culprit} was last seen after collective" in lines[told + 1]
-    assert lines[told + 1].endswith("in work")
+    index = next(i for i, line in enumerate(lines) if "has waited" in line)
+    assert f"Rank {1 - culprit} has waited" in lines[index]
+    assert "(all_reduce(sum) of float32[3])" in lines[index]
+    assert f"  rank {culprit} was last seen after collective" in lines[index + 1]
+    assert lines[index + 1].endswith("in work")
     assert lines[-1] == f"Rank {1 - culprit} stops waiting and exits."

@@ -40,7 +40,7 @@ def launch(tmp_path, monkeypatch):
     return launch
 
 
-def told(tmp_path) -> list[dict]:
+def places(tmp_path) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted(tmp_path.glob("rank_*.json"))]
 
 
@@ -60,7 +60,7 @@ def test_nobody_else_gets_the_port_before_rank_0_listens():
 def test_each_rank_gets_its_place_and_rank_0s_result_is_returned(launch, tmp_path):
     result = launch(works.tell_place)
     assert (result.iterations, result.run_dir) == (3, "here")
-    first, second = told(tmp_path)
+    first, second = places(tmp_path)
     assert first["MASTER_ADDR"] == "127.0.0.1"
     assert first["MASTER_PORT"] == second["MASTER_PORT"]
     threads = str(max(1, available_cores() // 2))
@@ -74,23 +74,21 @@ def test_each_rank_gets_its_place_and_rank_0s_result_is_returned(launch, tmp_pat
 def test_a_node_of_several_starts_its_own_ranks(launch, tmp_path):
     result = launch(works.tell_place, nnodes=2, node_rank=1, master_addr="::1", master_port=2345)
     assert result.run_dir == ""
-    first, second = told(tmp_path)
+    first, second = places(tmp_path)
     assert (first["RANK"], second["RANK"], second["LOCAL_RANK"]) == ("2", "3", "1")
     assert (first["WORLD_SIZE"], first["LOCAL_WORLD_SIZE"]) == ("4", "2")
     assert (first["GROUP_RANK"], first["GROUP_WORLD_SIZE"]) == ("1", "2")
     assert (first["MASTER_ADDR"], first["MASTER_PORT"]) == ("::1", "2345")
 
 
-def test_the_environment_is_restored_and_the_users_variables_are_kept(
-    launch, tmp_path, monkeypatch
-):
+def test_the_environment_is_restored_and_user_variables_are_kept(launch, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.setenv("JAX_RANK", "9")
     monkeypatch.setenv("WORLD_SIZE", "16")
     before = dict(os.environ)
     launch(works.tell_place, nproc_per_node=1)
     assert dict(os.environ) == before
-    (place,) = told(tmp_path)
+    (place,) = places(tmp_path)
     assert (place["OMP_NUM_THREADS"], place["JAX_RANK"], place["WORLD_SIZE"]) == ("7", None, "1")
 
 
@@ -118,11 +116,11 @@ if __name__ == "__main__":
         check=False,
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
-    assert told(tmp_path)[0]["heavy"] == []
+    assert places(tmp_path)[0]["heavy"] == []
 
 
 @pytest.mark.parametrize(
-    ("work", "code", "said"),
+    ("work", "code", "message"),
     [
         (works.raise_, 1, "ValueError: planted"),
         (works.exit_3, 3, "Rank 1 exited with code 3 without an exception."),
@@ -131,11 +129,11 @@ if __name__ == "__main__":
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_the_first_failing_rank_stops_the_others(launch, tmp_path, work, code, said):
+def test_the_first_failing_rank_stops_the_others(launch, tmp_path, work, code, message):
     with pytest.raises(RankFailed) as caught:
         launch(work, nproc_per_node=3)
     assert (caught.value.rank, caught.value.exit_code) == (1, code)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert running(tmp_path) == []
 
 

@@ -36,9 +36,9 @@ def met(worlds, host="127.0.0.1", timeout=30.0) -> list[str]:
         return ""
 
     with ThreadPoolExecutor(len(worlds)) as threads:
-        said = list(threads.map(one, worlds))
+        messages = list(threads.map(one, worlds))
     with socket.create_server((host, port), family=FAMILIES[host]):
-        return said  # The port is free for jax.
+        return messages  # The port is free for jax.
 
 
 def worlds(*ranks, of):
@@ -60,28 +60,28 @@ def test_ranks_meet_in_any_order_of_arrival():
 
 
 def test_all_present_ranks_name_the_missing_ones():
-    said = met(worlds(0, 2, of=5), timeout=1.0)
-    assert len(set(said)) == 1
-    assert said[0].startswith("The ranks did not find each other at 127.0.0.1:")
-    assert "Ranks 1, 3, 4 of 5 did not connect. Check --nnodes" in said[0]
+    messages = met(worlds(0, 2, of=5), timeout=1.0)
+    assert len(set(messages)) == 1
+    assert messages[0].startswith("The ranks did not find each other at 127.0.0.1:")
+    assert "Ranks 1, 3, 4 of 5 did not connect. Check --nnodes" in messages[0]
 
 
 def test_the_other_ranks_report_a_missing_rank_0():
-    (said,) = met(worlds(1, of=2), timeout=0.5)
-    assert "Rank 0 did not answer: " in said
-    assert "refused" in said
+    (message,) = met(worlds(1, of=2), timeout=0.5)
+    assert "Rank 0 did not answer: " in message
+    assert "refused" in message
 
 
 def test_two_nodes_with_the_same_rank_are_reported():
-    said = met(worlds(0, 1, 1, of=4))
+    messages = met(worlds(0, 1, 1, of=4))
     assert all(
-        "Rank 1 connected twice: two nodes have the same --node-rank." in text for text in said
+        "Rank 1 connected twice: two nodes have the same --node-rank." in text for text in messages
     )
 
 
 def test_nodes_that_start_different_numbers_of_ranks_are_reported():
-    said = met([World(0, world_size=4), World(1, world_size=2)])
-    assert all("Rank 1 has a world size of 2, and rank 0 has 4" in text for text in said)
+    messages = met([World(0, world_size=4), World(1, world_size=2)])
+    assert all("Rank 1 has a world size of 2, and rank 0 has 4" in text for text in messages)
 
 
 def test_another_client_is_not_mistaken_for_a_rank():

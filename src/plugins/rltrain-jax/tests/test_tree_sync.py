@@ -18,17 +18,17 @@ EVENTS = []
 
 
 @pytest.fixture(autouse=True, scope="module")
-def heard():
+def compile_events():
     """Keep what jax tells."""
 
-    def hear(event, seconds, **about):
-        EVENTS.append((event, about.get("fun_name")))
+    def keep_event(event, seconds, **details):
+        EVENTS.append((event, details.get("fun_name")))
 
-    jax.monitoring.register_event_duration_secs_listener(hear)
+    jax.monitoring.register_event_duration_secs_listener(keep_event)
     yield
     forget = getattr(jax.monitoring, "unregister_event_duration_listener", None)
     if forget is not None:  # Older versions keep every listener.
-        forget(hear)
+        forget(keep_event)
 
 
 def compiled(since):

@@ -35,10 +35,10 @@ class Watched:
     """A watchdog whose words are kept, and which ends nothing."""
 
     def __init__(self, others=(), times=FAST):
-        self.table, self.said, self.ended = Table(), [], threading.Event()
+        self.table, self.messages, self.ended = Table(), [], threading.Event()
         for place in others:
             self.table.write(len(self.table) + 1, json.dumps(asdict(place)))
-        self.dog = Watchdog(self.table, 0, times, self.said.append, self.end)
+        self.dog = Watchdog(self.table, 0, times, self.messages.append, self.end)
 
     def end(self):
         self.ended.set()
@@ -74,13 +74,13 @@ def test_a_waiting_rank_names_the_missing_ones(watched):
     one = watched([here, Place(0, "none", "b.py:7 in step")])
     one.dog.enter("all_reduce(sum)", np.zeros((2, 3), "float32"))
     assert one.ended.wait(LONG)
-    first = one.said[0]
+    first = one.messages[0]
     assert first.startswith("Rank 0 has waited 0 s in collective 1 (all_reduce(sum) of float32[2,")
     assert "threading.py:" in first, "where this test stands, innermost"
     assert "rank 2 was last seen after collective 0 (none), at b.py:7 in step" in first
     assert "rank 1" not in first
-    assert one.said[-1] == "Rank 0 stops waiting and exits."
-    assert 2 <= len(one.said) - 1 <= 5, "after 1, 2, 4, ... times its patience, and at the end"
+    assert one.messages[-1] == "Rank 0 stops waiting and exits."
+    assert 2 <= len(one.messages) - 1 <= 5, "after 1, 2, 4, ... times its patience, and at the end"
 
 
 def test_a_rank_that_has_left_is_not_waited_for(watched):
@@ -88,8 +88,8 @@ def test_a_rank_that_has_left_is_not_waited_for(watched):
     for _ in range(6):
         one.dog.enter("barrier")
     assert one.ended.wait(LONG)
-    assert "rank 1 has left with ValueError: boom" in one.said[-2]
-    assert len(one.said) <= 3
+    assert "rank 1 has left with ValueError: boom" in one.messages[-2]
+    assert len(one.messages) <= 3
 
 
 def test_a_rank_with_finished_collectives_reports_nothing(watched):
@@ -102,7 +102,7 @@ def test_a_rank_with_finished_collectives_reports_nothing(watched):
         one.dog.enter("barrier")
         one.dog.leave(Result())
         time.sleep(0.01)
-    assert one.said == []
+    assert one.messages == []
     assert not one.ended.is_set()
 
 
@@ -137,4 +137,4 @@ def test_without_a_table_nothing_is_reported(watched):
     one.dog.enter("barrier")
     until(lambda: not one.dog._thread.is_alive())
     one.dog.close(ValueError("boom"))
-    assert one.said == []
+    assert one.messages == []

@@ -31,8 +31,8 @@ class Unbounded:
         return groups, torch.ones(2), no, no, {}
 
 
-def wrapped(states=False, **told):
-    return RlGamesEnv(Unbounded(), states, Wrapping.read({"env": told}))
+def wrapped(states=False, **options):
+    return RlGamesEnv(Unbounded(), states, Wrapping.read({"env": options}))
 
 
 def test_observations_and_actions_are_clipped():
@@ -99,7 +99,7 @@ def test_bytes_are_not_clipped():
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("options", "message"),
     [
         ({"clip_actions": True}, r"agent\.params\.env\.clip_actions=True: must be a number"),
         ({"clip_observations": -1}, r"clip_observations=-1: must be a number above 0"),
@@ -108,6 +108,6 @@ def test_bytes_are_not_clipped():
         ({"obs_groups": {"obs": ["polcy"]}}, r"obs_groups\.obs=\['polcy'\]: must name"),
     ],
 )
-def test_invalid_values_are_refused(told, message):
+def test_invalid_values_are_refused(options, message):
     with pytest.raises(UsageError, match=message):
-        wrapped(**told).get_env_info()
+        wrapped(**options).get_env_info()

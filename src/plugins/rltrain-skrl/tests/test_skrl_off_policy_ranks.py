@@ -132,8 +132,8 @@ def test_an_unsaved_buffer_is_refilled_first(train, local_gradients, capsys):
     _, rest = train(
         "sac", agent=agent, max_iterations=3, checkpoint=checkpoint, observers=[local_gradients]
     )
-    said = "The replay buffer starts empty: learning resumes after 3 steps"
-    assert capsys.readouterr().out.count(said) == 1
+    message = "The replay buffer starts empty: learning resumes after 3 steps"
+    assert capsys.readouterr().out.count(message) == 1
     assert not differing(rest)
     assert len(rest[0].observers[0].given) == 3 * 2 * (STEPS - 3)
     saved = torch.load(rest[0].result.checkpoint, weights_only=False)

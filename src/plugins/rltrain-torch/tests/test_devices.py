@@ -71,11 +71,11 @@ def test_without_a_driver_there_are_no_gpus():
 
 
 def test_torch_reports_what_it_was_built_for():
-    told = about()
-    assert told["version"] == torch.__version__
-    assert (told["built for"] == "the CPU only") is not torch.backends.cuda.is_built()
-    assert "gloo" in told["has"]
-    assert ("NCCL" in told) is torch.distributed.is_nccl_available()
+    described = about()
+    assert described["version"] == torch.__version__
+    assert (described["built for"] == "the CPU only") is not torch.backends.cuda.is_built()
+    assert "gloo" in described["has"]
+    assert ("NCCL" in described) is torch.distributed.is_nccl_available()
 
 
 def test_the_doctor_reduces_a_vector_on_the_device():
