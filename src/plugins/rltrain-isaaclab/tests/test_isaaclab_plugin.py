@@ -1,4 +1,4 @@
-"""How the suite describes tasks before ranks start, and what that costs."""
+"""How the suite describes tasks before ranks start, and the cost of it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ PLACE = {"skrl": ["skrl:config.torch"]}
 
 def train(library, task, tmp_path, **options):
     pytest.importorskip(library)
-    # Once imported, the registry's tasks are registered with Gymnasium too: so name the suite.
+    # Imported tasks are registered with Gymnasium too, so the suite must be named.
     settings = {"suite": "isaaclab", "max_iterations": 1, "log_root": str(tmp_path)}
     world = FakeWorld(2, rank_local=PLACE.get(library, ()))
     return world.train(library=library, task=task, **settings | options)

@@ -1,4 +1,4 @@
-"""What one rank of a group says of its collectives: a process', or a fake world's."""
+"""Runs collectives on one rank and describes the results: in a process, or in a fake world."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def tree(value):
 
 
 def collectives(group):
-    """Call every collective with every kind of thing."""
+    """Call every collective with every kind of value."""
     results = {}
     for kind, make, cases in (("jax", jnp.asarray, JAX), ("numpy", np.asarray, NUMPY)):
         for dtype, shape in cases:
@@ -88,7 +88,7 @@ def learning(group):
 
 
 def compiled_anew(group):
-    """What is compiled by messages and gradients of sizes and forms that were there before."""
+    """Return compile events of messages and gradients whose sizes and shapes occurred before."""
     mine = tree(group.rank + 1.0)
     sync, events = TreeSync(group, mine), []
     sync(mine)

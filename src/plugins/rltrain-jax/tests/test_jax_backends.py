@@ -15,7 +15,7 @@ from rltrain_jax.backends import JaxBackend
 
 
 class Parts:
-    """A suite and a library that tell where jax puts what names no device."""
+    """A suite and a library that record where jax puts arrays without a device."""
 
     @hookimpl
     def rltrain_make_env(self, session):
@@ -44,7 +44,7 @@ def test_leaving_a_run_that_never_joined_does_nothing():
 
 
 def test_gloo_gets_its_address(monkeypatch):
-    """In the contract's words: a factory under the name "cpu", made when the CPU is first used."""
+    """The contract: a factory under the name "cpu", called when the CPU is first used."""
     registered = {}
     monkeypatch.setattr(
         coordination.xla_bridge,

@@ -1,4 +1,4 @@
-"""Devices by their names, and what declaring the plugin costs."""
+"""Devices by name, and the cost of declaring the plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that fail, on real processes: nobody waits for them, and everybody hears of it."""
+"""Failing ranks in real processes: no peer waits for them, and every peer learns of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process group over real processes, held against the fake one."""
+"""The process group over real processes, compared with the fake one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_ranks(**options):
 
 @pytest.fixture(scope="module", params=[2, 3])
 def ranks(request):
-    """What each rank has to say."""
+    """The results of each rank."""
     return run_ranks(size=request.param)
 
 

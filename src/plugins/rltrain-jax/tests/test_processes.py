@@ -1,4 +1,4 @@
-"""The launcher `processes`: places, results, failures, signals, and what it leaves behind."""
+"""The launcher `processes`: ranks' places, results, failures, signals, and cleanup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMIT = 30
 
 @pytest.fixture
 def launch(tmp_path, monkeypatch):
-    """Launch two ranks, or as many as asked for, in a folder of the test's own."""
+    """Launch two ranks, or as many as requested, in the test's own folder."""
     for name in works.NAMES:
         monkeypatch.delenv(name, raising=False)
 

@@ -1,4 +1,4 @@
-"""The roll call before jax is told of the ranks."""
+"""The roll call before jax is initialized."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def met(worlds, host="127.0.0.1", timeout=30.0) -> list[str]:
-    """Let ranks meet, each in a thread; return what each was refused with."""
+    """Let ranks meet, each in a thread; return each one's error message."""
     port = free_port(host)
 
     def one(world):

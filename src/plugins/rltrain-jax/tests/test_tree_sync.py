@@ -19,7 +19,7 @@ EVENTS = []
 
 @pytest.fixture(autouse=True, scope="module")
 def compile_events():
-    """Keep what jax tells."""
+    """Keep jax's compile events."""
 
     def keep_event(event, seconds, **details):
         EVENTS.append((event, details.get("fun_name")))
@@ -32,12 +32,12 @@ def compile_events():
 
 
 def compiled(since):
-    """The names of the programs compiled since there were so many events."""
+    """Return the names of the programs compiled since event number `since`."""
     return [name for event, name in EVENTS[since:] if "backend_compile" in event]
 
 
 def gradients(seed, dtypes=("float32",)):
-    """A pytree as flax has it, with leaves of these dtypes in turn."""
+    """Return a pytree like flax's, with leaves of these dtypes in turn."""
     draw = np.random.default_rng(seed).standard_normal
     shapes = iter([(3, 2), (), (4,), (0,), (2, 1, 2)])
     leaves = [
@@ -89,7 +89,7 @@ def test_only_the_first_call_compiles_and_once_for_all_ranks():
     FakeWorld(2).run(work)
     names = compiled(since)
     assert names
-    if any(names):  # Older versions do not tell them.
+    if any(names):  # Older versions do not report them.
         ours = [name for name in names if name in ("jit(pack)", "jit(unpack)")]
         assert sorted(ours) == ["jit(pack)", "jit(unpack)"]
 

@@ -1,4 +1,4 @@
-"""Pytrees that all ranks have alike, and the fingerprints by which that is checked."""
+"""Pytrees that are equal on all ranks, and the fingerprints that verify it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The watchdog of a rank that waits, with the others' lines on a table in memory."""
+"""The watchdog of a waiting rank, with the others' lines in a table in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG = 10.0
 
 
 class Table(dict):
-    """Lines by rank; it can be told not to answer."""
+    """Lines by rank; it can be set not to answer."""
 
     gone = False
 
@@ -32,7 +32,7 @@ class Table(dict):
 
 
 class Watched:
-    """A watchdog whose words are kept, and which ends nothing."""
+    """A watchdog whose messages are kept, and which ends no process."""
 
     def __init__(self, others=(), times=FAST):
         self.table, self.messages, self.ended = Table(), [], threading.Event()
@@ -50,7 +50,7 @@ class Watched:
 
 @pytest.fixture
 def watched():
-    """Makes watchdogs, and lets them go."""
+    """Makes watchdogs, and stops them."""
     made = []
 
     def make(*arguments, **options):

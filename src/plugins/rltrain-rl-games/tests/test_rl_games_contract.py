@@ -1,4 +1,4 @@
-"""The seams of the installed rl_games that the adapter stands on."""
+"""What the adapter relies on in the installed rl_games."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AGENTS = [A2CAgent, DiscreteA2CAgent]
 
 
 def in_order(function, *parts):
-    """Each part is in the function's source, after the one before."""
+    """Check that each part is in the function's source, in this order."""
     source, place = inspect.getsource(function), 0
     for part in parts:
         assert part in source[place:], f"{part!r} is not in {function.__qualname__} where it was."
@@ -90,7 +90,7 @@ def test_gradients_are_synchronized_between_backward_and_clipping(agent):
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_normalizers_are_updated_in_every_mini_batch(agent):
-    # set_train undoes what the end of a mini-epoch has done.
+    # set_train reverts the effect of the end of a mini-epoch.
     assert in_order(agent.train_actor_critic, "self.set_train()", "self.calc_gradients(")
     assert "self.model.train()" in inspect.getsource(agent.set_train)
     model = inspect.getsource(models.ModelA2CContinuousLogStd.Network.forward)
@@ -134,7 +134,7 @@ def test_no_rows_are_masked():
 
 
 def test_moments_are_of_rows_and_count_rows():
-    # Per channel, they would not be: no model asks for that.
+    # Per channel, they would not be; no model uses that.
     calls = re.findall(r"RunningMeanStd(?:Obs)?\((.*?)\)\)", inspect.getsource(models))
     assert len(calls) == 3
     assert not any("per_channel" in call for call in calls)
@@ -160,7 +160,7 @@ def test_groups_pass_through_buffer_and_mini_batches():
     dataset = datasets.PPODataset(8, 4, False, False, "cpu", 4)
     dataset.update_values_dict({"obs": {"eye": torch.arange(8), "policy": torch.zeros(8)}})
     assert [batch["obs"]["eye"].tolist() for batch in dataset] == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    # So the normalizer of groups has a reason.
+    # This is why the normalizer of groups is needed.
     with pytest.raises(RuntimeError, match="items"):
         torch.jit.script(running_mean_std.RunningMeanStdObs({"policy": (2,)}))
 

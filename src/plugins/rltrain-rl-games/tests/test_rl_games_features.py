@@ -83,7 +83,7 @@ def test_ranks_learn_and_end_equal(train_on, case):
     runs = train_on(FakeWorld(2), agent, **options)
     assert not differing(runs)
     counts = [value for name, value in runs[0].state().items() if name.endswith("std.count")]
-    # Of those that were used: an actor beside a critic of its own normalizes no values.
+    # Only of those in use: an actor with a separate critic normalizes no values.
     assert max(counts) > 1
 
 

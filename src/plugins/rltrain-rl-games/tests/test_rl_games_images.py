@@ -1,4 +1,4 @@
-"""Images: convolutions by default, bytes in rl_games' buffer, none of them normalized by pixel."""
+"""Images: convolutions by default, bytes in rl_games' buffer, no normalization per pixel."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_the_buffer_keeps_bytes(train, monkeypatch):
     "task", ["rltrain/CartPoleContinuousCamera-v1", "rltrain/CartPoleCamera-v1"]
 )
 def test_ranks_learn_from_images_with_the_default_options_and_end_equal(train_ranks, task):
-    # The shipped options of the first are the suite's, with the state for the critic.
+    # The first task's default options are the suite's, with the state for the critic.
     agent = dict(SHORT)
     if "Continuous" in task:
         agent["params.config.central_value_config.minibatch_size_per_env"] = 2

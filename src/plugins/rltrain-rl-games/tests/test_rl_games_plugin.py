@@ -44,7 +44,7 @@ def refusals(agent, task=CONTINUOUS, algorithm="ppo"):
     for refusal in SPEC.refuses:
         if refusal.applies(config, task):
             names.append(refusal.name)
-            break  # As the plan does: a later one may take for granted that this one is not so.
+            break  # Like the plan: a later refusal may assume that this one does not apply.
     return names
 
 
@@ -194,7 +194,7 @@ def test_mini_batches_are_scaled_by_the_number_of_environments():
     config = scaled(256, 64, minibatch_size=2048, central_value_config=central)
     assert config["minibatch_size"] == 512
     assert config["central_value_config"]["minibatch_size"] == 256
-    # More environments are scaled to as well.
+    # Scaling up works too.
     assert scaled(64, 256, minibatch_size=512)["minibatch_size"] == 2048
     assert scaled(256, 64, minibatch_size_per_env=8)["minibatch_size_per_env"] == 8
     sac = {**resolved(SAC).agent}

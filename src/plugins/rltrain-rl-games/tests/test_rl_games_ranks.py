@@ -63,7 +63,7 @@ def test_an_update_costs_one_collective_for_everything_that_it_normalizes(train_
     ],
 )
 def test_only_a_kl_schedule_needs_a_collective(train_ranks, kind, options, collectives):
-    if collectives is None:  # The discrete agent always decides once a mini-epoch.
+    if collectives is None:  # The discrete agent always decides once per mini-epoch.
         collectives = 3 * 4 if kind is CONTINUOUS else 3
     world = FakeWorld(2)
     agent = {f"params.config.{name}": value for name, value in options.items()}
@@ -84,7 +84,7 @@ def test_a_linear_schedule_over_frames_counts_those_of_all_ranks(train_ranks, sc
     }
     runs = train_ranks(FakeWorld(2), agent=options, max_iterations=None, observers=[scalars])
     rates = [values["info/last_lr"] for values in runs[0].observers[0].values]
-    # The frames of an epoch count from the next one on; that of the last update is recorded.
+    # An epoch's frames count from the next epoch on; the last update's value is recorded.
     assert rates == pytest.approx([1e-3, 7.5e-4, 5e-4, 2.5e-4], abs=2e-6)
 
 

@@ -1,4 +1,4 @@
-"""A run that is interrupted and goes on ends with the bytes of one that was not."""
+"""An interrupted and resumed run ends with the same bytes as an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def checkpoints(run):
 
 
 def contents(folder):
-    """Every file below a folder, the ranks' states too, with its bytes."""
+    """Return the bytes of every file below a folder, including the ranks' states."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 

@@ -1,4 +1,4 @@
-"""What files in Isaac Lab's way say under `params.env`."""
+"""Options under `params.env`, as in Isaac Lab's files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rltrain_rl_games.wrapping import Wrapping
 
 
 class Unbounded:
-    """Two environments that return what they are given, as Isaac Lab's are: without bounds."""
+    """Two environments that return their actions; unbounded, like Isaac Lab's."""
 
     single_action_space = Box(-np.inf, np.inf, (1,))
     single_observation_space = Dict(

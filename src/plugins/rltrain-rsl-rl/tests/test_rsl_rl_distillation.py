@@ -24,7 +24,7 @@ EPISODES = {"max_episode_length": 12}
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
-    """Path of a checkpoint of PPO."""
+    """Return the path of a PPO checkpoint."""
     [run] = FakeWorld(1).train(
         library="rsl_rl",
         task=TASK,
@@ -53,7 +53,7 @@ def distil(train_ranks):
 
 
 class FirstGradients:
-    """An observer that keeps what this rank gave to its gradient sync first."""
+    """An observer that keeps the first gradients of this rank's gradient sync."""
 
     @hookimpl(wrapper=True)
     def rltrain_gradient_sync(self):
@@ -76,7 +76,7 @@ def test_ranks_distill_the_actor_of_a_ppo_run(distil, teacher):
     runs = distil(2, teacher, observers=[FirstGradients])
     assert not torch.equal(*(run.observers[0].given for run in runs))
     assert not differing(runs)
-    # It begins anew: iterations and frames of the teacher's run do not count.
+    # A new run: iterations and frames of the teacher's run do not count.
     assert [run.result.iterations for run in runs] == [2, 2]
     assert runs[0].result.frames == 2 * 16 * 8 * 2
     actor, saved = loaded(teacher)["actor_state_dict"], loaded(runs[0].result.checkpoint)

@@ -12,7 +12,7 @@ from rltrain_rsl_rl.env import RslRlEnv
 
 
 def sent(space: Box, outputs: list[float], **options) -> list[float]:
-    """What the environment is sent for one environment's output."""
+    """Return the action sent to the environment for one environment's output."""
     inner = PointEnv(1, space)
     RslRlEnv(inner, "cpu", **options).step(torch.tensor([outputs]))
     assert inner.actions[0].shape == (1, *space.shape)
@@ -41,7 +41,7 @@ def test_actions_have_the_shape_of_the_space():
 
 
 class Scripted(PointEnv):
-    """Ends environments as it is told."""
+    """Ends environments on a given schedule."""
 
     terminated = torch.tensor([False, True, False, True])
     truncated = torch.tensor([False, False, True, True])

@@ -1,4 +1,4 @@
-"""Images of bytes: in rsl_rl's storage as they are, divided by 255 where a network reads them."""
+"""Byte images: stored unchanged by rsl_rl, divided by 255 where a network reads them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IMAGE = ArrayInfo((12, 48, 2), "uint8")
 
 
 class Seeing(PointEnv):
-    """The point, as an image of bytes and as one of floats."""
+    """The point, as an image of bytes and as an image of floats."""
 
     def __init__(self):
         super().__init__(2)

@@ -74,7 +74,7 @@ def test_a_policy_that_is_distilled_becomes_a_student_and_its_teacher():
     given = {"policy": policy, "obs_groups": {"policy": ["policy"], "teacher": ["more"]}}
     made = upgrade_options(given)
     assert made["student"] == ACTOR
-    # A checkpoint of PPO, whose actor it becomes, has the noise.
+    # The PPO checkpoint that provides its weights has the noise.
     assert made["teacher"] == CRITIC | {"distribution_cfg": GAUSSIAN}
     assert made["obs_groups"] == {"student": ["policy"], "teacher": ["more"]}
     assert "actor" not in made

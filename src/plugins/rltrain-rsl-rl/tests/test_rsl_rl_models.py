@@ -50,7 +50,7 @@ class ImageEnv(PointEnv):
 
 
 class Images:
-    """An observer that makes image environments in the suite's stead."""
+    """An observer that makes image environments instead of the suite."""
 
     @hookimpl(tryfirst=True)
     def rltrain_make_env(self, session):
@@ -77,9 +77,9 @@ def test_ranks_learn_from_their_own_data_and_end_equal(
     runs = train_ranks(world, agent={**SHORT, **options}, observers=[local_gradients, *observers])
     first = [run.observers[0].given[0] for run in runs]
     assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
-    # The run itself has compared learning rates and moments when it ended.
+    # The run itself compared learning rates and moments at its end.
     assert not differing(runs)
-    # A mini-batch costs the gradients' collective, and one for the divergence.
+    # A mini-batch costs one collective for the gradients and one for the KL divergence.
     here = [item.callers[0].rpartition(" in ")[2] for item in world.trace]
     assert here.count("reduce") == here.count("_adapt_learning_rate") == 2 * 2 * 2
 

@@ -1,8 +1,8 @@
 """Faults of rsl_rl itself on several ranks, each with its counterpart under the adapter.
 
-Only rsl_rl's start-up is replaced, which would ask for NCCL and a GPU; its own collectives run over
-the fake group. When a test of a native fault fails, rsl_rl has mended it: see whether the adapter
-can do less.
+Only rsl_rl's startup is replaced, because it needs NCCL and a GPU; its own collectives run over
+the fake group. If a test of a native fault fails, rsl_rl has fixed the fault: check whether the
+adapter can do less.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def advantages(runs):
 
 
 def test_native_ranks_end_equal():
-    """No fault: rsl_rl broadcasts, averages and pools over the fake group as over any other.
+    """Not a fault: rsl_rl broadcasts, averages and pools over the fake group as over any other.
 
     Before 5.5 it did not pool.
     """
@@ -94,7 +94,7 @@ def test_native_load_on_rank_0_only_diverges(tmp_path):
     runs = native(load)
     (iteration, rate), (other_iteration, other_rate) = [run.prepared for run in runs]
     assert (iteration, other_iteration) == (1, 0)
-    if Version("5.4.2") <= VERSION:  # Before, rsl_rl went on with its first learning rate.
+    if Version("5.4.2") <= VERSION:  # Earlier versions used the initial learning rate.
         assert rate != other_rate
     # Weights were broadcast, but Adam's moments were not.
     assert any("mlp" in name for name in differing(runs))

@@ -37,7 +37,7 @@ def batches(sizes=(64, 64, 32), size: int = 3) -> list[torch.Tensor]:
 
 
 def learned(data: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What rsl_rl's own normalizer learns from all of the data in one process."""
+    """Return rsl_rl's own normalizer after learning from all data in one process."""
     stock = EmpiricalNormalization(data[0].shape[1])
     for batch in data:
         stock.update(batch)
@@ -62,7 +62,7 @@ def test_ranks_learn_what_one_rank_learns_from_all_data():
 
 @pools
 def test_native_ranks_learn_it_too():
-    """No fault: rsl_rl's own pooling is exact; it only costs three collectives."""
+    """Not a fault: rsl_rl's own pooling is exact; it only costs three collectives."""
 
     def on_rank(group):
         stock = EmpiricalNormalization(3)

@@ -140,7 +140,7 @@ CNN = {"class_name": "CNNModel", "cnn_cfg": {"output_channels": [4], "kernel_siz
 
 
 def seeing(task=SIGHT, **options):
-    """Return what is refused of an actor and a critic with a CNN, changed by dotted options."""
+    """Return the refusals of an actor and a critic with a CNN, changed by dotted options."""
     agent = small_agent()
     agent["obs_groups"] = {}
     for model in ("actor", "critic"):

@@ -13,7 +13,7 @@ from rltrain_rsl_rl.storage import standardize_over_ranks
 
 
 class StrayVariables:
-    """An observer that sets the variables by which rsl_rl would find its place, to wrong values."""
+    """An observer that sets wrong values for the variables that rsl_rl reads its rank from."""
 
     @hookimpl(wrapper=True)
     def rltrain_init_distributed(self):

@@ -1,4 +1,4 @@
-"""Importing is harmless, and skrl knows its place only while a run goes on."""
+"""Importing has no side effects, and skrl knows its rank only during a run."""
 
 from __future__ import annotations
 

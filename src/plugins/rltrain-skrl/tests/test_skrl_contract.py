@@ -1,4 +1,4 @@
-"""What the plugin leans on in the installed skrl."""
+"""What the plugin relies on in the installed skrl."""
 
 from __future__ import annotations
 

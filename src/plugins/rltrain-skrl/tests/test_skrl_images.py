@@ -31,7 +31,7 @@ SIGHT = {"policy": IMAGE}
 
 
 class Pictured(Corridor):
-    """The corridor as an image with a bright column where the point is."""
+    """The corridor as an image with a bright column at the point."""
 
     def __init__(self, num_envs, action="continuous"):
         super().__init__(num_envs, action)
@@ -144,7 +144,7 @@ def test_the_defaults_have_an_encoder_for_each_image():
 
 @pytest.mark.parametrize("task", [CAMERA, BESIDE])
 def test_ranks_learn_from_images_with_the_default_options_and_end_equal(train_ranks, task):
-    # The shipped options of the first are the suite's, with the state for the critic.
+    # The first task's default options are the suite's, with the state for the critic.
     runs = train_ranks(FakeWorld(2, rank_local=PLACE), task=task, agent=SHORT, check_interval=1)
     assert not differing(runs)
     assert any(tensor.dim() == 4 for tensor in runs[0].state().values())

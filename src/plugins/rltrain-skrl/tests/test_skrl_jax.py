@@ -1,4 +1,4 @@
-"""skrl's jax agents on the ranks of a fake world: equal ends, few collectives, exact resumption."""
+"""skrl's jax agents on the ranks of a fake world: equal results, few collectives, exact resume."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def compilations():
     "algorithm", ["ppo", *(pytest.param(x, marks=pytest.mark.long) for x in ("sac", "dqn"))]
 )
 def test_nothing_is_compiled_after_the_second_iteration(train_ranks, algorithm, compilations):
-    # The ranks of a fake world share what is compiled: of the first to come, and of the others.
+    # The ranks of a fake world share compiled programs: first those of the first rank, then others.
     run, _ = train(train_ranks, 4, algorithm=algorithm, observers=[compilations])
     first, _, *later = run.observers[0].by_iteration
     assert first
@@ -144,7 +144,7 @@ def trees(path):
             for name, more in (
                 ("sac", {}),
                 ("td3", {}),
-                # By default exploring depends on the length of the whole run.
+                # By default exploration depends on the length of the whole run.
                 ("ddqn", {"agent.exploration_scheduler": 0.5}),
             )
         ),

@@ -1,4 +1,4 @@
-"""What the jax adapter leans on is so in the installed skrl."""
+"""What the jax adapter relies on in the installed skrl."""
 
 from __future__ import annotations
 

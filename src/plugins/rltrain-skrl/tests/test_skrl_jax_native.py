@@ -1,4 +1,4 @@
-"""What stock skrl does with jax that rltrain mends."""
+"""Faults of stock skrl with jax that rltrain fixes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rltrain_skrl.jax.env import SkrlEnv  # noqa: E402
 from rltrain_skrl.jax.memory import PooledMemory  # noqa: E402
 from rltrain_skrl.moment_pool import MomentPool  # noqa: E402
 
-pytestmark = pytest.mark.long  # Stock skrl compiles its updates anew for each agent.
+pytestmark = pytest.mark.long  # Stock skrl recompiles its updates for each agent.
 
 
 @pytest.fixture(scope="module")

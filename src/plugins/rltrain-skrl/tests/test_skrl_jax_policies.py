@@ -1,4 +1,4 @@
-"""Policies of skrl for jax: choices have an entropy, and compiled updates draw anew."""
+"""skrl's jax policies: discrete actions have an entropy, and compiled updates sample new noise."""
 
 from __future__ import annotations
 

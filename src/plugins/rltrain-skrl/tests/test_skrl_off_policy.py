@@ -35,7 +35,7 @@ ALGORITHMS = {
 
 
 def replay_agent(algorithm, **agent):
-    """Return the default options, made small: iterations of 6 steps, learning from the third."""
+    """Return the default options, scaled down: iterations of 6 steps, learning from the third."""
     options = default_agent(TaskInfo("none", ALGORITHMS[algorithm], num_envs=64), algorithm)
     options["agent"] |= {"random_timesteps": 2, "learning_starts": 2, "batch_size": 8} | agent
     options["agent"]["experiment"] = {"write_interval": 6}

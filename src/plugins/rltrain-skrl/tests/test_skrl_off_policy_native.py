@@ -1,4 +1,4 @@
-"""What skrl's own agents with a replay buffer do wrong, and what the adapter relies on in them."""
+"""Faults of skrl's own agents with a replay buffer, and what the adapter relies on in them."""
 
 from __future__ import annotations
 

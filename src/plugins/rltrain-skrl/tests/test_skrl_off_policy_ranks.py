@@ -27,7 +27,7 @@ SMALL = {
     "agent.gradient_steps": 2,
     "agent.experiment.write_interval": STEPS,
     "agent.experiment.checkpoint_interval": 0,
-    "memory.memory_size": 12,  # So that it is written over.
+    "memory.memory_size": 12,  # So that it wraps around.
 }
 SAVED = SMALL | {"memory.save_replay_buffer": True}
 ORNSTEIN = {
@@ -145,7 +145,7 @@ def test_everything_else_resumes_without_the_buffer(train):
     agent = SMALL | {"agent.learning_starts": 3}
     _, first = train("sac", agent=agent, max_iterations=2)
     path = first[0].result.checkpoint
-    # Learning would go on after the end.
+    # Learning would continue after the end.
     late = agent | {"agent.learning_starts": STEPS}
     _, rest = train("sac", agent=late, max_iterations=3, checkpoint=path)
     before, after = (

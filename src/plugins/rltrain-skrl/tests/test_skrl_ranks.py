@@ -130,7 +130,7 @@ def rollout():
 
 
 def update(memory, values_scaler, scaler, data):
-    """Do with a memory and its scalers what skrl's PPO does in one epoch of two mini-batches."""
+    """Use a memory and its scalers like skrl's PPO in one epoch of two mini-batches."""
     for name, size in {"values": 1, "returns": 1, "advantages": 1, "observations": 2}.items():
         memory.create_tensor(name, size=size, dtype=torch.float32)
     memory.set_tensor_by_name("observations", data["observations"])

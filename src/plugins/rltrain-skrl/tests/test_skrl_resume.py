@@ -1,4 +1,4 @@
-"""A run that was interrupted goes on where it would have been."""
+"""An interrupted and resumed run equals the uninterrupted one."""
 
 from __future__ import annotations
 

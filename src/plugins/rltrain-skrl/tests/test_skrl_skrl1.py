@@ -1,4 +1,4 @@
-"""Networks of skrl 1 in the terms of skrl 2, and networks that stay as they are."""
+"""Networks of skrl 1 in skrl 2's terms, and networks that stay unchanged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_without_states_all_inputs_are_observations():
     ("policy", "value", "agent"),
     [
         ("OBSERVATIONS", "STATES", OLD),
-        ("STATES", "STATES", {}),  # A teacher, which sees what is hidden from others.
+        ("STATES", "STATES", {}),  # A teacher, which has privileged observations.
         ("NUM_STATES", "OBSERVATIONS", OLD),
     ],
 )

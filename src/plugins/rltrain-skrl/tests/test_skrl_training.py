@@ -74,7 +74,7 @@ def test_environment_variables_are_not_changed(before, monkeypatch):
 
 
 class Pictured(Corridor):
-    """The corridor with a bright spot, in an image of three channels, where the point is."""
+    """The corridor as an image of three channels, with a bright spot at the point."""
 
     def __init__(self, num_envs):
         super().__init__(num_envs)
@@ -107,7 +107,7 @@ def test_a_shared_model_is_one_model():
 
 def test_without_max_iterations_the_files_length_is_kept():
     agent = small_agent()
-    agent["trainer"]["timesteps"] = 11  # Two rollouts of four, and a rest that teaches nothing.
+    agent["trainer"]["timesteps"] = 11  # Two rollouts of four steps; the rest is unused.
     session = train(FakeSession(Corridor(8), agent))
     assert len(session.records) == 2
 

@@ -1,4 +1,4 @@
-"""What one of two real gloo ranks does; started by `test_torch_group`."""
+"""Work of one of two real gloo ranks; started by `test_torch_group`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main(rank: int, size: int) -> None:
             results[f"{kind} broadcast {src}"] = group.broadcast(make([rank * 10]), src).tolist()
         results[f"{kind} 0-dim"] = float(group.all_reduce(make(2.0)))
         results[f"{kind} int"] = group.all_reduce(make([rank, 2]), "max").tolist()
-    # numpy arrays are not changed; what is strided is reduced like anything else.
+    # numpy arrays are not changed; strided tensors are reduced like any other.
     array = np.array([1.0, 2.0])
     group.all_reduce(array)
     results["array after"] = array.tolist()

@@ -1,4 +1,4 @@
-"""Counting devices, and what declaring the plugin costs."""
+"""Counting devices, and the cost of declaring the plugin."""
 
 from __future__ import annotations
 

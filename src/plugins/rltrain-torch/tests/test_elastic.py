@@ -1,4 +1,4 @@
-"""What the launcher `elastic` tells torch elastic, with the torch that is installed."""
+"""The options that the launcher `elastic` passes to the installed torch elastic."""
 
 from __future__ import annotations
 

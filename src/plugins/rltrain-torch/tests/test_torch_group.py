@@ -16,7 +16,7 @@ SIZE = 2
 
 @pytest.fixture(scope="module")
 def ranks():
-    """What each of two ranks has to say."""
+    """The results of each of two ranks."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
