@@ -1,4 +1,4 @@
-"""A library's options: its file or its defaults, and dotted overrides, never remodeled."""
+"""A library's options: its file or its defaults, and dotted overrides, never restructured."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_value_that_does_not_parse_is_refused(token):
     assert str(caught.value).startswith(token)
 
 
-# What becomes of them
+# Their effect
 
 
 def test_without_overrides_the_defaults_are_copied():

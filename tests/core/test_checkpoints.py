@@ -1,4 +1,4 @@
-"""Checkpoints, the ranks' state beside them, and how they are found again."""
+"""Checkpoints, the ranks' state beside them, and how both are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: what is wrong is said in one line, with the status 2."""
+"""The command line: an error is one line, with exit status 2."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_reported_in_one_message(cli, tmp_path, line, message):
     words = line.split()
     stub = [] if words[0] in ("trian", "plugin", "plugins", "train") else STUB
     before = set(work.iterdir())
-    # Later words count: each line takes one of the stub's options away, or adds one.
+    # The last value wins: each line removes or adds one of the stub's options.
     status, out, err = cli(*stub, *words)
     assert (status, out) == (2, "")
     assert err.startswith("rltrain: ")
@@ -124,7 +124,7 @@ def test_dashes_and_underscores_are_the_same(dry):
     assert "7 a rank, 7 in all" in dry("--num_envs=7")
     assert "7 a rank, 7 in all" in dry("--num_envs", "7")
     assert "7 a rank, 7 in all" in dry("--num-envs", "7")
-    # Only in names: not in values.
+    # Only in names, not in values.
     assert "my_logs" in dry("--log_root=my_logs")
 
 

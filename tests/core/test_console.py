@@ -214,7 +214,7 @@ class TestLiveView:
     def test_a_killed_rank_leaves_the_cursor_visible(self, terminal: Terminal) -> None:
         view(terminal, started())
         hides, shows = (terminal.getvalue().count(f"\x1b[?25{letter}") for letter in "lh")
-        assert shows == hides + 1  # One at once, one more at the end.
+        assert shows == hides + 1  # One immediately, one more at the end.
 
     def test_other_output(self, terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
         writer = ConsoleWriter(terminal)

@@ -39,7 +39,7 @@ def record_of(registry: Registry, name: str):
     return next(record for record in registry.records if record.name == name)
 
 
-# What becomes of a plugin
+# The status of a plugin
 
 
 def test_a_usable_plugin_is_ready(site):
@@ -277,7 +277,7 @@ def test_a_class_that_breaks_the_contract_is_refused_when_chosen(site, cls, mess
     with pytest.raises(PluginError, match=message) as caught:
         plugins.choose(spec_of(cls))
     assert "writer 'mine'" in str(caught.value)
-    # It does not stay and answer.
+    # It is not kept.
     assert plugins.call_each("rltrain_shutdown", session=None, error=None) == []
 
 

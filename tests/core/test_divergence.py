@@ -1,4 +1,4 @@
-"""Ranks that have diverged are told apart."""
+"""Diverged ranks are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real check of `rltrain doctor`, and its search for what lets ranks talk."""
+"""The real check of `rltrain doctor`, and its search for a working fallback."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def result(**more):
 
 
 class Tries:
-    """Stands for ranks that are started: they talk with any of the sets of variables."""
+    """Stands in for started ranks: they communicate with any of the sets of variables."""
 
     def __init__(self, *working, **failed):
         self.working, self.seen = working, []
@@ -72,7 +72,7 @@ class Tries:
 
 @pytest.fixture
 def check(flaky, monkeypatch):
-    """Return the findings of a check whose tries come to what is planted."""
+    """Return the findings of a check whose tries have planted results."""
 
     def run(tries, environ=None, config=CONFIG, world=None, fix=False):
         monkeypatch.setattr(ranks_module, "try_ranks", tries)
@@ -187,7 +187,7 @@ def test_no_fallback_is_tried_with_other_nodes_or_a_refused_option(check, config
     assert ("FLAKY_FIRST=1; FLAKY_SECOND=1" in found.hint) is not failed.get("refused", False)
 
 
-# The command, with ranks in processes of their own
+# The command, with ranks in separate processes
 
 WORDS = ("doctor", "--framework", "numpy", "--launcher", "one")
 
@@ -220,7 +220,7 @@ def living(folder: Path) -> list[int]:
 
 
 def check_gone(folder: Path) -> None:
-    """Check that the ranks are gone; one that was killed takes a moment to be."""
+    """Check that the ranks are gone; a killed one takes a moment to exit."""
     deadline = time.monotonic() + 15
     while living(folder) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -229,7 +229,7 @@ def check_gone(folder: Path) -> None:
 
 @pytest.fixture
 def pids(tmp_path, monkeypatch):
-    """The folder in which ranks that hang leave the ids of their processes."""
+    """The folder in which hanging ranks write their process ids."""
     folder = tmp_path / "pids"
     folder.mkdir()
     monkeypatch.setenv("FLAKY_PIDS", str(folder))

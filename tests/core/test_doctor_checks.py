@@ -1,4 +1,4 @@
-"""Each check of `rltrain doctor` on a machine that is planted: what it finds, and what it says."""
+"""Each check of `rltrain doctor` on a simulated machine: its findings and messages."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_unmet_requirements_of_watched_distributions_are_reported(site):
     assert "pins 1.0 needs base<2, but 2.0 is installed." in texts
     assert "pins 1.0 needs absent>=1, which is not installed." in texts
     assert not [text for text in texts if text.startswith("other") or "missing" in text]
-    # What a watched one is needed by is told too.
+    # The distributions that need a watched one are reported too.
     assert "pins 1.0 needs base<2, but 2.0 is installed." in [
         finding.text for finding in conflicts((), {"base"})
     ]
@@ -173,7 +173,7 @@ def test_a_framework_that_cannot_use_the_gpus_is_reported(stub, nvidia_smi):
     found = named(seen(), "stub_gpu")
     assert found.level == "warning"
     assert "sees no GPU, but the driver has 2" in found.text
-    # Whoever hides them does not want them.
+    # Hidden GPUs are hidden on purpose.
     assert named(seen({"CUDA_VISIBLE_DEVICES": ""}), "stub_gpu").level == "ok"
 
 
@@ -272,7 +272,7 @@ def looked(environ=None, master=("127.0.0.1", 29500), several=False, hosted=True
 
 @pytest.fixture
 def taken():
-    """A port that somebody listens on."""
+    """A port that another process listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
@@ -282,7 +282,7 @@ def test_a_port_in_use_is_reported_with_its_owner(taken):
     assert found.level == "warning"
     assert f"{taken} is taken by process {os.getpid()}" in found.text
     assert named(looked(master=("127.0.0.1", taken), several=True), "port").level == "problem"
-    # Where ranks were started already, whoever did it listens there.
+    # If ranks were already started, their launcher listens there.
     assert not [x for x in looked(master=("127.0.0.1", taken), hosted=False) if x.name == "port"]
 
 
@@ -353,7 +353,7 @@ def test_loopback_does_not_reach_other_nodes():
 
 @pytest.fixture
 def machine(tmp_path):
-    """A machine of 8 GiB, with a cgroup around this process' one."""
+    """A machine with 8 GiB, and a cgroup around this process' cgroup."""
 
     def plant(**files: str):
         (tmp_path / "proc/self").mkdir(parents=True, exist_ok=True)

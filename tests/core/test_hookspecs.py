@@ -1,4 +1,4 @@
-"""The contract documents itself: every hook is typed, described and shown."""
+"""The contract documents itself: every hook has types, a description and an example."""
 
 from __future__ import annotations
 

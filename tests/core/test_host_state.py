@@ -22,7 +22,7 @@ def test_a_state_is_restored():
     assert torch.equal(back["b"][0], torch.tensor([1.0]))
     assert (back["b"][1] == [1.0, 2.0]).all()
     assert back["c"] == ("x", 1, None)
-    back["a"] += 1.0  # Not memory of the file's.
+    back["a"] += 1.0  # Not a view of the file's memory.
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8, torch.bool])

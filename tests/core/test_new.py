@@ -81,7 +81,7 @@ def test_it_is_found_and_ready(new, site, monkeypatch, kind):
 @pytest.mark.parametrize("name", ["a", "a-name_of-some-length"])
 def test_written_files_pass_our_own_linter(new, tmp_path, name):
     pytest.importorskip("ruff")
-    # As if it were one of our plugins: with the exceptions that they have, and no others.
+    # As if it were one of our plugins: with their exceptions, and no others.
     plugins = tmp_path / "src" / "plugins"
     plugins.mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())

@@ -423,7 +423,7 @@ def test_two_numbers_of_environments_that_differ_are_refused(refused):
     assert "Give one of the two" in refused(num_envs=4, total_envs=6)
 
 
-# How much is learned from
+# The amount of experience
 
 RANKS = {"distributed": True, "nproc_per_node": 2}
 
@@ -473,7 +473,7 @@ def test_scaling_with_nothing_to_scale_is_refused(refused, stub):
 @pytest.mark.parametrize(
     ("in_file", "options", "batch", "shown"),
     [
-        # The file's own number of environments, or where it does not say, the task's: 2.
+        # The file's number of environments, or if it has none, the task's: 2.
         (
             {"envs": 16},
             {"num_envs": 4},

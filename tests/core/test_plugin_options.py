@@ -1,4 +1,4 @@
-"""What library and suite plugins use to read and set options."""
+"""Helpers of library and suite plugins that read and set options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rank's log: whatever it prints, from Python or from C, goes there."""
+"""A rank's log: all of its output, from Python or from C, goes there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rltrain.launch.rank_log import RankLog, console_stream
 
 
 def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a process, where descriptor 1 is a pipe of ours and not the test runner's."""
+    """Run code in a process whose descriptor 1 is our pipe, not the test runner's."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *arguments],
         capture_output=True,

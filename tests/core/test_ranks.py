@@ -1,4 +1,4 @@
-"""Where a rank stands: joined ranks, counted ranks, chosen devices."""
+"""A rank's place: joined ranks, number of ranks, selected devices."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_ranks_of_skrls_launcher_are_joined_for_jax_only():
 def test_torchruns_variables_win_over_skrls():
     variables = {**SKRL, **environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=3, LOCAL_WORLD_SIZE=3)}
     assert joined_world(variables, framework="jax") == World(0, 0, 0, 3, 3, 1)
-    # Those of torchrun say nothing of skrl's ranks.
+    # torchrun's variables do not describe skrl's ranks.
     assert joined_world({**SKRL, "LOCAL_WORLD_SIZE": "1"}, framework="jax").local_world_size == 2
 
 
@@ -280,7 +280,7 @@ def test_more_local_ranks_than_gpus_are_refused():
 def test_chosen_gpus_are_indices_into_the_visible_ones(monkeypatch, visible, ids, shown):
     import os
 
-    # Set, then deleted, so that it is put back in any case.
+    # Set, then deleted, so that it is always restored.
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")

@@ -1,4 +1,4 @@
-"""How a rank that fails tells its launcher what happened."""
+"""How a failing rank reports to its launcher what happened."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def raised(error: BaseException) -> BaseException:
 
 
 def leave_report(folder, rank, error=None, **changes):
-    """Leave a rank's report in the folder."""
+    """Write a rank's report to the folder."""
     report = make_report(rank, raised(error or ValueError("as asked")))
     write_report(folder, Report(**{**vars(report), **changes}))
 
@@ -42,7 +42,7 @@ def leave_report(folder, rank, error=None, **changes):
         (ValueError("UNKNOWN: Gloo all-reduce failed: Connection reset by peer"), "peer_lost"),
         (ValueError("UNKNOWN: Gloo all-reduce failed: shapes differ"), "error"),
         (RuntimeError("shapes differ"), "error"),
-        # A wording alone does not make a user's error the consequence of another's.
+        # Its wording alone does not make a user's error the consequence of another error.
         (ValueError("Connection reset by peer"), "error"),
         (KeyboardInterrupt(), "error"),
     ],
@@ -114,7 +114,7 @@ def test_only_a_log_in_the_run_folder_is_named(tmp_path):
     ],
 )
 def test_a_rank_without_a_report_is_described_by_its_exit(tmp_path, code, message):
-    # The others' reports tell only of its going.
+    # The others' reports only say that it is gone.
     leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"))
     error = failure(tmp_path, 1, code)
     assert isinstance(error, RankFailed)

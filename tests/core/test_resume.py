@@ -1,4 +1,4 @@
-"""A session that goes on from a checkpoint."""
+"""A session that resumes from a checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rltrain.types import World
 
 
 class SavedEnv(stub_parts.StubEnv):
-    """Walks at random; its state can be saved."""
+    """A random walk whose state can be saved."""
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -72,7 +72,7 @@ class Parts:
 
     @hookimpl
     def rltrain_train(self, session):
-        """Note what is drawn and seen, iteration by iteration."""
+        """Note random numbers and observations, iteration by iteration."""
         notes = self.notes.setdefault(session.world.rank, [])
         done = int(session.checkpoint.read_text()) if session.checkpoint else 0
         self.notes["state"] = session.rank_state

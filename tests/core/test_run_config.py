@@ -14,13 +14,13 @@ from rltrain.testing import make_config
 
 
 def checked(**options):
-    """Return the one field that was given."""
+    """Return the one given field."""
     (name,) = options
     return getattr(RunOptions.from_mapping(options), name)
 
 
 def placed(options: RunOptions) -> str:
-    """Return where node 0 is, as launchers are told."""
+    """Return node 0's address, as passed to launchers."""
     return make_config(master_addr=options.master_addr, master_port=options.master_port).coordinator
 
 

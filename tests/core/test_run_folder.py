@@ -1,4 +1,4 @@
-"""Rank-0 I/O: a folder exists once, a file is complete or absent."""
+"""Rank 0's I/O: a folder exists once, a file is complete or absent."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def test_a_file_is_written_whole(folder):
 
 def test_the_old_file_stays_while_a_new_one_is_written(folder):
     def write(part: Path) -> None:
-        assert part.name == "policy.pth"  # Some libraries choose a format by it, or keep it.
+        assert (
+            part.name == "policy.pth"
+        )  # Some libraries choose a format by the suffix, or keep it.
         assert part.parent.parent == folder.path
         part.write_text("new")
         assert (folder.path / "policy.pth").read_text() == "old"

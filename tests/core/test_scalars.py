@@ -1,4 +1,4 @@
-"""Figures merged over ranks in one collective."""
+"""Metrics merged over ranks in one collective."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks of SLURM and Open MPI, by the variables that they document."""
+"""Ranks of SLURM and Open MPI, from their documented variables."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_only_node_may_train_alone(variables):
 
 
 def test_jax_knows_the_same_variables(monkeypatch):
-    """It finds the coordinator; what is read here must be what it reads."""
+    """jax finds the coordinator itself, so both must read the same variables."""
     pytest.importorskip("jax")
     from jax._src.clusters import ompi_cluster, slurm_cluster
 

@@ -1,4 +1,4 @@
-"""Seed streams: deterministic, independent, and each rank's own."""
+"""Seed streams: deterministic, independent, and separate for each rank."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_streams_and_neighboring_base_seeds_do_not_overlap():
 
 
 def test_derived_seeds_never_change():
-    # A change here would change every run that names its seed.
+    # A change here would change every run with a fixed seed.
     plan = SeedPlan(42, 1)
     assert (plan.model, plan.environment, plan.learner) == (995508986, 500939758, 439585157)
 

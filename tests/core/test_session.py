@@ -35,7 +35,7 @@ def run(stub):
 
 
 class Library:
-    """Trains with the function that it is given."""
+    """Trains with a given function."""
 
     def __init__(self, body):
         self.body = body
@@ -175,7 +175,7 @@ def test_no_writer_is_needed(run, stub):
 def test_an_error_in_training_propagates_unchanged_and_is_recorded(run, stub, name, kind):
     with pytest.raises(kind, match=r"^as asked$") as caught:
         run(agent={"fail": name})
-    # One process has no peer that could be gone: its environment is closed all the same.
+    # A single process has no peer to lose: its environment is closed anyway.
     assert stub.EVENTS[-3:] == ["write RunEnded", ("shutdown", caught.value), "env closed"]
     assert stub.RECORDS[-1].error == "ValueError: as asked"
 

@@ -1,4 +1,4 @@
-"""Episodes counted."""
+"""Episode statistics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_episodes_are_counted_exactly(array):
     truncations = [[False, False, False], [False, False, True], [True, False, False]]
     for step in range(3):
         counter.step(array(rewards[step]), array(terminations[step]), array(truncations[step]))
-    # Environment 0: 1 + 2 and 3; environment 2: 100 and 200; environment 1 goes on.
+    # Environment 0: 1 + 2 and 3; environment 2: 100 and 200; environment 1 continues.
     assert counter.take() == (3 + 3 + 100 + 200, 2 + 1 + 1 + 1, 4, 0, 0)
     assert counter.take() == (0, 0, 0, 0, 0)
     assert counter.steps == 9
@@ -77,7 +77,7 @@ def test_inputs_are_not_changed(array):
 
 
 def test_counting_with_jax_is_one_program(caplog):
-    """Not compiled again after it was read or restarted, and nothing is sent to or fro."""
+    """Reading or restarting it compiles nothing again, and causes no device transfers."""
     counter, none = EpisodeCounter(), jnp.zeros(3, bool)
     given = jnp.ones(3), none, none
     counter.step(*given)

@@ -1,4 +1,4 @@
-"""What a rank's rollouts or its replay buffer take."""
+"""The memory that a rank's rollouts or its replay buffer take."""
 
 from __future__ import annotations
 

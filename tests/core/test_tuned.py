@@ -1,4 +1,4 @@
-"""Options that a suite keeps for its tasks go before a library's defaults."""
+"""Tuned options of a suite take precedence over a library's defaults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUITE = SuiteSpec(
 
 @pytest.fixture
 def suite(tmp_path):
-    """Return a suite that keeps options of one library and algorithm for one task."""
+    """Return a suite with tuned options of one library and algorithm for one task."""
     file = tmp_path / "Robots-Walk-v0" / "some_ppo.yaml"
     file.parent.mkdir()
     file.write_text("rate: 3e-4\nwords: of torch\n")

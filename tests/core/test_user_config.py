@@ -1,4 +1,4 @@
-"""What a user settles for all of their runs."""
+"""The user config: settings for all of a user's runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rltrain.types import World
 
 @pytest.fixture(autouse=True)
 def own_variables(monkeypatch):
-    """What a run sets in this process is gone after the test."""
+    """Remove what a run sets in this process after the test."""
     monkeypatch.setattr(os, "environ", os.environ.copy())
 
 
@@ -70,7 +70,7 @@ RUN = make_config(backend="nccl", distributed=True)
 
 def test_a_run_applies_it_and_reports_it(capsys):
     file = user_config.save_variables("nccl", {"NCCL_P2P_DISABLE": "1", "NCCL_ALGO": "Ring"})
-    os.environ["NCCL_ALGO"] = "Tree"  # The user's own choice wins.
+    os.environ["NCCL_ALGO"] = "Tree"  # A variable set by the user wins.
     start.apply_saved_variables(RUN, None)
     assert (os.environ["NCCL_P2P_DISABLE"], os.environ["NCCL_ALGO"]) == ("1", "Tree")
     assert capsys.readouterr().out == f"with NCCL_P2P_DISABLE=1, saved for nccl in {file}\n"

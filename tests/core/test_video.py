@@ -1,4 +1,4 @@
-"""Videos of training: which steps are seen, what is written, and who is told."""
+"""Videos of training: which steps they show, which files are written, and who is notified."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="videos need the extra rlt
 
 
 def gray(step: int) -> tuple[np.ndarray]:
-    """A frame that tells its step, of odd size."""
+    """Return a frame of odd size that encodes its step."""
     return (np.full((33, 47, 3), 20 * step, np.uint8),)
 
 
 @pytest.fixture
 def record(tmp_path):
-    """Record some steps; return the names of the videos in the order in which they were told."""
+    """Record some steps; return the frames of each video by name, in the order of completion."""
 
     def run(steps, length, interval, draw=gray):
         finished, now = [], iter(range(steps))
@@ -59,7 +59,7 @@ def record(tmp_path):
 
 
 def frames(path) -> list[int]:
-    """Return by frame the steps that it shows."""
+    """Return the steps that the frames show."""
     reader = ffmpeg.read_frames(path)
     next(reader)
     return [round(np.frombuffer(frame, np.uint8).mean() / 20) for frame in reader]
@@ -68,7 +68,7 @@ def frames(path) -> list[int]:
 def test_clips_begin_at_their_interval_and_the_last_is_completed(record):
     drawn = iter(range(100))
     videos = record(7, length=3, interval=5, draw=lambda step: gray(next(drawn)))
-    # Steps 3 and 4 are not drawn at all.
+    # Steps 3 and 4 are not rendered at all.
     assert videos == {"rl-video-step-0.mp4": [0, 1, 2], "rl-video-step-5.mp4": [3, 4]}
 
 
@@ -111,7 +111,7 @@ def test_videos_play_at_the_speed_of_the_environments():
     assert of({}) == 30.0
 
 
-# What a run does with it
+# Videos of a run
 
 
 class DrawnEnv(stub_parts.StubEnv):
@@ -120,7 +120,7 @@ class DrawnEnv(stub_parts.StubEnv):
 
 
 class Parts:
-    """A suite that draws, a library that takes seven steps, and ranks in threads."""
+    """A suite that renders, a library that takes seven steps, and ranks in threads."""
 
     def __init__(self, group, fails):
         self.group, self.fails = group, fails
@@ -204,7 +204,7 @@ def test_lengths_are_numbers_from_1():
 
 
 def test_mujoco_is_checked_once_for_rendering():
-    """In a process of its own: what MuJoCo has failed at once, it ends the process for."""
+    """In a separate process: after one failure, MuJoCo ends the process on the next."""
     pytest.importorskip("mujoco")
     code = (
         "from rltrain.errors import UsageError\n"

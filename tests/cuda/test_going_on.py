@@ -25,7 +25,7 @@ def test_runs_with_the_same_seed_and_resumed_runs_end_equal(library, tmp_path):
 
 
 class Started:
-    """Keeps the models as they are when the first step is taken."""
+    """Keeps the models as they are at the first step."""
 
     def __init__(self):
         self.models, self.state = [], None
@@ -52,7 +52,7 @@ class Started:
 
 
 def resume_on(library, device, checkpoint, iterations, folder):
-    """Go on from a checkpoint; return how the models began, and the result."""
+    """Resume from a checkpoint; return the initial models, and the result."""
     plan = make_plan(
         {
             "library": library,

@@ -30,7 +30,7 @@ class ChangesOneWeight(InStep):
     @torch.no_grad()
     def change(self):
         first = next(model for model in self.models.values() if list(model.parameters()))
-        # Seldom the same number after a step of the optimizer.
+        # Rarely the same number after an optimizer step.
         list(first.parameters())[1].view(-1)[0] += 1e-3
 
 

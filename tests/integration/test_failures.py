@@ -95,7 +95,7 @@ def test_ranks_are_restarted_as_often_as_requested(command):
     run = process.communicate(timeout=120)
     assert process.returncode == 1
     assert run[1].rstrip().endswith("ValueError: planted in one rank's environment")
-    # Three attempts, each with a run folder of its own, and its own part of the log in it.
+    # Three attempts, each with its own run folder and its own part of the log.
     logs = sorted(command.log_root.rglob("rank_1.log"))
     assert [path.read_text().count("planted in one rank") for path in logs] == [2, 2, 2]
     assert command.all_gone(process)

@@ -28,7 +28,7 @@ def seconds_since_planted(probe) -> float:
 @pytest.mark.parametrize(
     ("framework", "rank", "how", "code"),
     [
-        # Rank 0 hosts jax's coordinator, without which its peers end too.
+        # Rank 0 hosts jax's coordinator; without it, its peers exit too.
         ("jax", 0, "raise", 1),
         ("jax", 1, "raise", 1),
         ("jax", 0, "exit", 3),

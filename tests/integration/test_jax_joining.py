@@ -1,4 +1,4 @@
-"""However jax's ranks are started, they are one run, and nothing on that path needs torch."""
+"""jax's ranks form one run with any launcher, and no torch is needed."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_failed_rank_of_skrls_launcher_blocks_no_other(probe):
 
 
 def test_tasks_of_srun_are_joined(probe):
-    """As srun tells them; jax makes the coordinator's address of the job and the first node."""
+    """With srun's variables; jax derives the coordinator from the job and first node."""
     place = {
         "SLURM_JOB_ID": free_port(),  # It becomes the coordinator's port.
         "SLURM_STEP_NODELIST": "localhost",
@@ -128,7 +128,7 @@ def test_tasks_of_srun_are_joined(probe):
 
 
 def test_nothing_is_imported_that_a_machine_without_torch_lacks(probe):
-    """A stand-in for such a machine: torch is there, and cannot be imported."""
+    """Simulates such a machine: torch is installed, but cannot be imported."""
     (probe.plugins / "torch.py").write_text("raise ImportError('there is no torch here')\n")
     run = probe(*RUN, "--nproc-per-node", "2")
     assert run.returncode == 0, run.stderr

@@ -1,4 +1,4 @@
-"""Two real jax ranks of skrl: they stay equal, go on from a checkpoint, and learn."""
+"""Two real jax ranks of skrl: they stay equal, resume from a checkpoint, and learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However the ranks are started, the run is the same."""
+"""The run does not depend on how its ranks are started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TORCHRUN = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
 STARTED_BY = {
     "elastic": (["--nproc-per-node", "2"], ()),
     "processes": (["--nproc-per-node", "2", "--launcher", "processes"], ()),
-    # Older torch's torchrun takes a port that another run may have, unless it is told not to.
+    # By default, torchrun of older torch takes a port that another run may have.
     "torchrun": ([], ("torch.distributed.run", "--standalone", *TORCHRUN[1:])),
 }
 

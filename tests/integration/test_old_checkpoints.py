@@ -1,7 +1,7 @@
 """Checkpoints that version 0.1 wrote, before the core was divided into packages, still resume.
 
 `checkpoints_0.1` holds the end of a run of 2 iterations on 2 ranks for each library, with a network
-of 4 units; `resumed.json` is what the version that wrote it came to when it went on to iteration 4.
+of 4 units; `resumed.json` is the result of resuming to iteration 4 with the version that wrote it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Judges plugins that are given as source text by the kits, as their authors would."""
+"""Runs the kits on plugins given as source text, as their authors would."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def judge(pytester, monkeypatch) -> Callable[[str, str], dict[str, str]]:
     """Return a function that installs a plugin and runs a kit on it.
 
     It takes the source of the plugin's module, which names itself `{__name__}` in import strings,
-    and the source of its author's test file; it returns the messages of the tests that failed, by
-    the tests' names.
+    and the source of its author's test file; it returns the messages of the failed tests by name.
     """
 
     def run(plugin: str, tests: str) -> dict[str, str]:

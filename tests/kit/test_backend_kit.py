@@ -1,4 +1,4 @@
-"""The kit of backends: a right one passes it, and each wrong one fails where it is wrong."""
+"""The kit of backends: a correct one passes, and each wrong one fails the matching test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""N ranks in one process: values, order, what each rank has of its own, and what goes wrong."""
+"""N ranks in one process: values, order, state of each rank, and errors."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_ranks_share_no_array():
     def work(group):
         mine = np.full(2, group.rank, float)
         for result in (group.all_reduce(mine), group.broadcast(mine)):
-            result += 100 * group.rank  # Would show on other ranks, or in what was given.
+            result += 100 * group.rank  # Would show on other ranks, or in the input.
         return mine.tolist(), group.all_reduce(mine).tolist(), group.broadcast(mine).tolist()
 
     assert FakeWorld(3).run(work) == [([r, r], [3, 3], [0, 0]) for r in (0.0, 1.0, 2.0)]

@@ -1,4 +1,4 @@
-"""The kit of gradient syncs: a right one passes it, and each wrong one fails where it is wrong."""
+"""The kit of gradient syncs: a correct one passes, each wrong one fails the matching test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong suites fail exactly the test of the kit that names their fault; a right one fails none."""
+"""Wrong suites fail exactly the kit's test that names their fault; a correct one fails none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The private parts of torch that the fake group's `torch.distributed` stands on."""
+"""The private parts of torch that the fake group's `torch.distributed` relies on."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def _one_thread():
 
 
 def of_gloo(size, folder):
-    """Return what every program gave on each of `size` real gloo processes."""
+    """Return every program's results on each of `size` real gloo processes."""
     command = [sys.executable, SCRIPT]
     ranks = [
         subprocess.Popen(

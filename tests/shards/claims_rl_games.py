@@ -33,7 +33,7 @@ def critic(**network: Any) -> dict[str, Any]:
     """Return the options of an asymmetric critic.
 
     Args:
-        **network: parts of its network besides the layers.
+        **network: options of its network besides the layers.
     """
     return {
         "+params.config.central_value_config": {
@@ -54,7 +54,7 @@ def critic(**network: Any) -> dict[str, Any]:
 
 
 def recurrent(kind: str) -> dict[str, Any]:
-    """Return the options by which the network is recurrent."""
+    """Return the options that make the network recurrent."""
     return {
         "+params.network.rnn": {"name": kind, "units": 16, "layers": 1},
         "params.config.seq_length": 8,

@@ -21,7 +21,7 @@ __all__ = ["gloo_run"]
 
 
 def gloo_run(claim: Claim, ranks: int, folder: Path) -> list[Watcher]:
-    """Train on real processes; return what was learned, by rank.
+    """Train on real processes; return the learned state by rank.
 
     Raises:
         AssertionError: a rank failed; the message is what the ranks printed.
@@ -57,7 +57,7 @@ def gloo_run(claim: Claim, ranks: int, folder: Path) -> list[Watcher]:
 
 
 def main(name: str, file: str, folder: str) -> None:
-    """Be the rank that the environment variables say."""
+    """Run as the rank given by the environment variables."""
     (claim,) = [claim for claim in CLAIMS if str(claim) == name]
     run = {**options(claim, 1, folder), "distributed": True, "device": "cpu", "writers": ()}
     plan = make_plan(run)

@@ -1,4 +1,4 @@
-"""Combinations of an algorithm's options, such that each two values of two options meet in one."""
+"""Combinations of an algorithm's options that cover every pair of values of two options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Pair = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Change:
-    """What one value of an option changes in a claim."""
+    """The change of a claim by one value of an option."""
 
     agent: Mapping[str, Any]
     fields: Mapping[str, Any]
@@ -50,7 +50,7 @@ def change(
 
 @dataclass(frozen=True)
 class Clash:
-    """Values that a run cannot be started with."""
+    """Values that a run refuses to start with."""
 
     values: Mapping[str, tuple[str, ...]]
     """By option, those that are meant: with one of each, a run is refused."""
@@ -60,7 +60,7 @@ class Clash:
     """Whether only made environments can tell."""
 
     def among(self, values: Values) -> bool:
-        """Whether all that clashes is there."""
+        """Return whether all clashing values are present."""
         return all(values.get(option) in names for option, names in self.values.items())
 
 
@@ -72,7 +72,7 @@ class Combination:
     values: Values
 
     def __str__(self) -> str:
-        """Say what is not as in the table's first combination."""
+        """List the differences from the table's first combination."""
         changed = [
             f"{option}: {value}"
             for option, value in self.values.items()
@@ -82,7 +82,7 @@ class Combination:
 
     @property
     def claim(self) -> Claim:
-        """What is trained."""
+        """Return the claim to train."""
         fields: dict[str, Any] = {}
         agent = dict(self.table.base.agent)
         for each in self._changes():
@@ -147,7 +147,7 @@ class Table:
 
     @property
     def algorithm(self) -> str:
-        """The algorithm, with what tells this table from others of it."""
+        """The algorithm, and what distinguishes this table from its others."""
         return f"{self.base.algorithm} {self.kind}".strip()
 
     def all_pairs(self) -> set[Pair]:
@@ -163,7 +163,7 @@ class Table:
         found = [Combination(self, values) for values in self._met_in_pairs()]
         yield from found
         met = {pair for each in found for pair in pairs(each.values)}
-        # AllPairs ends at the first combination that adds nothing, for it must avoid clashes.
+        # AllPairs stops at the first combination that adds nothing, because it must avoid clashes.
         for pair in sorted(self.all_pairs() - met, key=sorted):
             if pair not in met and not self._clash(dict(pair)):
                 added = self._completed(dict(pair), met)
@@ -171,7 +171,7 @@ class Table:
                 yield Combination(self, added)
 
     def _met_in_pairs(self) -> Iterator[Values]:
-        # What clashes is chosen first: less has to be taken back.
+        # Clashing values are chosen first, which needs less backtracking.
         clashing = {option for clash in self.clashes for option in clash.values}
         names = sorted(self.options, key=lambda option: option not in clashing)
         choices = [
@@ -206,7 +206,7 @@ class Table:
         Args:
             values: of some options.
             met: pairs that need not meet again.
-            but: see above.
+            but: the clash that is allowed.
         """
         made = dict(values)
 

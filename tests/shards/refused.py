@@ -1,4 +1,4 @@
-"""What is refused before a rank starts, because it would not learn on N ranks as on one."""
+"""Combinations refused before ranks start, because N ranks would not learn as one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["REFUSED", "Refused"]
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """One combination that a run cannot be started with."""
+    """One combination that a run refuses to start with."""
 
     library: str
     algorithm: str

@@ -1,4 +1,4 @@
-"""The table of what is synchronized and what is refused, from what the tests of this folder run.
+"""The table of synchronized and refused features, from the tests of this folder.
 
 python tests/shards/support_table.py > docs/support.md
 """
@@ -69,7 +69,7 @@ def page() -> str:
 
 
 def combined() -> str:
-    """Return how many combinations there are of each table, and what comes of them."""
+    """Return the number of combinations of each table, and their outcomes."""
     head = ("library", "algorithm", "options", "values", "as one rank", "ranks equal", "refused")
     rows = []
     for each in TABLES:

@@ -1,4 +1,4 @@
-"""Nothing is offered that is not claimed, and so tested."""
+"""Every offered algorithm has a claim, and so a test."""
 
 from __future__ import annotations
 

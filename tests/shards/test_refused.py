@@ -1,4 +1,4 @@
-"""What is refused is refused before any rank starts, with its reason."""
+"""Refusals happen before any rank starts, and give the reason."""
 
 from __future__ import annotations
 

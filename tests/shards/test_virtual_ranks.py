@@ -1,4 +1,4 @@
-"""One rank draws for several what each of them would draw."""
+"""One rank draws the numbers that each of several ranks would draw."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def on_one(draw, mini_batches=1):
 
 
 def in_inference_mode(at):
-    """Draw where composite operations come whole: a recurrent layer counts as random."""
+    """Draw in inference mode, where a recurrent layer is one operation that counts as random."""
     with torch.inference_mode():
         hidden, _ = LSTM(MEAN[None, at])
         return torch.nn.functional.dropout(hidden[0], 0.5)
