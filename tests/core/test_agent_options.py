@@ -156,7 +156,7 @@ def test_declared_keys_may_be_set_although_the_file_lacks_them():
 
 @pytest.mark.parametrize("value", ["x", True, [1, 2], float("inf")])
 @pytest.mark.parametrize("plus", ["", "+"])
-def test_a_section_of_options_is_a_mapping_or_left_out(plus, value):
+def test_a_section_of_options_is_a_mapping_or_missing(plus, value):
     message = refused({f"{plus}learn": value})
     assert message == (
         f"agent.learn={value}: must be a mapping, for the library reads agent.learn.clip below it. "
@@ -222,7 +222,7 @@ def test_a_file_of_no_library_is_refused(file):
 # The task's options
 
 
-def test_env_options_are_checked_where_the_suite_declared_them():
+def test_env_options_are_checked_if_the_suite_declared_them():
     assert resolve_env(TASK, {"mass": 2}) == {"mass": 2}
     with pytest.raises(UsageError, match=r"env\.mas: .* no such option\. Did you mean 'mass'\?"):
         resolve_env(TASK, {"mas": 2})

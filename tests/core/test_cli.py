@@ -247,7 +247,7 @@ def test_plugins_as_json(cli, site):
     }
 
 
-def test_plugins_are_listed_where_nothing_is_ready(cli, monkeypatch):
+def test_plugins_are_listed_even_if_none_is_ready(cli, monkeypatch):
     monkeypatch.setenv("RLTRAIN_PLUGINS", "")
     status, out, _err = cli("plugins")
     assert status == 0

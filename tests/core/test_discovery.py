@@ -347,7 +347,7 @@ def test_load_object_imports_what_an_import_string_names():
     assert load_object("rltrain.specs:SuiteSpec") is SuiteSpec
 
 
-def test_a_string_where_a_tuple_belongs_is_named(site):
+def test_a_string_instead_of_a_tuple_is_named(site):
     site.install(
         "texty",
         """

@@ -60,7 +60,7 @@ def test_one_process_on_the_cpu(plan):
     assert made.task.name == "Stub-v0"
 
 
-def test_a_gpu_is_used_where_there_is_one(plan, two_gpus):
+def test_a_gpu_is_used_if_there_is_one(plan, two_gpus):
     made = plan(backend=None)
     assert (made.config.backend, made.world.device) == ("stub_gpu", "cuda:0")
 
@@ -99,7 +99,7 @@ def test_one_process_takes_the_requested_gpu(plan, two_gpus, options, device):
         ({"distributed": True, "nproc_per_node": "gpu"}, "--nproc-per-node gpu: the run is on"),
     ],
 )
-def test_without_gpus_whatever_needs_one_is_refused(refused, options, message):
+def test_without_gpus_options_that_need_one_are_refused(refused, options, message):
     assert message in refused(**{"backend": None, **options})
 
 

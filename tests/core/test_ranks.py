@@ -135,7 +135,7 @@ def test_torchrun_variables_set_by_the_launcher_are_kept(framework):
     assert variables == before
 
 
-def test_jax_keeps_off_the_port_on_which_torchrun_listens():
+def test_jax_avoids_the_port_that_torchrun_listens_on():
     variables = environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a", MASTER_PORT=29500)
     variables["TORCHELASTIC_USE_AGENT_STORE"] = "True"
     export_rank_env(PLACE, make_config(distributed=True), variables)
@@ -226,7 +226,7 @@ def test_ranks_are_counted(asked, device, gpus, ranks):
         (3, "cuda", (0, 1), "--nproc-per-node 3: only 2 GPU"),
     ],
 )
-def test_ranks_without_a_gpu_of_their_own_are_refused(asked, device, gpus, message):
+def test_ranks_without_their_own_gpu_are_refused(asked, device, gpus, message):
     with pytest.raises(UsageError, match=message):
         count_ranks(asked, device, gpus)
 

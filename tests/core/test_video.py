@@ -72,7 +72,7 @@ def test_clips_begin_at_their_interval_and_the_last_is_completed(record):
     assert videos == {"rl-video-step-0.mp4": [0, 1, 2], "rl-video-step-5.mp4": [3, 4]}
 
 
-def test_a_clip_ends_where_the_next_begins(record):
+def test_a_clip_ends_when_the_next_one_begins(record):
     videos = record(4, length=3, interval=2)
     assert videos == {"rl-video-step-0.mp4": [0, 1], "rl-video-step-2.mp4": [2, 3]}
 

@@ -33,7 +33,7 @@ def line_of(function, text):
     return f"{__file__}:{at} in {function.__name__}"
 
 
-def test_results_come_by_rank():
+def test_results_are_ordered_by_rank():
     assert FakeWorld(3).run(lambda group: group.rank * 10) == [0, 10, 20]
     assert FakeWorld(1).run(lambda group: group.all_reduce(X).tolist()) == [[0, 1, 2]]
 

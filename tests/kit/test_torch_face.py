@@ -88,7 +88,7 @@ def test_every_program_runs_on_four_ranks(program):
     assert len(of_fake(4, program)) == 4
 
 
-def test_ranks_have_groups_of_their_own_that_are_gone_afterwards():
+def test_each_rank_has_its_own_groups_until_the_run_ends():
     world = FakeWorld(3, torch=True)
     places = [place for place, _, _ in world.run(lambda group: groups(group.rank))]
     assert places == [[0, 3, True, True, 0, 2], [1, 3, True, True], [2, 3, True, True, 1, 2]]

@@ -311,7 +311,7 @@ SAC_CLASHES = (
 )
 
 RL_GAMES = (
-    Table(BASE, {**COMMON, **CONTINUOUS}, CLASHES, "of continuous actions"),
-    Table(BASE, {**COMMON, **DISCRETE}, CLASHES, "of choices"),
+    Table(BASE, {**COMMON, **CONTINUOUS}, CLASHES, "with continuous actions"),
+    Table(BASE, {**COMMON, **DISCRETE}, CLASHES, "with discrete actions"),
     Table(SAC, REPLAYED, SAC_CLASHES),
 )

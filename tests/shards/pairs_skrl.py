@@ -270,11 +270,11 @@ CLASHES = (
 )
 
 SKRL = (
-    Table(BASE, {**COMMON, **CLIPPED, **CONTINUOUS}, CLASHES, "of continuous actions"),
-    Table(BASE, {**COMMON, **CLIPPED, **CHOICES}, CLASHES, "of choices"),
+    Table(BASE, {**COMMON, **CLIPPED, **CONTINUOUS}, CLASHES, "with continuous actions"),
+    Table(BASE, {**COMMON, **CLIPPED, **CHOICES}, CLASHES, "with discrete actions"),
     Table(RPO, {**COMMON, **CLIPPED, **WITH_NOISE}, CLASHES),
-    Table(A2C, {**COMMON, **CONTINUOUS}, CLASHES, "of continuous actions"),
-    Table(A2C, {**COMMON, **CHOICES}, CLASHES, "of choices"),
+    Table(A2C, {**COMMON, **CONTINUOUS}, CLASHES, "with continuous actions"),
+    Table(A2C, {**COMMON, **CHOICES}, CLASHES, "with discrete actions"),
     Table(replayed("sac"), {**REPLAYED, **acting(*CRITICS), **ENTROPY}, CLASHES),
     Table(replayed("td3"), {**REPLAYED, **acting(*CRITICS), **NOISES, **SMOOTH}, CLASHES),
     Table(replayed("ddpg"), {**REPLAYED, **acting("critic", "target_critic"), **NOISES}, CLASHES),

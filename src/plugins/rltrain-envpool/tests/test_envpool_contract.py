@@ -20,7 +20,7 @@ def task_threads():
     return len(os.listdir("/proc/self/task"))
 
 
-def test_the_registry_tells_families_apart():
+def test_the_registry_distinguishes_task_families():
     assert list(registry.specs) == envpool.list_all_envs()
     assert {family for family, _, _ in registry.specs.values()} >= _IMAGES
 

@@ -77,7 +77,7 @@ def test_the_frames_show_the_velocities():
     assert abs(falling[..., 1] - before[1]).max() <= 1
 
 
-def test_an_image_shows_the_whole_track_whatever_its_length():
+def test_an_image_shows_the_whole_track_for_any_length():
     wide = see([[4.8, 0.0, 0.0, 0.0]], CartPoleContinuousCamera(position_limit=4.8))[0, ..., 0]
     assert wide[:, -2:].max() > 100
 

@@ -77,7 +77,7 @@ def test_files_work_unchanged(library, agent_file, tmp_path):
     assert not differing(runs)
 
 
-def test_rl_games_acts_within_its_bounds_where_nothing_is_registered(tmp_path):
+def test_rl_games_acts_within_its_own_bounds_without_registered_options(tmp_path):
     runs = train("rl_games", "Isaac-Cartpole-Discrete-Direct-v0", tmp_path)
     assert not differing(runs)
 

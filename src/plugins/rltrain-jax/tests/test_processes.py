@@ -49,7 +49,7 @@ def running(tmp_path) -> list[int]:
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-def test_nobody_else_gets_the_port_before_rank_0_listens():
+def test_the_port_stays_reserved_until_rank_0_listens():
     with held_port() as port, held_port() as another, socket.socket() as stranger:
         assert another != port
         with pytest.raises(OSError, match="in use"):

@@ -91,7 +91,7 @@ class RunAgent(AgentFixes):
             self.resume()
 
     def end_training_phase(self, rollout: float, update: float) -> None:
-        """Record an epoch's times, in s, and pool the meters that rl_games bases its decisions on."""
+        """Record an epoch's times, in s, and pool the meters that rl_games bases decisions on."""
         self.writer.add_scalar("time/rollout", rollout)
         self.writer.add_scalar("time/update", update)
         if self.session.group.world_size > 1:

@@ -118,7 +118,7 @@ def test_a_replay_buffer_is_restored_exactly(rows):
     assert all(torch.equal(a, b) for a, b in zip(expected, again.sample(4), strict=True))
 
 
-def test_a_replay_buffer_of_another_capacity_is_left_out():
+def test_a_replay_buffer_of_another_capacity_is_ignored():
     again = ReplayBuffer((2,), (1,), 16, "cpu")
     again.set_state(filled(8).get_state())
     assert len(again) == 0

@@ -199,7 +199,7 @@ def test_ppo_asks_multi_gpu_whether_to_average():
     assert "local_rank" not in source
 
 
-def test_advantages_are_normalized_where_the_adapter_does_it_again():
+def test_advantages_are_normalized_where_the_adapter_normalizes_again():
     source = inspect.getsource(PPO.compute_returns)
     assert "if not self.normalize_advantage_per_mini_batch:" in source
     assert "(st.advantages - st.advantages.mean()) / (st.advantages.std() + 1e-8)" in source

@@ -26,7 +26,7 @@ def test_outputs_are_mapped_onto_finite_bounds():
     assert sent(space, [7.0, -7.0]) == [2.0, 0.0]
 
 
-def test_outputs_pass_where_a_bound_is_infinite():
+def test_outputs_are_not_scaled_if_a_bound_is_infinite():
     space = Box(np.array([-np.inf, 0.0], np.float32), np.array([np.inf, np.inf], np.float32))
     assert sent(space, [7.0, 3.0]) == [7.0, 3.0]
     assert sent(space, [-7.0, -3.0]) == [-7.0, 0.0]
@@ -66,7 +66,7 @@ def test_time_outs_are_truncations_without_termination():
     assert env.get_observations() is observations
 
 
-def test_the_adapter_counts_lengths_where_the_environment_does_not():
+def test_the_adapter_counts_lengths_if_the_environment_does_not():
     env = RslRlEnv(Scripted(), "cpu")
     env.step(torch.zeros(4, 1))
     env.step(torch.zeros(4, 1))

@@ -78,7 +78,7 @@ def test_native_ranks_end_equal():
 
 
 @pytest.mark.skipif(POOLS, reason="rsl_rl pools its normalizers since 5.5")
-def test_native_normalizers_drift_apart():
+def test_native_normalizers_diverge():
     assert "actor.obs_normalizer._mean" in differing(native())
 
 
@@ -141,7 +141,7 @@ def test_native_rnd_waits_three_times_in_every_step():
     assert collectives(16) - collectives(8) == 2 * 3 * 8
 
 
-def test_native_learning_rates_take_two_collectives_a_mini_batch():
+def test_native_learning_rates_take_two_collectives_per_mini_batch():
     def collectives(schedule):
         world = FakeWorld(2, torch=True)
         native(world=world, options={"algorithm.schedule": schedule})

@@ -61,7 +61,7 @@ def test_ranks_learn_what_one_rank_learns_from_all_data():
 
 
 @pools
-def test_native_ranks_learn_it_too():
+def test_native_ranks_learn_the_same():
     """Not a fault: rsl_rl's own pooling is exact; it only costs three collectives."""
 
     def on_rank(group):
@@ -144,7 +144,7 @@ def test_a_replaced_normalizer_keeps_its_state_and_its_methods():
     assert torch.equal(after.inverse(x), before.inverse(x))
 
 
-def test_a_derived_class_is_left_alone():
+def test_a_derived_class_is_not_changed():
     class Own(EmpiricalNormalization):
         pass
 

@@ -176,7 +176,7 @@ def test_shared_encoders_symmetry_and_rnd_need_suitable_models():
     assert seeing(None, critic__class_name="RNNModel") == ["CNNModel beside a recurrent model"]
 
 
-def test_options_of_a_class_that_was_replaced_are_left_out():
+def test_options_of_a_replaced_class_are_omitted():
     agent = small_agent()
     agent["actor"] |= {"class_name": "MLPModel", "rnn_type": "gru", "cnn_cfg": {}}
     agent["actor"]["distribution_cfg"] = {"class_name": "BetaDistribution", "init_std": 1.0}

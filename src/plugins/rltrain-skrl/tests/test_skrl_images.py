@@ -106,7 +106,7 @@ def test_defaults_that_would_read_an_image_as_a_vector_are_refused(algorithm):
     assert not [refusal for refusal in REFUSES if refusal.applies(config, task)]
 
 
-def test_images_beside_the_policys_vector_are_observations_too():
+def test_images_next_to_the_policys_vector_are_observations_too():
     class Beside(Pictured):
         def __init__(self, num_envs):
             super().__init__(num_envs)

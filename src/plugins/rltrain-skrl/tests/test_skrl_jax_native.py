@@ -60,7 +60,7 @@ def test_it_does_not_load_optimizers(trained):
     assert "pass  # TODO: raise NotImplementedError" in inspect.getsource(type(trained).load)
 
 
-def test_it_reduces_by_a_program_that_is_made_anew_in_each_call(trained):
+def test_each_reduction_compiles_a_new_program(trained):
     assert "jax.pmap(lambda x:" in inspect.getsource(type(trained.policy).reduce_parameters)
     assert "jax.pmap(lambda x:" in inspect.getsource(type(trained).update)
 

@@ -67,7 +67,7 @@ def test_each_rank_can_broadcast(ranks, kind, src):
     assert [rank[f"{kind} broadcast {src}"] for rank in ranks] == [[src * 10]] * SIZE
 
 
-def test_numpy_arrays_are_left_alone_and_strides_do_not_matter(ranks):
+def test_numpy_arrays_are_not_changed_and_strides_do_not_matter(ranks):
     for rank in ranks:
         assert rank["array after"] == [1.0, 2.0]
         assert rank["strided"] == [[0.0, 4.0], [2.0, 6.0]]

@@ -62,7 +62,7 @@ def test_every_rank_has_rank_0s_parameters_and_buffers():
             assert tensor.requires_grad == expected[name].requires_grad
 
 
-def test_parameters_stay_the_objects_that_an_optimizer_holds():
+def test_parameters_remain_the_same_objects_for_the_optimizer():
     def work(group):
         model = Mixed(group.rank)
         before = {name: (id(p), p.data_ptr()) for name, p in model.named_parameters()}
