@@ -54,7 +54,7 @@ MANY_MAPS = 20_000
 
 
 class LocalGradients:
-    """An observer that keeps what a rank gives to its gradient sync, as `given`."""
+    """An observer that keeps the inputs of a rank's gradient sync, as `given`."""
 
     def __init__(self) -> None:
         self.given: list[torch.Tensor] = []
@@ -72,7 +72,7 @@ class LocalGradients:
 
 @pytest.fixture
 def local_gradients():
-    """The class of an observer that keeps what a rank gives to its gradient sync, as `given`."""
+    """The class of an observer that keeps the inputs of a rank's gradient sync, as `given`."""
     return LocalGradients
 
 

@@ -21,7 +21,7 @@ KIND = os.environ.get("RLTRAIN_TEST_DEVICE", "cuda")
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 
 AGENTS: dict[str, dict[str, Any]] = {
-    # Compiling its network takes longer than all else here.
+    # Compiling its network takes longer than everything else here.
     "rl_games": {
         "params.config.horizon_length": 8,
         "params.config.minibatch_size": 32,

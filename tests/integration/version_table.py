@@ -1,9 +1,9 @@
 """Print which tests ran in which version set: `python version_table.py FOLDER`.
 
 The folder holds pytest's JUnit files: SET.fast.xml, and others of tests with real ranks. Such a
-test says what it ran by `record_property("ran", "LIBRARY by LAUNCHER")`. Versions are asked of
-each set's own Python; where that changes, the test records the library's `version` too.
-Exit status 1 where a test failed, or nothing ran.
+test records what it ran with `record_property("ran", "LIBRARY by LAUNCHER")`. Versions come from
+each set's own Python; where they vary, the test records the library's `version` too.
+The exit status is 1 if a test failed, or nothing ran.
 """
 
 from __future__ import annotations

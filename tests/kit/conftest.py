@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
-# Those without a use here: an inner test run forgets the modules that it is the first to import,
-# and a second copy of these would not know the first.
+# Some imports are unused here: an inner test run unloads the modules that it imports first, and a
+# second copy of these would not recognize objects of the first.
 import omegaconf  # noqa: F401
 import pytest
 

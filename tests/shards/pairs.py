@@ -31,7 +31,7 @@ class Change:
     agent: Mapping[str, Any]
     fields: Mapping[str, Any]
     by_rounding: bool = False
-    """Whether rounding decides: numbers are drawn until one fits, or have 16 bits."""
+    """Whether the result depends on rounding: rejection sampling, or half precision."""
 
 
 def change(
@@ -98,11 +98,11 @@ class Combination:
 
     @property
     def has_twin(self) -> bool:
-        """Whether one rank can go through the mini-batches that the ranks go through together.
+        """Whether one rank can train on the unions of the ranks' mini-batches.
 
         It cannot if a mini-batch ends within an environment's rollout and libraries cut by
-        environments, nor if mini-batches are not of one size, or two networks have other ones.
-        Nor is there one whose random numbers hang on rounding.
+        environments, nor if mini-batches differ in size or between two networks, nor if the
+        result depends on rounding.
         """
         claim = self.claim
         if any(each.by_rounding for each in self._changes()):
@@ -116,7 +116,7 @@ class Combination:
         return [self.table.options[option][value] for option, value in self.values.items()]
 
     def _cuts(self) -> set[int]:
-        """Return into how many mini-batches networks cut a rollout."""
+        """Return the numbers of mini-batches that networks split a rollout into."""
         cuts = {each.fields.get("mini_batches") for each in self._changes()} - {None}
         return cuts or {1}
 

@@ -47,12 +47,12 @@ class Rows:
                 a mini-batch, in which the ranks' rows follow each other.
 
         Raises:
-            ValueError: the rows cannot be shared out.
+            ValueError: the rows cannot be split among the ranks.
         """
         if total == self.total:
             return [self.of(rank) for rank in range(self.ranks)]
         if total % self.ranks:
-            raise ValueError(f"{total} rows cannot be shared out among {self.ranks} ranks.")
+            raise ValueError(f"{total} rows cannot be split among {self.ranks} ranks.")
         return list(torch.arange(total).chunk(self.ranks))
 
     def in_batch(self, rank: int, index: torch.Tensor) -> torch.Tensor:

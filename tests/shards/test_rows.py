@@ -34,8 +34,8 @@ def test_a_mini_batch_has_the_ranks_rows_one_after_the_other():
     assert [place.tolist() for place in places] == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_rows_that_cannot_be_shared_out_are_an_error():
-    with pytest.raises(ValueError, match="shared out"):
+def test_rows_that_cannot_be_split_are_an_error():
+    with pytest.raises(ValueError, match="cannot be split"):
         Rows(ranks=2, envs=4).parts(7)
     with pytest.raises(ValueError, match="blocks"):
         Rows(ranks=2, envs=4, blocks=3)

@@ -85,7 +85,7 @@ def test_operations_with_their_own_generator_are_not_changed():
     assert torch.equal(on_one(draw), draw(range(40)))
 
 
-def test_nothing_is_shared_out_before_the_learner_is_seeded():
+def test_nothing_is_split_before_the_learner_is_seeded():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -93,8 +93,8 @@ def test_nothing_is_shared_out_before_the_learner_is_seeded():
         assert torch.equal(torch.rand(3), expected)
 
 
-def test_what_cannot_be_shared_out_is_an_error():
-    with pytest.raises(ValueError, match="shared out"):
+def test_an_operation_that_cannot_be_split_is_an_error():
+    with pytest.raises(ValueError, match="cannot be split"):
         on_one(lambda at: torch.randn(7))
     with pytest.raises(NotImplementedError, match="rows of a batch"):
         on_one(lambda at: torch.randint(5, 10, (4,)))

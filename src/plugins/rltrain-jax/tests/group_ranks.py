@@ -70,7 +70,7 @@ def collectives(group):
 
 
 def learning(group):
-    """Do what a run does over a group."""
+    """Run a run's collectives over a group."""
     results = {}
     mine = tree(group.rank + 1.0)
     averaged = TreeSync(group, mine)(mine) if group.world_size > 1 else mine
