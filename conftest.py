@@ -1,4 +1,4 @@
-"""What tests in several places use: those of the core, and those in the plugins' folders."""
+"""Fixtures shared by the tests of the core and those in the plugins' folders."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rltrain.records import Scalars
 
 
 def pytest_configure(config):
-    """Let all processes of one test run share what jax compiles; most of them compile the same."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # Else it is a worker.
+    """Share a jax compilation cache between all processes of a test run; most compile the same."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # Otherwise it is a worker.
         folder = tempfile.TemporaryDirectory(prefix="rltrain-compiled-")
         config.add_cleanup(folder.cleanup)
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
@@ -26,10 +26,10 @@ def pytest_configure(config):
 
 @pytest.fixture(autouse=True)
 def _few_programs(request):
-    """Let go of what tests have compiled: each program of jax holds dozens of memory maps.
+    """Release compiled programs: each jax program holds dozens of memory maps.
 
-    A process may have 65,530 of them on most Linux systems, and LLVM ends it, without a word, when
-    it gets no more: a file of tests that compile is enough for that.
+    Most Linux systems allow 65,530 of them per process, and LLVM ends the process silently when
+    it gets no more: one file of tests that compile is enough for that.
     """
     yield
     if "jax" not in sys.modules or not request.node.get_closest_marker("long"):
@@ -43,7 +43,7 @@ def _few_programs(request):
 
 @pytest.fixture(autouse=True)
 def _one_thread():
-    """Hold torch to one thread: on tensors as small as these, more of them only wait."""
+    """Limit torch to one thread: on tensors this small, more threads only wait."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -54,7 +54,7 @@ MANY_MAPS = 20_000
 
 
 class LocalGradients:
-    """An observer that keeps what a rank gives to its gradient sync, as `given`."""
+    """An observer that keeps the inputs of a rank's gradient sync, as `given`."""
 
     def __init__(self) -> None:
         self.given: list[torch.Tensor] = []
@@ -72,7 +72,7 @@ class LocalGradients:
 
 @pytest.fixture
 def local_gradients():
-    """The class of an observer that keeps what a rank gives to its gradient sync, as `given`."""
+    """The class of an observer that keeps the inputs of a rank's gradient sync, as `given`."""
     return LocalGradients
 
 

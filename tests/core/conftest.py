@@ -1,4 +1,4 @@
-"""Plugins for the tests of the core: distributions made on the spot, and one that trains a stub."""
+"""Plugins for the core's tests: distributions made on the fly, and one that trains a stub."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Site:
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch, tmp_path_factory):
-    """Neither a variable of the machine on which the tests run nor its user has a say in them."""
+    """Isolate tests from the environment variables and the user config of the machine."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("home")))
     for name in list(os.environ):
         if name.startswith(

@@ -1,4 +1,4 @@
-"""Ranks of a fake world that hand back what they raised."""
+"""Ranks of a fake world that return the errors they raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backend whose ranks cannot talk until a variable is set, and a launcher of one rank."""
+"""A backend whose ranks cannot communicate until a variable is set, and a launcher of one rank."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Raises(Steady):
 
 class Hangs(Steady):
     def fail(self, world):
-        # In the temporary folder, where the test looks for who was left behind.
+        # In the temporary folder, where the test looks for leftover processes.
         Path(os.environ["FLAKY_PIDS"], str(os.getpid())).touch()
         time.sleep(600)
 

@@ -16,7 +16,7 @@ EVENTS = stub_plugin.EVENTS
 
 
 class StubEnv(VectorEnv):
-    """Rewards of 1; environment i ends every i + 2 steps; nothing is cut off."""
+    """Rewards of 1; environment i terminates every i + 2 steps; nothing is truncated."""
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
 

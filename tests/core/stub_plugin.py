@@ -1,4 +1,4 @@
-"""A plugin of every kind, on numpy, that trains nothing and writes down what it is asked."""
+"""A plugin of every kind, on numpy, that trains nothing and records its calls."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def default_agent(task: TaskInfo, algorithm: str) -> dict[str, Any]:
 
 
 def count_gpus() -> int:
-    """Count as torch does: CUDA_VISIBLE_DEVICES chooses among the GPUs that the machine has."""
+    """Count like torch: CUDA_VISIBLE_DEVICES selects among the machine's GPUs."""
     gpus = int(os.environ.get("STUB_GPUS", "0"))
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return gpus if visible is None else len(visible.split(",")) if visible else 0

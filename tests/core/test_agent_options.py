@@ -1,4 +1,4 @@
-"""A library's options: its file or its defaults, and dotted overrides, never remodeled."""
+"""A library's options: its file or its defaults, and dotted overrides, never restructured."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def refused(overrides, path=None) -> str:
     return str(caught.value)
 
 
-def test_what_the_caller_gives_is_not_changed():
+def test_the_callers_options_are_not_changed():
     envs = {"number": 1}
     assert resolve({"learn.envs": envs, "learn.envs.number": 2})["learn"]["envs"] == {"number": 2}
     assert envs == {"number": 1}
@@ -85,7 +85,7 @@ def test_an_override_is_read_as_yaml(token, read):
 
 
 @pytest.mark.parametrize("token", ["agent=1", "--seed=1", "agent.x", "+x=1"])
-def test_what_is_no_override_is_not_read(token):
+def test_other_arguments_are_not_read_as_overrides(token):
     assert parse_override(token) is None
 
 
@@ -102,7 +102,7 @@ def test_a_value_that_does_not_parse_is_refused(token):
     assert str(caught.value).startswith(token)
 
 
-# What becomes of them
+# Their effect
 
 
 def test_without_overrides_the_defaults_are_copied():
@@ -131,7 +131,7 @@ def test_lists_are_reached_by_index_and_replaced_whole():
     assert resolve({"model.units": [1]})["model"]["units"] == [1]
 
 
-def test_a_mapping_may_take_the_place_of_a_value():
+def test_a_mapping_may_replace_a_value():
     assert resolve({"model.activation": {"name": "elu"}})["model"]["activation"] == {"name": "elu"}
 
 
@@ -142,7 +142,7 @@ def test_an_unknown_option_is_refused_with_the_closest_and_how_to_add_it():
     assert "+agent.learn.ratte=" in message
 
 
-def test_a_last_part_that_is_unique_finds_the_whole_key():
+def test_a_unique_last_part_suggests_the_whole_key():
     assert "Did you mean 'agent.model.activation'?" in refused({"activation": "relu"})
 
 
@@ -156,7 +156,7 @@ def test_declared_keys_may_be_set_although_the_file_lacks_them():
 
 @pytest.mark.parametrize("value", ["x", True, [1, 2], float("inf")])
 @pytest.mark.parametrize("plus", ["", "+"])
-def test_a_section_of_options_is_a_mapping_or_left_out(plus, value):
+def test_a_section_of_options_is_a_mapping_or_missing(plus, value):
     told = refused({f"{plus}learn": value})
     assert told == (
         f"agent.learn={value}: must be a mapping, because it contains agent.learn.clip. "
@@ -165,7 +165,7 @@ def test_a_section_of_options_is_a_mapping_or_left_out(plus, value):
     assert resolve({"learn": {"clip": 0.1}})["learn"]["clip"] == 0.1
 
 
-def test_a_plus_adds_an_option_and_makes_the_mappings_on_the_way():
+def test_a_plus_adds_an_option_and_its_parent_mappings():
     assert resolve({"+new.deep.key": 1})["new"] == {"deep": {"key": 1}}
     assert resolve({"+learn.more": 2})["learn"]["more"] == 2
 
@@ -196,7 +196,7 @@ def file(tmp_path):
     return write
 
 
-def test_a_file_takes_the_place_of_the_defaults_untouched(file):
+def test_a_file_replaces_the_defaults_unchanged(file):
     path = file("learn: {iterations: 9, rate: 3e-4}\nmodel: x\nown: [1, {a: null}]\n")
     assert resolve({}, path) == {
         "learn": {"iterations": 9, "rate": 3e-4},
@@ -222,7 +222,7 @@ def test_a_file_of_no_library_is_refused(file):
 # The task's options
 
 
-def test_env_options_are_checked_where_the_suite_declared_them():
+def test_env_options_are_checked_if_the_suite_declared_them():
     assert resolve_env(TASK, {"mass": 2}) == {"mass": 2}
     with pytest.raises(UsageError, match=r"env\.mas: .* no such option\. Did you mean 'mass'\?"):
         resolve_env(TASK, {"mas": 2})
@@ -259,7 +259,7 @@ def test_flatten_reaches_every_leaf():
     }
 
 
-def test_what_is_laid_over_options_replaces_leaves_and_whole_lists():
+def test_merging_options_replaces_leaves_and_whole_lists():
     options = {"a": {"b": 1, "c": [1, 2]}, "d": {"e": 1}, "f": {"g": 1}}
     over = {"a": {"c": [3]}, "d": 2, "h": {"i": [4]}}
     result = overlaid(options, over)

@@ -1,4 +1,4 @@
-"""Checkpoints, the ranks' state beside them, and how they are found again."""
+"""Checkpoints, the ranks' state beside them, and how both are found."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ def save(folder, name, text, iteration=1, episode_return=None, **more):
     return save_with_state(folder, name, lambda path: path.write_text(text), state)
 
 
-def test_the_state_comes_back_with_the_file_that_it_was_saved_with(folder):
+def test_state_is_restored_with_the_file_it_was_saved_with(folder):
     path = save(folder, "a.pth", "weights", 7, ranks=[b"0", b"1"])
     assert path.read_text() == "weights"
     assert read_state(path) == {"iteration": 7, "episode_return": None, "ranks": [b"0", b"1"]}
 
 
-def test_a_file_that_is_replaced_takes_its_state_along(folder):
+def test_replacing_a_file_replaces_its_state(folder):
     save(folder, "best_[1.5].pth", "old", 1)
     path = save(folder, "best_[1.5].pth", "new", 2)
     assert read_state(path)["iteration"] == 2
     assert len(list(folder.path.glob("checkpoints/ranks/*"))) == 1
 
 
-def test_a_file_that_was_changed_has_no_state(folder):
+def test_a_modified_file_has_no_state(folder):
     path = save(folder, "a.pth", "weights")
     path.write_text("others")
     assert read_state(path) is None
 
 
-def test_a_save_that_ends_between_state_and_file_leaves_the_pair_before(folder, monkeypatch):
+def test_an_interrupted_save_keeps_the_previous_state_and_file(folder, monkeypatch):
     import os
 
     path = save(folder, "a.pth", "old", 1)
@@ -68,12 +68,12 @@ def runs(tmp_path):
 
 
 @pytest.mark.parametrize(("choice", "text"), [("latest", "second 3"), ("best", "second 2")])
-def test_latest_and_best_are_of_the_newest_run(runs, tmp_path, choice, text):
+def test_latest_and_best_come_from_the_newest_run(runs, tmp_path, choice, text):
     create_run_folder(str(tmp_path), "lib", "Task/v1", "third, with no checkpoint")
     assert find_checkpoint(choice, str(tmp_path), "lib", "Task/v1").read_text() == text
 
 
-def test_a_checkpoint_that_is_gone_is_passed_over(runs, tmp_path):
+def test_a_deleted_checkpoint_is_skipped(runs, tmp_path):
     (runs[1].checkpoints / "3.pth").unlink()
     assert find_checkpoint("latest", str(tmp_path), "lib", "Task/v1").read_text() == "second 2"
 
@@ -84,6 +84,6 @@ def test_a_name_that_is_saved_again_is_the_latest(runs, tmp_path):
 
 
 @pytest.mark.parametrize(("library", "task"), [("other", "Task/v1"), ("lib", "Other-v1")])
-def test_nothing_to_go_on_from_is_said(runs, tmp_path, library, task):
+def test_nothing_to_resume_from_is_reported(runs, tmp_path, library, task):
     with pytest.raises(UsageError, match=f"--checkpoint latest: no run of {library} on {task}"):
         find_checkpoint("latest", str(tmp_path), library, task)

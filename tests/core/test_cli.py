@@ -1,4 +1,4 @@
-"""The command line: what is wrong is said in one line, with the status 2."""
+"""The command line: an error is one line, with exit status 2."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), WRONG, ids=[line for line, _ in WRONG])
-def test_what_is_wrong_is_said_in_one_message(cli, tmp_path, line, said):
+@pytest.mark.parametrize(("line", "message"), WRONG, ids=[line for line, _ in WRONG])
+def test_what_is_wrong_is_reported_in_one_message(cli, tmp_path, line, message):
     work = tmp_path / "work"
     (work / "broken.yaml").write_text("a: [1\n")
     (work / "unknown.yaml").write_text("num_env: 1\n")
@@ -97,11 +97,11 @@ def test_what_is_wrong_is_said_in_one_message(cli, tmp_path, line, said):
     words = line.split()
     stub = [] if words[0] in ("trian", "plugin", "plugins", "train") else STUB
     before = set(work.iterdir())
-    # Later words count: each line takes one of the stub's options away, or adds one.
+    # The last value wins: each line removes or adds one of the stub's options.
     status, out, err = cli(*stub, *words)
     assert (status, out) == (2, "")
     assert err.startswith("rltrain: ")
-    assert said in err
+    assert message in err
     assert "Traceback" not in err
     assert set(work.iterdir()) == before
 
@@ -124,11 +124,11 @@ def test_dashes_and_underscores_are_the_same(dry):
     assert "7 a rank, 7 in all" in dry("--num_envs=7")
     assert "7 a rank, 7 in all" in dry("--num_envs", "7")
     assert "7 a rank, 7 in all" in dry("--num-envs", "7")
-    # Only in names: not in values.
+    # Only in names, not in values.
     assert "my_logs" in dry("--log_root=my_logs")
 
 
-def test_an_override_after_a_list_of_ids_is_no_id(cli, monkeypatch):
+def test_an_override_after_a_list_of_ids_is_not_an_id(cli, monkeypatch):
     monkeypatch.setenv("STUB_GPUS", "2")
     words = ["--task", "Stub-v0", "--framework", "numpy", "--grad-sync", "plain"]
     words += ["--library", "stub", "--gpu-ids", "0", "1", "agent.learn.rate=0.5", "--dry-run"]
@@ -160,7 +160,7 @@ def test_a_file_of_the_run_is_merged_with_flags_and_overrides(dry, tmp_path):
         assert line in out
 
 
-def test_a_flag_is_put_before_the_same_in_other_words_in_a_file(dry, tmp_path):
+def test_a_flag_wins_over_an_equivalent_option_in_a_file(dry, tmp_path):
     file = tmp_path / "work" / "run.yaml"
     file.write_text("master_addr: a\nmaster_port: 4\ncoordinator_address: a:4\n")
     for words in (["--coordinator-address", "b:5"], ["--master-addr", "b"], ["--master-port", "5"]):
@@ -168,7 +168,7 @@ def test_a_flag_is_put_before_the_same_in_other_words_in_a_file(dry, tmp_path):
 
 
 @pytest.mark.parametrize("words", [["--ml_framework", "jax"], ["--ml-framework=jax"]])
-def test_isaac_labs_name_for_the_framework_is_known(cli, words):
+def test_isaac_labs_flag_for_the_framework_is_accepted(cli, words):
     status, _out, err = cli("--library", "stub", "--task", "Stub-v0", *words, "--dry-run")
     assert (status, err) == (2, "rltrain: --framework jax: stub runs on numpy only.\n")
 
@@ -247,7 +247,7 @@ def test_plugins_as_json(cli, site):
     }
 
 
-def test_plugins_are_listed_where_nothing_is_ready(cli, monkeypatch):
+def test_plugins_are_listed_even_if_none_is_ready(cli, monkeypatch):
     monkeypatch.setenv("RLTRAIN_PLUGINS", "")
     status, out, _err = cli("plugins")
     assert status == 0
@@ -280,7 +280,7 @@ def rltrain_provides():
 """
 
 
-def test_tasks_are_listed_with_spaces_libraries_and_what_is_tuned(cli, site):
+def test_tasks_are_listed_with_spaces_libraries_and_tuned_options(cli, site):
     site.install("seen-suite", TASKS)
     assert cli("tasks", "--suite", "seen") == (
         0,
@@ -332,7 +332,7 @@ def test_the_command_line_imports_nothing_heavy(line):
     assert done.stdout.strip() == "[]"
 
 
-def test_the_readers_end_is_no_error(stub):
+def test_a_closed_pipe_is_not_an_error(stub):
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(

@@ -39,7 +39,7 @@ def ended(iterations: int, solved: bool = False, error: str | None = None) -> Ru
     return RunEnded(iterations, 16384 * iterations, 21.0, 187.31, solved=solved, error=error)
 
 
-def tell(stream: io.StringIO, *records: Record) -> None:
+def write_records(stream: io.StringIO, *records: Record) -> None:
     writer = ConsoleWriter(stream)
     for record in records:
         writer.rltrain_write(record)
@@ -48,7 +48,7 @@ def tell(stream: io.StringIO, *records: Record) -> None:
 
 def lines(*records: Record) -> list[str]:
     stream = io.StringIO()
-    tell(stream, *records)
+    write_records(stream, *records)
     return stream.getvalue().splitlines()
 
 
@@ -67,14 +67,14 @@ class TestLines:
             "run folder  logs/rl_games/Task-v1/2025-01-01_00-00-00",
         ]
 
-    def test_at_most_one_a_second_but_the_first_and_the_last(self) -> None:
+    def test_at_most_one_line_per_second_but_the_first_and_the_last(self) -> None:
         quick = [scalars(i, 0.3 * i, iterations=10) for i in range(1, 11)]
         shown = [line.split()[1] for line in lines(started(), *quick)[2:]]
         assert shown == ["1/10", "5/10", "9/10", "10/10"]
         cut = lines(started(), quick[0], quick[1], ended(2))
         assert [line.split()[0] for line in cut[2:5]] == ["iteration", "iteration", "finished"]
 
-    def test_what_is_not_known_is_left_out_or_a_dash(self) -> None:
+    def test_unknown_values_are_omitted_or_shown_as_a_dash(self) -> None:
         unknown = scalars(3, 1.0, iterations=None, episode_return=None, episode_length=None, fps=())
         assert (
             lines(started(), unknown)[2] == "iteration 3  return -  length -  frames 49,152  fps -"
@@ -93,17 +93,17 @@ class TestLines:
         assert speed(1, 2, 3, 4) == "fps 10 (1 + 2 + 3 + 4)"
         assert speed(5, 1, 2, 3, 4) == "fps 15 (1..5 a rank)"
 
-    def test_the_time_left_leaves_out_the_first_iteration_and_those_loaded(
+    def test_the_time_left_ignores_the_first_and_the_resumed_iterations(
         self,
     ) -> None:
-        told = lines(started(), scalars(51, 30.0), scalars(53, 34.0))
-        assert told[-1].endswith("left 1:34")  # 47 iterations of 2 seconds.
+        printed = lines(started(), scalars(51, 30.0), scalars(53, 34.0))
+        assert printed[-1].endswith("left 1:34")  # 47 iterations of 2 seconds.
 
-    def test_how_it_ended_is_one_short_line(self) -> None:
+    def test_the_outcome_is_one_short_line(self) -> None:
         def status(error: str | None) -> str:
-            told = lines(started(), scalars(3, 1.0), ended(3, error=error))
-            assert not any("boom" in line for line in told)
-            return told[3].split("  ")[0]
+            printed = lines(started(), scalars(3, 1.0), ended(3, error=error))
+            assert not any("boom" in line for line in printed)
+            return printed[3].split("  ")[0]
 
         assert status("RuntimeError: boom\nmore") == "failed"
         assert status("KeyboardInterrupt: ") == "interrupted"
@@ -113,7 +113,7 @@ class TestLines:
         assert lines(started(), ended(0, error="E: no"))[2].startswith("failed  iteration 0  ")
         assert lines(ended(0, error="E: no")) == ["failed before training began"]
 
-    def test_a_pipe_is_no_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_pipe_is_not_a_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FORCE_COLOR", "1")
         assert not any("\x1b" in line for line in lines(started(), scalars(1, 1.0)))
 
@@ -151,7 +151,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 
 def view(terminal: Terminal, *records: Record) -> list[str]:
-    tell(terminal, *records)
+    write_records(terminal, *records)
     return terminal.last_drawing()
 
 
@@ -159,7 +159,7 @@ VALUES = {"time": 1.0, "loss/a": -0.0123456, "loss/b": math.nan, "info/kl": 0.0,
 
 
 class TestLiveView:
-    def test_the_last_state_stays(self, terminal: Terminal) -> None:
+    def test_the_last_state_stays_on_screen(self, terminal: Terminal) -> None:
         shown = view(terminal, started(), scalars(12, 2.0, values=VALUES), SAVED, ended(12, True))
         text = [line.strip("│ ") for line in shown]
         assert shown[0].startswith("╭─ suite/Task-v1 ─")
@@ -180,7 +180,7 @@ class TestLiveView:
         assert shown[11].endswith("─ solved ─╯")
 
     @pytest.mark.parametrize("columns", [20, 60, 300])
-    def test_it_follows_the_width(self, terminal: Terminal, columns: int) -> None:
+    def test_it_follows_the_terminals_width(self, terminal: Terminal, columns: int) -> None:
         writer = ConsoleWriter(terminal)
         writer.rltrain_write(started())
         terminal.resize(columns)
@@ -188,7 +188,7 @@ class TestLiveView:
         writer.rltrain_shutdown()
         assert {len(line) for line in terminal.last_drawing() if line} == {min(columns, 100)}
 
-    def test_what_is_not_known_yet(self, terminal: Terminal) -> None:
+    def test_values_that_are_not_known_yet(self, terminal: Terminal) -> None:
         unknown = scalars(3, 1.0, iterations=None, episode_return=None, episode_length=None)
         text = [line.strip("│ ") for line in view(terminal, started(), unknown)]
         assert text[2] == ""
@@ -211,10 +211,10 @@ class TestLiveView:
         assert 30 < shown[2].count("━") < 45  # Half of the bar.
         assert shown[10].endswith("─ failed ─╯")
 
-    def test_a_rank_that_is_killed_leaves_the_cursor(self, terminal: Terminal) -> None:
+    def test_a_killed_rank_leaves_the_cursor_visible(self, terminal: Terminal) -> None:
         view(terminal, started())
         hides, shows = (terminal.getvalue().count(f"\x1b[?25{letter}") for letter in "lh")
-        assert shows == hides + 1  # One at once, one more at the end.
+        assert shows == hides + 1  # One immediately, one more at the end.
 
     def test_other_output(self, terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
         writer = ConsoleWriter(terminal)
@@ -224,11 +224,11 @@ class TestLiveView:
         assert capsys.readouterr().out == "of the library\n"
         assert "of the library" not in terminal.getvalue()
 
-    def test_it_is_drawn_a_few_times_a_second_at_most(self, terminal: Terminal) -> None:
+    def test_it_is_redrawn_at_most_a_few_times_per_second(self, terminal: Terminal) -> None:
         view(terminal, started(), *(scalars(i, i / 100) for i in range(1, 1000)))
         assert terminal.getvalue().count("suite/Task-v1") < 10
 
-    def test_a_dumb_one(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_dumb_terminal(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TERM", "dumb")
         assert view(terminal, started())[0].startswith("suite/Task-v1  rl_games")
 

@@ -39,10 +39,10 @@ def record_of(registry: Registry, name: str):
     return next(record for record in registry.records if record.name == name)
 
 
-# What becomes of a plugin
+# The status of a plugin
 
 
-def test_a_plugin_that_can_be_used_is_ready(site):
+def test_a_usable_plugin_is_ready(site):
     site.install("csv-writer", writer("csv"), point="csv", version="2.3")
     registry = discover()
     record = record_of(registry, "csv")
@@ -62,12 +62,12 @@ def test_a_plugin_is_blocked_by_entry_point_or_by_distribution(site, blocked):
     assert not site.loaded(module)
 
 
-def test_a_distribution_is_blocked_however_its_name_is_spelled(site):
+def test_blocking_ignores_how_a_distribution_name_is_spelled(site):
     site.install("csv-writer", writer("csv"), point="csv")
     assert record_of(discover(["CSV_writer"]), "csv").status == "blocked"
 
 
-def test_the_allow_list_blocks_all_others_but_the_core(site):
+def test_the_allow_list_blocks_everything_else_but_the_core(site):
     site.install("csv-writer", writer("csv"), point="csv")
     site.install("xml-writer", writer("xml"), point="xml")
     registry = discover(environ={"RLTRAIN_PLUGINS": "csv-writer, other"})
@@ -76,7 +76,7 @@ def test_the_allow_list_blocks_all_others_but_the_core(site):
     assert record_of(registry, "xml").reason == "not in RLTRAIN_PLUGINS"
 
 
-def test_an_empty_allow_list_leaves_the_core_alone(site):
+def test_an_empty_allow_list_blocks_everything_but_the_core(site):
     site.install("csv-writer", writer("csv"))
     registry = discover(environ={"RLTRAIN_PLUGINS": ""})
     ready = [record.name for record in registry.records if record.status == "ready"]
@@ -89,22 +89,22 @@ def test_an_unset_allow_list_blocks_nothing(site):
 
 
 @pytest.mark.parametrize(
-    ("requirement", "said"),
+    ("requirement", "message"),
     [
         ("no-such-library>=2; extra == 'library'", "needs no-such-library>=2, which is not"),
         ("old-library>=2,<3; extra == 'library'", "but 1.5 is installed: pip install"),
     ],
 )
-def test_an_unmet_range_is_found_before_the_module_is_imported(site, requirement, said):
+def test_an_unmet_range_is_found_before_the_module_is_imported(site, requirement, message):
     site.install("old-library", version="1.5")
     module = site.install("adapter", "raise AssertionError('imported')", requires=(requirement,))
     record = record_of(discover(), "adapter")
     assert record.status == "unmet"
-    assert said in record.reason
+    assert message in record.reason
     assert not site.loaded(module)
 
 
-def test_a_suite_says_what_an_upgrade_changes(site):
+def test_a_suite_explains_what_an_upgrade_changes(site):
     site.install("old-library", version="1.5")
     requires = ("old-library>=2; extra == 'library'",)
     site.install("adapter", "raise AssertionError('imported')", requires=requires)
@@ -122,14 +122,14 @@ def test_a_suite_says_what_an_upgrade_changes(site):
         "new-library>=2; extra == 'library'",
     ],
 )
-def test_only_the_library_extra_and_only_where_it_applies_is_a_range(site, requirement):
+def test_only_an_applicable_library_extra_is_a_range(site, requirement):
     site.install("new-library", version="2.1.dev3")
     site.install("adapter", writer("csv"), requires=(requirement,))
     assert record_of(discover(), "adapter").status == "ready"
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("raise ValueError('half installed')", "ValueError: half installed"),
@@ -142,15 +142,15 @@ def test_only_the_library_extra_and_only_where_it_applies_is_a_range(site, requi
         (writer("x").replace("return [", "yield 1 / 0; yield from ["), "ZeroDivisionError"),
     ],
 )
-def test_what_is_wrong_with_a_plugin_is_its_reason(site, source, said):
+def test_a_plugin_that_is_not_ready_has_a_reason(site, source, message):
     site.install("broken-one", source)
     record = record_of(discover(), "broken-one")
-    if said is None:
+    if message is None:
         assert record.status == "ready"
         assert [spec.name for spec in record.specs] == ["x"]
     else:
         assert record.status == "broken"
-        assert said in record.reason
+        assert message in record.reason
 
 
 def test_metadata_that_does_not_parse_breaks_that_plugin_only(site):
@@ -193,7 +193,7 @@ def test_an_unknown_name_suggests_the_closest(site):
         discover().get(BackendSpec, "glo")
 
 
-def test_an_unknown_name_with_nothing_installed_says_so(site):
+def test_an_unknown_name_reports_that_nothing_is_installed(site):
     with pytest.raises(UsageError, match="No library is installed"):
         Registry([]).get(LibrarySpec, "rl_games")
 
@@ -204,7 +204,7 @@ def test_choosing_a_plugin_that_is_not_ready_gives_its_reason(site):
         discover().get(WriterSpec, "csv")
 
 
-def test_names_of_plugins_that_are_not_ready_are_told_for_any_unknown_name(site):
+def test_any_unknown_name_lists_plugins_that_are_not_ready(site):
     site.install("formats", writer("csv"), requires=("no-such>=1; extra == 'library'",))
     with pytest.raises(UsageError, match=r"Not ready: .*formats \(unmet: needs no-such>=1"):
         discover().get(WriterSpec, "csv")
@@ -263,7 +263,7 @@ def test_a_good_plugin_is_chosen(site):
 
 
 @pytest.mark.parametrize(
-    ("cls", "said"),
+    ("cls", "message"),
     [
         (Lacks, r"implement rltrain_write with @rltrain\.hookimpl"),
         (Unmarked, r"mark rltrain_write with @rltrain\.hookimpl"),
@@ -272,17 +272,17 @@ def test_a_good_plugin_is_chosen(site):
         (CannotBeMade, "OSError: no disk"),
     ],
 )
-def test_a_class_that_breaks_the_contract_is_refused_when_chosen(site, cls, said):
+def test_a_class_that_breaks_the_contract_is_refused_when_chosen(site, cls, message):
     plugins = RunPlugins()
-    with pytest.raises(PluginError, match=said) as caught:
+    with pytest.raises(PluginError, match=message) as caught:
         plugins.choose(spec_of(cls))
     assert "writer 'mine'" in str(caught.value)
-    # It does not stay and answer.
+    # It is not kept.
     assert plugins.call_each("rltrain_shutdown", session=None, error=None) == []
 
 
 @pytest.mark.parametrize("factory", ["no_such_module:Name", "rltrain.plugins.registry:NoSuchClass"])
-def test_a_factory_that_is_not_there_names_the_plugin(factory):
+def test_a_missing_factory_names_the_plugin(factory):
     with pytest.raises(PluginError, match=r"writer 'mine' \(.*could not be loaded"):
         RunPlugins().choose(WriterSpec(name="mine", factory=factory))
 
@@ -334,7 +334,7 @@ class Shuts:
             raise self.error
 
 
-def test_each_plugin_is_called_though_one_raises():
+def test_each_plugin_is_called_even_if_one_raises():
     plugins, log = RunPlugins(), []
     failures = [OSError("a"), KeyboardInterrupt("b")]
     for number, failure in enumerate([failures[0], None, failures[1], None]):
@@ -347,7 +347,7 @@ def test_load_object_imports_what_an_import_string_names():
     assert load_object("rltrain.specs:SuiteSpec") is SuiteSpec
 
 
-def test_a_string_where_a_tuple_belongs_is_named(site):
+def test_a_string_instead_of_a_tuple_is_named(site):
     site.install(
         "texty",
         """

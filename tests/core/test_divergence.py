@@ -1,4 +1,4 @@
-"""Ranks that have diverged are told apart."""
+"""Diverged ranks are reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rltrain.testing import FakeWorld
 
 
 def diverge(*ranks):
-    """Check named fingerprints, rank by rank; return what each rank raised."""
+    """Check named fingerprints, rank by rank; return each rank's error."""
     return run_ranks(
         len(ranks),
         lambda group: check_divergence(group, {"policy": lambda: ranks[group.rank]}, 7),
@@ -26,7 +26,7 @@ def test_equal_ranks_pass():
 
 
 @pytest.mark.parametrize(
-    ("ranks", "said"),
+    ("ranks", "message"),
     [
         (({"w": 1, "b": 1}, {"w": 1, "b": 2}), "iteration 7: policy.b differs .* rank\\(s\\) 1 "),
         (({"w": 1}, {"w": 2}, {"w": 1}, {"w": 3}), "policy.w differs .* rank\\(s\\) 1, 3 "),
@@ -35,9 +35,9 @@ def test_equal_ranks_pass():
         (({}, {"w": 1}), "policy.w differs .* rank\\(s\\) 1 "),
     ],
 )
-def test_what_differs_is_named_on_every_rank(ranks, said):
+def test_what_differs_is_named_on_every_rank(ranks, message):
     for error in diverge(*ranks):
-        with pytest.raises(DivergenceError, match=said):
+        with pytest.raises(DivergenceError, match=message):
             raise error
 
 

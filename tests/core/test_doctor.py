@@ -1,4 +1,4 @@
-"""The real check of `rltrain doctor`, and its search for what lets ranks talk."""
+"""The real check of `rltrain doctor`, and its search for a working fallback."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONFIG = make_config(
 FIRST, SECOND, THIRD = flaky_plugin.FALLBACKS
 
 
-def test_what_is_measured_is_the_sum_over_ranks():
+def test_the_measured_collective_is_a_sum_over_ranks():
     filled = lambda size, value, device: np.full(size, value, np.float32)  # noqa: E731
     for result in FakeWorld(3).run(lambda group: measure(group, filled)):
         assert result["expected"] == 6
@@ -57,7 +57,7 @@ def result(**more):
 
 
 class Tries:
-    """Stands for ranks that are started: they talk with any of the sets of variables."""
+    """Stands in for started ranks: they communicate with any of the sets of variables."""
 
     def __init__(self, *working, **failed):
         self.working, self.seen = working, []
@@ -72,7 +72,7 @@ class Tries:
 
 @pytest.fixture
 def check(flaky, monkeypatch):
-    """Return the findings of a check whose tries come to what is planted."""
+    """Return the findings of a check whose tries have planted results."""
 
     def run(tries, environ=None, config=CONFIG, world=None, fix=False):
         monkeypatch.setattr(ranks_module, "try_ranks", tries)
@@ -86,7 +86,7 @@ def levels(findings):
     return [(finding.level, finding.name) for finding in findings]
 
 
-def test_ranks_that_work_are_told_with_their_figures(check):
+def test_working_ranks_are_reported_with_their_measurements(check):
     tries = Tries({})
     found = check(tries)
     assert tries.seen == [{}]
@@ -102,7 +102,7 @@ def test_there_may_be_nothing_to_fix(check):
     assert not user_config.path().exists()
 
 
-def test_both_frameworks_that_use_nccl_try_the_same():
+def test_both_frameworks_that_use_nccl_try_the_same_fallbacks():
     nccl, jax_cuda = (discover().get(BackendSpec, name) for name in ("nccl", "jax-cuda"))
     assert nccl.fallbacks == jax_cuda.fallbacks
     singles = [dict(variables) for variables in nccl.fallbacks if len(variables) == 1]
@@ -114,7 +114,7 @@ def test_both_frameworks_that_use_nccl_try_the_same():
     ]
 
 
-def test_the_first_fallback_that_works_is_told_and_no_other_is_tried(check):
+def test_the_first_working_fallback_is_reported_and_no_other_is_tried(check):
     tries = Tries(SECOND, THIRD)
     found = check(tries)
     assert tries.seen == [{}, FIRST, SECOND]
@@ -126,7 +126,7 @@ def test_the_first_fallback_that_works_is_told_and_no_other_is_tried(check):
     assert not user_config.path().exists()
 
 
-def test_fix_saves_it_and_later_checks_have_it(check):
+def test_fix_saves_the_fallback_and_later_checks_use_it(check):
     found = check(Tries(SECOND), fix=True)
     assert "problem" not in [finding.level for finding in found]
     assert user_config.saved_variables("raises") == SECOND
@@ -135,7 +135,7 @@ def test_fix_saves_it_and_later_checks_have_it(check):
     assert later.seen == [SECOND]
 
 
-def test_what_was_saved_and_helps_no_longer_is_replaced(check):
+def test_a_saved_fallback_that_no_longer_helps_is_replaced(check):
     user_config.save_variables("raises", SECOND)
     tries = Tries(THIRD)
     check(tries, fix=True)
@@ -148,7 +148,7 @@ def test_what_was_saved_and_helps_no_longer_is_replaced(check):
     assert user_config.saved_variables("raises") == {}
 
 
-def test_what_the_user_has_set_is_not_tried_otherwise(check):
+def test_variables_set_by_the_user_are_not_varied(check):
     tries = Tries()
     found = check(tries, environ={"FLAKY_FIRST": "0", "FLAKY_THIRD": "0"})
     assert tries.seen == [{}, SECOND]
@@ -156,7 +156,7 @@ def test_what_the_user_has_set_is_not_tried_otherwise(check):
     assert found[-1].level == "problem"
 
 
-def test_wrong_sums_are_a_failure_too(check):
+def test_wrong_sums_are_also_a_failure(check):
     own = result()["ranks"]
     wrong = result(found=[[4.0, 4.0]], ranks=[own[0], {**own[1], "right": False}])
     found = check(Tries(FIRST, error="", result=wrong))
@@ -164,7 +164,7 @@ def test_wrong_sums_are_a_failure_too(check):
     assert "wrong on rank 1: [[4.0, 4.0]] instead of 3" in found[0].text
 
 
-def test_a_hang_says_where_each_rank_was(check):
+def test_a_hang_reports_where_each_rank_was(check):
     at = {0: "is in the first all-reduce", 1: "makes the process group"}
     found = check(Tries(error="no answer within 9 s", hung=True, ranks_at=at))
     assert "no answer within 9 s: rank 0 is in the first all-reduce; rank 1 makes" in found[0].text
@@ -179,7 +179,7 @@ def test_a_hang_says_where_each_rank_was(check):
         (CONFIG, None, {"refused": True}),
     ],
 )
-def test_nothing_is_searched_where_other_nodes_or_the_user_have_a_say(check, config, world, failed):
+def test_no_fallback_is_tried_with_other_nodes_or_a_refused_option(check, config, world, failed):
     tries = Tries(FIRST, **failed)
     (found,) = check(tries, config=config, world=world)
     assert tries.seen == [{}]
@@ -187,7 +187,7 @@ def test_nothing_is_searched_where_other_nodes_or_the_user_have_a_say(check, con
     assert ("FLAKY_FIRST=1; FLAKY_SECOND=1" in found.hint) is not failed.get("refused", False)
 
 
-# The command, with ranks in processes of their own
+# The command, with ranks in separate processes
 
 WORDS = ("doctor", "--framework", "numpy", "--launcher", "one")
 
@@ -220,7 +220,7 @@ def living(folder: Path) -> list[int]:
 
 
 def check_gone(folder: Path) -> None:
-    """Check that the ranks are gone; one that was killed takes a moment to be."""
+    """Check that the ranks are gone; a killed one takes a moment to exit."""
     deadline = time.monotonic() + 15
     while living(folder) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -229,7 +229,7 @@ def check_gone(folder: Path) -> None:
 
 @pytest.fixture
 def pids(tmp_path, monkeypatch):
-    """The folder in which ranks that hang leave the ids of their processes."""
+    """The folder in which hanging ranks write their process ids."""
     folder = tmp_path / "pids"
     folder.mkdir()
     monkeypatch.setenv("FLAKY_PIDS", str(folder))
@@ -280,12 +280,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), WRONG, ids=[line for line, _ in WRONG])
-def test_a_wrong_command_line_is_refused(flaky, stub, capsys, line, said):
+@pytest.mark.parametrize(("line", "message"), WRONG, ids=[line for line, _ in WRONG])
+def test_a_wrong_command_line_is_refused(flaky, stub, capsys, line, message):
     assert main(["doctor", *line.split()]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert said in err
+    assert message in err
 
 
 def test_a_page_is_printed_section_by_section(flaky, capsys, monkeypatch):
@@ -301,7 +301,7 @@ def test_a_page_is_printed_section_by_section(flaky, capsys, monkeypatch):
     assert err == "starting 2 rank(s), on raises, for at most 90 s ...\n"
 
 
-def test_the_end_of_what_a_rank_said_is_on_the_page(flaky, capsys, monkeypatch):
+def test_the_end_of_a_ranks_output_is_on_the_page(flaky, capsys, monkeypatch):
     monkeypatch.setattr(ranks_module, "try_ranks", Tries())
     assert main([*WORDS, "--backend", "raises"]) == 1
     out = capsys.readouterr().out
@@ -309,9 +309,7 @@ def test_the_end_of_what_a_rank_said_is_on_the_page(flaky, capsys, monkeypatch):
     assert out.endswith("A run will not work as it is.\n")
 
 
-def test_a_contradiction_of_the_environment_is_told_and_nothing_is_started(
-    flaky, capsys, monkeypatch
-):
+def test_contradictory_variables_are_reported_and_nothing_is_started(flaky, capsys, monkeypatch):
     tries = Tries()
     monkeypatch.setattr(ranks_module, "try_ranks", tries)
     for name, value in {"RANK": "5", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}.items():
@@ -323,7 +321,7 @@ def test_a_contradiction_of_the_environment_is_told_and_nothing_is_started(
     assert tries.seen == []
 
 
-def test_a_broken_file_of_the_user_is_refused(flaky, capsys):
+def test_a_broken_user_config_is_refused(flaky, capsys):
     file = user_config.path()
     file.parent.mkdir(parents=True)
     file.write_text("environment: 3\n")

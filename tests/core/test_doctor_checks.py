@@ -1,4 +1,4 @@
-"""Each check of `rltrain doctor` on a machine that is planted: what it finds, and what it says."""
+"""Each check of `rltrain doctor` on a simulated machine: its findings and messages."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def named(findings, name):
     return found
 
 
-def said(finding):
+def summary(finding):
     return finding.level, finding.text, finding.hint
 
 
 # Versions
 
 
-def test_versions_and_ranges_are_told(stub, site):
+def test_versions_and_ranges_are_reported(stub, site):
     site.install("adapted", version="2.5")
     site.install("rltrain-fits", STUB_WRITER, requires=('adapted>=2,<3; extra == "library"',))
     found = list(versions(discover(), None))
     assert named(found, "Python").level == "ok"
     fits = named(found, "rltrain-fits")
-    assert said(fits) == ("ok", "1.0: adapted 2.5 (>=2,<3)", "")
+    assert summary(fits) == ("ok", "1.0: adapted 2.5 (>=2,<3)", "")
     (adapted,) = fits.data["adapts"]
     assert adapted == {"name": "adapted", "installed": "2.5", "range": ">=2,<3", "met": True}
 
@@ -63,13 +63,13 @@ def rltrain_provides():
 """
 
 
-def test_a_plugin_that_cannot_be_used_is_a_warning_and_if_it_is_meant_a_problem(stub, site):
+def test_an_unusable_plugin_is_a_warning_or_if_requested_a_problem(stub, site):
     site.install("adapted", version="4.0")
     site.install("rltrain-old", STUB_WRITER, point="old", requires=('adapted<3; extra=="library"',))
     site.install("rltrain-broken", "raise ValueError('oh')", point="broken")
     found = list(versions(discover(), None))
     text = "1.0 is unmet: needs adapted<3, but 4.0 is installed"
-    assert said(named(found, "rltrain-old")) == ("warning", text, "pip install 'adapted<3'")
+    assert summary(named(found, "rltrain-old")) == ("warning", text, "pip install 'adapted<3'")
     assert named(found, "rltrain-broken").level == "warning"
     assert "oh" in named(found, "rltrain-broken").text
     assert named(versions(discover(), "old"), "rltrain-old").level == "problem"
@@ -90,7 +90,7 @@ def test_each_known_conflict_is_found(site):
         assert len([text for text in texts if conflict.reason in text]) == 1, conflict
 
 
-def test_a_conflict_is_none_where_one_of_them_has_another_version(site):
+def test_other_versions_do_not_conflict(site):
     site.install("isaacsim", version="6.0")
     assert not [x for x in conflicts((), ()) if "isaacsim" in x.text]
 
@@ -103,10 +103,10 @@ def test_a_plugin_adds_conflicts_that_it_knows(stub, site):
     source = source.replace('factory="x:y"', f'factory="x:y", {own}')
     site.install("rltrain-knows", source)
     (found,) = [x for x in conflicts(discover().records, ()) if "They bite" in x.text]
-    assert said(found) == ("warning", "one 1.5 and two 3.0: They bite.", "Part them.")
+    assert summary(found) == ("warning", "one 1.5 and two 3.0: They bite.", "Part them.")
 
 
-def test_two_providers_of_one_name_are_told(stub, site):
+def test_two_providers_of_one_name_are_reported(stub, site):
     for name in ("rltrain-a", "rltrain-b"):
         site.install(name, STUB_WRITER)
     (found,) = [x for x in conflicts(discover().records, ()) if "twice" in x.text]
@@ -116,7 +116,7 @@ def test_two_providers_of_one_name_are_told(stub, site):
     assert "--no-plugin rltrain-b" in found.hint
 
 
-def test_unmet_requirements_of_what_is_watched_are_told(site):
+def test_unmet_requirements_of_watched_distributions_are_reported(site):
     site.install("base", version="2.0")
     extra = ('missing; extra == "x"', "base>=1", "not a requirement")
     site.install("pins", requires=("base<2", "absent>=1", *extra))
@@ -125,7 +125,7 @@ def test_unmet_requirements_of_what_is_watched_are_told(site):
     assert "pins 1.0 needs base<2, but 2.0 is installed." in texts
     assert "pins 1.0 needs absent>=1, which is not installed." in texts
     assert not [text for text in texts if text.startswith("other") or "missing" in text]
-    # What a watched one is needed by is told too.
+    # The distributions that need a watched one are reported too.
     assert "pins 1.0 needs base<2, but 2.0 is installed." in [
         finding.text for finding in conflicts((), {"base"})
     ]
@@ -154,30 +154,30 @@ def seen(environ=None, framework="numpy"):
     return list(devices({} if environ is None else environ, discover(), framework))
 
 
-def test_gpus_and_driver_are_told(stub, nvidia_smi, monkeypatch):
+def test_gpus_and_driver_are_reported(stub, nvidia_smi, monkeypatch):
     nvidia_smi(TWO_GPUS)
     monkeypatch.setenv("STUB_GPUS", "2")
     found = seen()
     driver = named(found, "driver")
-    assert said(driver) == (
+    assert summary(driver) == (
         "ok",
         "NVIDIA 570.1: 0 NVIDIA H200, 143771 MiB; 1 NVIDIA H200, 143771 MiB",
         "",
     )
     assert driver.data["gpus"][1]["index"] == "1"
-    assert said(named(found, "stub_gpu")) == ("ok", "sees 2 GPUs", "")
+    assert summary(named(found, "stub_gpu")) == ("ok", "sees 2 GPUs", "")
 
 
-def test_a_framework_that_cannot_use_the_gpus_is_told(stub, nvidia_smi):
+def test_a_framework_that_cannot_use_the_gpus_is_reported(stub, nvidia_smi):
     nvidia_smi(TWO_GPUS)
     found = named(seen(), "stub_gpu")
     assert found.level == "warning"
     assert "sees no GPU, but the driver has 2" in found.text
-    # Whoever hides them does not want them.
+    # Hidden GPUs are hidden on purpose.
     assert named(seen({"CUDA_VISIBLE_DEVICES": ""}), "stub_gpu").level == "ok"
 
 
-def test_a_driver_that_fails_or_hangs_is_told(stub, nvidia_smi, monkeypatch):
+def test_a_driver_that_fails_or_hangs_is_reported(stub, nvidia_smi, monkeypatch):
     nvidia_smi("echo 'Driver/library version mismatch'; exit 18")
     driver = named(seen(), "driver")
     assert (driver.level, driver.text) == (
@@ -199,7 +199,7 @@ def test_a_driver_that_fails_or_hangs_is_told(stub, nvidia_smi, monkeypatch):
         ("GPU-8f3a,1", "ok", "2 visible, numbered"),
     ],
 )
-def test_visible_gpus_are_judged_as_they_were_read(stub, nvidia_smi, value, level, text):
+def test_visible_gpus_are_checked(stub, nvidia_smi, value, level, text):
     nvidia_smi(TWO_GPUS)
     found = named(seen({"CUDA_VISIBLE_DEVICES": value}), "visible")
     assert found.level == level
@@ -212,7 +212,7 @@ REGISTRY = discover()
 STARTS = make_config(distributed=True, nproc_per_node=2, launcher="elastic", backend="gloo")
 
 
-def test_variables_are_told_by_who_set_them_and_what_is_made_of_them():
+def test_variables_are_reported_with_their_source_and_effect():
     environ = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "NCCL_DEBUG": "INFO", "HOME": "/"}
     found = list(variables(environ, REGISTRY, STARTS, World(1, 1, 0, 2, 2, 1)))
     assert named(found, "torchrun").text == "LOCAL_RANK=1 RANK=1 WORLD_SIZE=2"
@@ -222,16 +222,16 @@ def test_variables_are_told_by_who_set_them_and_what_is_made_of_them():
     assert "HOME" not in str(found)
 
 
-def test_nothing_set_is_said_too():
+def test_having_no_variables_set_is_reported_too():
     first, second = variables({}, REGISTRY, STARTS, None)
     assert "no launcher" in first.text
     assert second.text == "starts 2 rank(s) here, by elastic"
 
 
-def test_a_contradiction_is_a_problem_in_the_words_of_the_error():
+def test_a_contradiction_is_a_problem_with_the_errors_message():
     error = UsageError("The environment variables contradict each other: RANK=5.")
     found = named(variables({"RANK": "5"}, REGISTRY, None, error), "this process")
-    assert said(found) == ("problem", str(error), "")
+    assert summary(found) == ("problem", str(error), "")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_contradiction_is_a_problem_in_the_words_of_the_error():
         ({"SLURM_STEP_NUM_TASKS": "4"}, "problem", "srun started 4 processes"),
     ],
 )
-def test_processes_that_would_each_train_alone_are_told(environ, level, text):
+def test_processes_that_would_each_train_alone_are_reported(environ, level, text):
     found = named(variables(environ, REGISTRY, STARTS, None), "ranks")
     assert found.level == level
     assert text in found.text
@@ -250,7 +250,7 @@ def test_processes_that_would_each_train_alone_are_told(environ, level, text):
 
 
 @pytest.mark.parametrize("environ", [{"RANK": "0", "WORLD_SIZE": "2"}, {"PALS_SIZE": "2"}])
-def test_a_node_that_says_so_is_one(environ):
+def test_a_declared_node_is_accepted(environ):
     two_nodes = make_config(distributed=True, nproc_per_node=2, launcher="elastic", nnodes=2)
     assert {finding.level for finding in variables(environ, REGISTRY, two_nodes, None)} == {"ok"}
 
@@ -269,25 +269,29 @@ def looked(environ=None, master=("127.0.0.1", 29500), several=False, hosted=True
 
 @pytest.fixture
 def taken():
-    """A port that somebody listens on."""
+    """A port that another process listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
-def test_a_port_that_is_taken_is_told_with_its_owner(taken):
+def test_a_port_in_use_is_reported_with_its_owner(taken):
     found = named(looked(master=("127.0.0.1", taken)), "port")
     assert found.level == "warning"
     assert f"{taken} is taken by process {os.getpid()}" in found.text
     assert named(looked(master=("127.0.0.1", taken), several=True), "port").level == "problem"
-    # Where ranks were started already, whoever did it listens there.
+    # If ranks were already started, their launcher listens there.
     assert not [x for x in looked(master=("127.0.0.1", taken), hosted=False) if x.name == "port"]
 
 
-def test_a_port_that_is_free_is_told(taken):
+def test_a_free_port_is_reported(taken):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert listener(port) is None
-    assert said(named(looked(master=("127.0.0.1", port)), "port")) == ("ok", f"{port} is free", "")
+    assert summary(named(looked(master=("127.0.0.1", port)), "port")) == (
+        "ok",
+        f"{port} is free",
+        "",
+    )
 
 
 def test_a_master_that_does_not_resolve_is_a_problem():
@@ -296,16 +300,16 @@ def test_a_master_that_does_not_resolve_is_a_problem():
     assert found.text.startswith("no-such-host.invalid does not resolve: ")
 
 
-def test_a_master_elsewhere_is_no_node_0(monkeypatch):
+def test_node_0_must_be_the_master(monkeypatch):
     found = named(looked(master=("192.0.2.77", 29500), several=True), "master")
     assert found.level == "problem"
     assert "is not this node" in found.text
     assert named(looked(master=("192.0.2.77", 1), several=True, hosted=False), "master").text
 
 
-def test_the_loopback_is_no_master_of_several_nodes():
+def test_loopback_cannot_be_the_master_of_several_nodes():
     assert named(looked(several=True), "master").level == "warning"
-    assert said(named(looked(), "master")) == ("ok", "127.0.0.1:29500, by lo", "")
+    assert summary(named(looked(), "master")) == ("ok", "127.0.0.1:29500, by lo", "")
 
 
 def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch):
@@ -316,7 +320,7 @@ def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch):
     assert time.monotonic() - began < 0.9
 
 
-def test_a_name_of_this_machine_that_does_not_resolve_is_a_warning(monkeypatch):
+def test_an_unresolvable_host_name_is_a_warning(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "no-such-host.invalid")
     assert named(looked(), "host name").level == "warning"
 
@@ -332,11 +336,11 @@ def test_a_name_of_this_machine_that_does_not_resolve_is_a_warning(monkeypatch):
         ("NCCL_SOCKET_IFNAME", "^docker0,nope0", "ok"),
     ],
 )
-def test_interfaces_that_the_user_chose_must_be_there(variable, value, level):
+def test_interfaces_that_the_user_chose_must_exist(variable, value, level):
     assert named(looked({variable: value}), variable).level == level
 
 
-def test_the_loopback_does_not_reach_other_nodes():
+def test_loopback_does_not_reach_other_nodes():
     found = named(looked({"GLOO_SOCKET_IFNAME": "lo"}, several=True), "GLOO_SOCKET_IFNAME")
     assert found.level == "problem"
 
@@ -346,7 +350,7 @@ def test_the_loopback_does_not_reach_other_nodes():
 
 @pytest.fixture
 def machine(tmp_path):
-    """A machine of 8 GiB, with a cgroup around this process' one."""
+    """A machine with 8 GiB, and a cgroup around this process' cgroup."""
 
     def plant(**files: str):
         (tmp_path / "proc/self").mkdir(parents=True, exist_ok=True)
@@ -364,7 +368,7 @@ def machine(tmp_path):
     return plant
 
 
-def test_without_a_cgroups_limits_the_machine_is_what_there_is(machine):
+def test_without_cgroup_limits_the_whole_machine_is_available(machine):
     found = machine()
     assert found["memory"].text == "6.0 GiB free of 8.0 GiB"
     assert found["CPU quota"].text.startswith("none: all ")
@@ -380,12 +384,12 @@ def test_the_narrowest_cgroup_counts(machine, monkeypatch):
         pod__cpu_dot_max="150000 100000",
         pod__box__cpu_dot_max="max 100000",
     )
-    assert said(found["memory"])[:2] == ("warning", "512 MiB free of 2.0 GiB")
+    assert summary(found["memory"])[:2] == ("warning", "512 MiB free of 2.0 GiB")
     assert found["CPU quota"].data == {"cores": 8, "quota": 1.5}
     assert found["CPU quota"].hint == "Without GPUs: --nproc-per-node 1"
 
 
-def test_cgroups_of_the_first_version_count_too(machine, monkeypatch):
+def test_cgroups_v1_count_too(machine, monkeypatch):
     monkeypatch.setattr(limits_module, "available_cores", lambda: 8)
     files = {
         "memory__job__memory_dot_limit_in_bytes": str(2**30),
@@ -410,7 +414,7 @@ def test_little_shared_memory_is_a_warning(machine, monkeypatch):
     assert found.text.startswith("62.5 MiB free of 64.0 MiB")
 
 
-def test_low_limits_of_the_user_are_warnings(machine, monkeypatch, tmp_path):
+def test_low_user_limits_are_warnings(machine, monkeypatch, tmp_path):
     monkeypatch.setattr(resource, "getrlimit", lambda which: (256, 4096))
     found = machine()
     assert (found["open files"].level, found["processes"].level) == ("warning", "warning")
@@ -430,7 +434,7 @@ def test_a_log_root_that_cannot_be_written_is_a_problem(machine, tmp_path):
 # All of them
 
 
-def test_a_check_that_fails_spares_the_others():
+def test_a_failing_check_does_not_stop_the_others():
     def broken():
         raise KeyError("x")
         yield
@@ -440,7 +444,7 @@ def test_a_check_that_fails_spares_the_others():
     assert "KeyError: 'x'" in found.text
 
 
-def test_this_machine_is_told_without_importing_a_framework(stub):
+def test_this_machine_is_checked_without_importing_a_framework(stub):
     code = (
         "import sys; from rltrain.cli import main; "
         "main(['doctor', '--no-ranks', '--json', '--framework', 'numpy', '--backend', 'stub', "
@@ -452,9 +456,9 @@ def test_this_machine_is_told_without_importing_a_framework(stub):
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stderr == "[]\n"
-    told = json.loads(done.stdout)
-    assert set(told) == {"rltrain", "host", "status", "sections"}
-    assert list(told["sections"]) == ["versions", "devices", "launcher", "network", "limits"]
-    for finding in [finding for findings in told["sections"].values() for finding in findings]:
+    output = json.loads(done.stdout)
+    assert set(output) == {"rltrain", "host", "status", "sections"}
+    assert list(output["sections"]) == ["versions", "devices", "launcher", "network", "limits"]
+    for finding in [finding for findings in output["sections"].values() for finding in findings]:
         assert finding["level"] in ("ok", "warning", "problem")
         assert finding["text"]

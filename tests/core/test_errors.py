@@ -1,4 +1,4 @@
-"""The errors: their statuses, and that they survive the way between processes."""
+"""The errors: their exit statuses, and that they can be sent between processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract documents itself: every hook is typed, described and shown."""
+"""The contract documents itself: every hook has types, a description and an example."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_hook_is_typed_documented_and_has_an_example(name):
     assert "@hookimpl" in example
 
 
-def test_what_a_kind_must_implement_are_hooks_that_exist():
+def test_required_hooks_exist():
     known = set(HOOKS) | {"launch"}
     for kind in KINDS.values():
         assert set(kind.requires) <= known

@@ -35,17 +35,17 @@ def state(values):
     return {"a": tensor, "b": [tensor[:1], np.array(values)], "c": ("x", 1, None)}
 
 
-def test_a_state_comes_back():
+def test_a_state_is_restored():
     back = loads(dumps(state([1.0, 2.0])), "cpu")
     assert torch.equal(back["a"], torch.tensor([1.0, 2.0]))
     assert torch.equal(back["b"][0], torch.tensor([1.0]))
     assert (back["b"][1] == [1.0, 2.0]).all()
     assert back["c"] == ("x", 1, None)
-    back["a"] += 1.0  # Not memory of the file's.
+    back["a"] += 1.0  # Not a view of the file's memory.
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8, torch.bool])
-def test_dtypes_come_back(dtype):
+def test_dtypes_are_restored(dtype):
     assert loads(dumps(torch.ones(2, dtype=dtype)), "cpu").dtype == dtype
 
 
@@ -54,7 +54,7 @@ def test_equal_states_are_the_same_bytes():
     assert dumps(state([1.0, 2.0])) != dumps(state([1.0, 3.0]))
 
 
-def test_what_was_on_a_device_is_put_on_the_ranks_own():
+def test_device_arrays_are_restored_on_the_ranks_device():
     class OnDevice(torch.Tensor):
         device = torch.device("cuda:3")
 
@@ -66,7 +66,7 @@ def test_what_was_on_a_device_is_put_on_the_ranks_own():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint32", "bool"])
-def test_jax_arrays_come_back(dtype):
+def test_jax_arrays_are_restored(dtype):
     state = {"key": jax.random.PRNGKey(7), "x": (jnp.ones((2, 3), dtype), np.ones(2))}
     back = loads(dumps(state), "cpu")
     assert isinstance(back["x"][0], jax.Array)

@@ -79,9 +79,9 @@ def test_it_is_found_and_ready(new, site, monkeypatch, kind):
 
 
 @pytest.mark.parametrize("name", ["a", "a-name_of-some-length"])
-def test_what_is_written_passes_our_own_linter(new, tmp_path, name):
+def test_written_files_pass_our_own_linter(new, tmp_path, name):
     pytest.importorskip("ruff")
-    # As if it were one of our plugins: with the exceptions that they have, and no others.
+    # As if it were one of our plugins: with their exceptions, and no others.
     plugins = tmp_path / "src" / "plugins"
     plugins.mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
@@ -103,7 +103,7 @@ def test_every_kind_with_a_template_is_a_kind(new):
     assert {path.name for path in TEMPLATES.iterdir()} == set(KINDS) <= set(SPECS)
 
 
-def test_it_says_what_it_wrote_and_what_comes_next(new):
+def test_it_prints_what_it_wrote_and_what_comes_next(new):
     Path("my plugins").mkdir()
     status, out, err = new("demo", "--kind", "suite", "--into", "my plugins")
     assert (status, err) == (0, "")
@@ -118,7 +118,7 @@ def test_it_says_what_it_wrote_and_what_comes_next(new):
     ]
 
 
-def test_the_folder_is_open_to_whom_the_others_are(new):
+def test_the_folder_has_the_usual_permissions(new):
     new("demo", "--kind", "writer")
     Path("plain").mkdir()
     assert Path("rltrain-demo").stat().st_mode == Path("plain").stat().st_mode
@@ -147,8 +147,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), WRONG)
-def test_what_is_wrong_is_said_in_one_message(new, stub, tmp_path, monkeypatch, line, said):
+@pytest.mark.parametrize(("line", "message"), WRONG)
+def test_what_is_wrong_is_reported_in_one_message(new, stub, tmp_path, monkeypatch, line, message):
     monkeypatch.chdir(tmp_path / "new")
     Path("file").touch()
     Path("rltrain-there").mkdir()
@@ -157,7 +157,7 @@ def test_what_is_wrong_is_said_in_one_message(new, stub, tmp_path, monkeypatch, 
     status, out, err = new(*line.split())
     assert (status, out) == (2, "")
     assert err.startswith("rltrain: ")
-    assert said in err
+    assert message in err
     assert "Traceback" not in err
     assert set(Path().rglob("*")) == before
 

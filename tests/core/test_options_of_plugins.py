@@ -60,7 +60,7 @@ def refused(given) -> str:
     return str(caught.value)
 
 
-def test_what_is_not_given_keeps_its_default():
+def test_missing_options_keep_their_defaults():
     assert make_options(CSV, {}) == CsvOptions()
     given = {"csv": {"flush": "10", "columns": ["a"]}, "other": {"flush": 3}}
     assert make_options(CSV, given) == CsvOptions(flush=10, columns=["a"])
@@ -72,7 +72,7 @@ def test_the_plugin_is_made_with_its_options():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (
             {"csv": {"flash": 1}},
@@ -89,8 +89,8 @@ def test_the_plugin_is_made_with_its_options():
         ),
     ],
 )
-def test_what_is_wrong_is_named(given, said):
-    assert refused(given) == said
+def test_wrong_options_are_named(given, message):
+    assert refused(given) == message
 
 
 def test_a_dataclass_needs_a_default_for_each_field():
@@ -103,7 +103,7 @@ def test_a_dataclass_needs_a_default_for_each_field():
         make_options(dataclasses.replace(CSV, options="csv_of_a_test:Gone"), {})
 
 
-def test_they_are_listed_with_default_and_help():
+def test_options_are_listed_with_default_and_help():
     flush, name, columns = describe_options(CSV)
     assert (flush.key, flush.type, flush.default) == ("csv.flush", "int", 1)
     assert flush.help == "Rows between two flushes."
@@ -120,11 +120,11 @@ def test_they_are_listed_with_default_and_help():
         {"plugins": {"csv": {"flush": 3}}, "csv.flush": 10},
     ],
 )
-def test_a_section_of_a_file_or_of_python_is_a_plugins(options):
+def test_a_section_in_a_file_or_in_python_sets_a_plugins_options(options):
     assert RunOptions.from_mapping(options).plugins == {"csv": {"flush": 10}}
 
 
-def test_a_flags_value_that_looks_like_an_override_stays_its_value():
+def test_a_flags_value_may_look_like_an_override():
     words = ["--run-name", "lr.a=3", "--gpu-ids", "0", "1", "csv.flush=10", "--config=a.b=c"]
     assert split(words) == ([*words[:5], words[6]], ["csv.flush=10"])
 
@@ -148,7 +148,7 @@ def test_the_command_line_wins_over_the_file(tmp_path, monkeypatch):
     assert seen == [{"tensorboard": {"flush": 2}}, {"tensorboard": {"flush": 7}}]
 
 
-def test_a_run_writes_them_into_its_own_config(tmp_path):
+def test_a_run_writes_plugin_options_to_its_config(tmp_path):
     import rltrain
     from rltrain.options import load_yaml
 

@@ -60,13 +60,13 @@ def test_one_process_on_the_cpu(plan):
     assert made.task.name == "Stub-v0"
 
 
-def test_a_gpu_is_used_where_there_is_one(plan, two_gpus):
+def test_a_gpu_is_used_if_there_is_one(plan, two_gpus):
     made = plan(backend=None)
     assert (made.config.backend, made.world.device) == ("stub_gpu", "cuda:0")
 
 
 @pytest.mark.parametrize("options", [{"device": "cpu"}, {"gpu_ids": "None"}, {"backend": "stub"}])
-def test_the_cpu_can_be_asked_for(plan, two_gpus, options):
+def test_the_cpu_can_be_requested(plan, two_gpus, options):
     made = plan(**{"backend": None, **options})
     assert (made.config.backend, made.world.device) == ("stub", "cpu")
 
@@ -80,12 +80,12 @@ def test_the_cpu_can_be_asked_for(plan, two_gpus, options):
         ({"num_gpus": 1}, "cuda:0"),
     ],
 )
-def test_one_process_takes_the_gpu_that_was_asked_for(plan, two_gpus, options, device):
+def test_one_process_takes_the_requested_gpu(plan, two_gpus, options, device):
     assert plan(backend=None, **options).world.device == device
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"backend": "stub_gpu"}, "--backend stub_gpu: needs a GPU, and no GPU is visible"),
         ({"device": "cuda"}, "--device cuda: needs a GPU, and no GPU is visible"),
@@ -99,12 +99,12 @@ def test_one_process_takes_the_gpu_that_was_asked_for(plan, two_gpus, options, d
         ({"distributed": True, "nproc_per_node": "gpu"}, "--nproc-per-node gpu: the run is on"),
     ],
 )
-def test_without_gpus_whatever_needs_one_is_refused(refused, options, said):
-    assert said in refused(**{"backend": None, **options})
+def test_without_gpus_options_that_need_one_are_refused(refused, options, message):
+    assert message in refused(**{"backend": None, **options})
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"device": "cuda:2"}, "--device cuda:2: 2 are visible, from 0."),
         ({"device": "cuda:x"}, "--device cuda:x"),
@@ -116,8 +116,8 @@ def test_without_gpus_whatever_needs_one_is_refused(refused, options, said):
         ({"device": "cuda:1", "distributed": True}, "--device cuda:1"),
     ],
 )
-def test_with_two_gpus_what_does_not_fit_is_refused(refused, two_gpus, options, said):
-    assert said in refused(backend=None, **options)
+def test_wrong_choices_with_two_gpus_are_refused(refused, two_gpus, options, message):
+    assert message in refused(backend=None, **options)
 
 
 @pytest.mark.parametrize("cpu", [{"device": "cpu"}, {"backend": "stub"}])
@@ -140,7 +140,7 @@ SHARING = {"backend": "stub_shared", "device": "cuda"}
         ({"nproc_per_node": 3, "gpu_ids": "all"}, 3, (0, 1)),
     ],
 )
-def test_ranks_share_gpus_where_that_is_asked_for(plan, two_gpus, options, ranks, ids):
+def test_ranks_share_gpus_on_request(plan, two_gpus, options, ranks, ids):
     made = plan(**SHARING, distributed=True, **options)
     assert (made.config.nproc_per_node, made.config.gpu_ids) == (ranks, ids)
     assert made.config.backend == "stub_shared"
@@ -153,7 +153,7 @@ def test_one_process_takes_a_gpu_with_a_backend_that_shares(plan, two_gpus):
 
 
 @pytest.mark.parametrize("options", [{}, {"device": "cpu"}, {"gpu_ids": "None", "device": "cuda"}])
-def test_a_backend_that_shares_is_on_the_cpu_unless_a_gpu_is_asked_for(plan, two_gpus, options):
+def test_a_backend_that_shares_is_on_the_cpu_unless_a_gpu_is_requested(plan, two_gpus, options):
     assert plan(**{"backend": "stub_shared", **options}).world.device == "cpu"
 
 
@@ -171,12 +171,12 @@ def test_joined_ranks_share_gpus_in_turn(plan, two_gpus):
 
 
 def test_without_a_gpu_there_is_none_to_share(refused):
-    said = refused(**SHARING, distributed=True, nproc_per_node=2)
-    assert "--device cuda: needs a GPU, and no GPU is visible" in said
-    assert said.endswith("On the CPU: --device cpu.")
+    message = refused(**SHARING, distributed=True, nproc_per_node=2)
+    assert "--device cuda: needs a GPU, and no GPU is visible" in message
+    assert message.endswith("On the CPU: --device cpu.")
 
 
-def test_who_has_too_few_gpus_is_told_how_to_share_them(refused, two_gpus):
+def test_too_few_gpus_suggests_sharing_them(refused, two_gpus):
     how = "To debug ranks that share GPUs: --backend stub_shared --device cuda."
     assert how in refused(backend=None, distributed=True, nproc_per_node=3)
     variables = {**TORCHRUN, "RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "3"}
@@ -236,15 +236,15 @@ def test_a_distributed_run_on_the_cpu(config):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"nproc_per_node": 2}, "--nproc-per-node 2: add --distributed."),
         ({"nnodes": 2}, "--nnodes 2: add --distributed."),
         ({"distributed": True, "node_rank": 1}, "--node-rank 1: must be below --nnodes 1."),
     ],
 )
-def test_options_of_several_ranks_need_them(refused, options, said):
-    assert refused(**options) == said
+def test_options_for_several_ranks_need_a_distributed_run(refused, options, message):
+    assert refused(**options) == message
 
 
 # Ranks that were started
@@ -311,7 +311,7 @@ def jax_plan(tmp_path):
     return make
 
 
-def test_jax_has_defaults_of_its_own(jax_plan):
+def test_jax_has_its_own_defaults(jax_plan):
     made = jax_plan({}, nproc_per_node=2, coordinator_address="[::1]:5")
     assert (made.config.backend, made.config.grad_sync) == ("jax", "tree")
     assert (made.config.launcher, made.world) == ("processes", None)
@@ -337,7 +337,7 @@ def test_ranks_that_were_started_for_jax_do_not_train_on_torch():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (
             {"launcher": "elastic"},
@@ -353,10 +353,10 @@ def test_ranks_that_were_started_for_jax_do_not_train_on_torch():
         ({"no_plugins": ["jax"]}, "--framework jax: no installed backend runs it."),
     ],
 )
-def test_what_jax_does_not_have_is_refused(jax_plan, options, said):
+def test_options_that_jax_lacks_are_refused(jax_plan, options, message):
     with pytest.raises(UsageError) as caught:
         jax_plan({}, nproc_per_node=2, **options)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_without_its_plugin_jax_says_what_to_install(jax_plan):
@@ -378,7 +378,7 @@ def test_without_its_plugin_jax_says_what_to_install(jax_plan):
         ({"total_envs": 6, "num_envs": 3, "distributed": True, "nproc_per_node": 2}, 3),
     ],
 )
-def test_environments_a_rank(config, options, each):
+def test_environments_per_rank(config, options, each):
     assert config(**options).num_envs == each
 
 
@@ -411,7 +411,7 @@ def test_two_numbers_of_environments_that_differ_are_refused(refused):
     assert "Give one of the two" in refused(num_envs=4, total_envs=6)
 
 
-# How much is learned from
+# The amount of experience
 
 RANKS = {"distributed": True, "nproc_per_node": 2}
 
@@ -426,21 +426,21 @@ RANKS = {"distributed": True, "nproc_per_node": 2}
         ({"scale_iterations": True}, 3, "24 in 3 iterations"),
     ],
 )
-def test_the_experience_of_a_run_is_told(plan, options, iterations, experience):
+def test_the_plan_shows_the_experience_of_a_run(plan, options, iterations, experience):
     made = plan(**options)
     assert made.config.max_iterations == made.iteration.iterations == iterations
     assert made.config.agent["learn"]["iterations"] == iterations
     assert experience in plan_table(made)
 
 
-def test_the_memory_of_a_rank_is_told_where_observations_are_known(plan):
+def test_the_plan_shows_a_ranks_memory_if_observations_are_known(plan):
     made = plan()
     assert "\nmemory" not in plan_table(made)
     seeing = dataclasses.replace(
         made.task, observations={"policy": ArrayInfo((84, 84, 3), "uint8")}
     )
-    told = plan_table(dataclasses.replace(made, task=seeing))
-    assert "\nmemory        about 170 kB a rank for rollouts\n" in told
+    shown = plan_table(dataclasses.replace(made, task=seeing))
+    assert "\nmemory        about 170 kB a rank for rollouts\n" in shown
 
 
 def test_iterations_are_scaled_once(plan, tmp_path):
@@ -449,7 +449,7 @@ def test_iterations_are_scaled_once(plan, tmp_path):
     assert not hasattr(made, "scale_iterations")  # The run's config.yaml does not scale again.
 
 
-def test_scaling_where_there_is_nothing_to_scale_is_refused(refused, stub):
+def test_scaling_with_nothing_to_scale_is_refused(refused, stub):
     both = refused(**RANKS, scale_iterations=True, total_envs=4)
     assert "with --total-envs an iteration has the same experience on any number" in both
     endless = refused(
@@ -459,9 +459,9 @@ def test_scaling_where_there_is_nothing_to_scale_is_refused(refused, stub):
 
 
 @pytest.mark.parametrize(
-    ("in_file", "options", "batch", "told"),
+    ("in_file", "options", "batch", "shown"),
     [
-        # The file's own number of environments, or where it does not say, the task's: 2.
+        # The file's number of environments, or if it has none, the task's: 2.
         (
             {"envs": 16},
             {"num_envs": 4},
@@ -473,38 +473,38 @@ def test_scaling_where_there_is_nothing_to_scale_is_refused(refused, stub):
         ({"envs": 16}, {"num_envs": 4, "agent": {"learn.envs": 4}}, 8, "2 of 8 rows a rank"),
     ],
 )
-def test_mini_batches_keep_their_number(plan, stub, tmp_path, in_file, options, batch, told):
+def test_mini_batches_keep_their_number(plan, stub, tmp_path, in_file, options, batch, shown):
     learn = stub.DEFAULTS["learn"]
     path = tmp_path / "agent.yaml"
     path.write_text(yaml.safe_dump({"model": {}, "learn": {**learn, "batch": 32, **in_file}}))
     made = plan(**options, agent_config=str(path), scale_minibatches=True)
     assert made.config.agent["learn"]["batch"] == batch
     assert not hasattr(made.config, "scale_minibatches")  # Scaled once.
-    assert f"\nmini-batches  {told}" in plan_table(made)
+    assert f"\nmini-batches  {shown}" in plan_table(made)
 
 
-def test_mini_batches_are_told(plan):
+def test_the_plan_shows_mini_batches(plan):
     assert "\nmini-batches  2 of 4 rows a rank\n" in plan_table(plan(agent={"+learn.batch": 4}))
     assert "\nmini-batches" not in plan_table(plan())
 
 
-def test_scaling_mini_batches_where_there_are_none_is_refused(refused):
-    said = refused(scale_minibatches=True, agent={"+learn.batch": None})
-    assert said.startswith(
+def test_scaling_mini_batches_without_mini_batches_is_refused(refused):
+    message = refused(scale_minibatches=True, agent={"+learn.batch": None})
+    assert message.startswith(
         "--scale-minibatches: with these options stub does not divide rollouts into"
     )
 
 
 def test_a_batch_that_does_not_fit_is_refused_by_its_library(refused):
-    said = "agent.learn.batch 4: does not divide a rank's batch of 13."
-    assert refused(num_envs=13) == said
-    assert refused(**RANKS, total_envs=26) == said
+    message = "agent.learn.batch 4: does not divide a rank's batch of 13."
+    assert refused(num_envs=13) == message
+    assert refused(**RANKS, total_envs=26) == message
 
 
 # Options that both the run and the library's file have
 
 
-def test_the_files_options_are_the_runs(config):
+def test_options_in_the_file_apply_to_the_run(config):
     made = config()
     assert (made.seed, made.max_iterations) == (11, 3)
 
@@ -513,7 +513,7 @@ def test_the_files_options_are_the_runs(config):
     ("name", "key", "value"),
     [("seed", "base_seed", 5), ("max_iterations", "iterations", 9), ("num_envs", "envs", 6)],
 )
-def test_a_flag_is_put_before_the_file_and_reaches_the_library(config, name, key, value):
+def test_a_flag_wins_over_the_file_and_reaches_the_library(config, name, key, value):
     made = config(**{name: value})
     assert getattr(made, name) == value
     assert made.agent["learn"][key] == value
@@ -526,22 +526,22 @@ def test_a_flag_and_an_override_of_the_same_option_must_agree(config, refused):
     )
 
 
-def test_an_override_is_put_before_the_file(config):
+def test_an_override_wins_over_the_file(config):
     made = config(agent={"learn.base_seed": 7})
     assert (made.seed, made.agent["learn"]["base_seed"]) == (7, 7)
 
 
-def test_an_option_that_is_none_is_not_given(plan, stub):
+def test_none_means_not_given(plan, stub):
     made = make_plan({**stub.OPTIONS, "max_iterations": None, "seed": None, "num_envs": None}, {})
     assert (made.config.seed, made.config.max_iterations) == (11, 3)
     assert made.config.agent == stub.DEFAULTS
 
 
-def test_without_a_word_from_anybody_the_default_counts(config):
+def test_the_default_applies_if_nothing_is_given(config):
     assert config(agent={"learn.base_seed": None}).seed == 42
 
 
-def test_environments_in_the_file_are_put_before_the_tasks(config):
+def test_environments_in_the_file_win_over_the_tasks(config):
     assert config(agent={"learn.envs": 3}).num_envs == 3
     assert config(agent={"learn.envs": 3}, total_envs=4).num_envs == 4
 
@@ -554,7 +554,7 @@ def test_a_wrong_value_in_the_file_is_refused(refused):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"library": "stubb"}, "Unknown library 'stubb'. Did you mean 'stub'?"),
         ({"task": "stub-v0"}, "Unknown task 'stub-v0'. Did you mean 'Stub-v0'?"),
@@ -575,8 +575,8 @@ def test_a_wrong_value_in_the_file_is_refused(refused):
         ({"num_env": 1}, "Did you mean 'num_envs'?"),
     ],
 )
-def test_unknown_names_are_refused_with_the_closest(refused, options, said):
-    assert said in refused(**options)
+def test_unknown_names_are_refused_with_the_closest(refused, options, message):
+    assert message in refused(**options)
 
 
 def test_a_task_that_two_suites_have_needs_the_suite(site, refused, config):
@@ -620,18 +620,18 @@ def test_a_suite_of_another_framework_is_refused_with_what_works(site, refused):
     )
 
 
-def test_an_unknown_task_may_be_of_a_plugin_that_cannot_be_used(site, refused):
+def test_an_unknown_task_may_belong_to_an_unusable_plugin(site, refused):
     site.install("robots", "import no_such_module")
     message = refused(task="Robot-v0")
     assert message.startswith("Unknown task 'Robot-v0'.")
     assert "robots (broken: ModuleNotFoundError: No module named 'no_such_module')" in message
 
 
-def test_a_library_that_is_blocked_says_so(refused):
+def test_a_blocked_library_is_reported(refused):
     assert "its plugin rltrain-stub 1.0 is blocked" in refused(no_plugins="stub")
 
 
-def test_by_default_the_writers_that_are_installed_are_taken(config):
+def test_the_installed_writers_are_the_default(config):
     assert config(writers=None).writers == ("console", "tensorboard")
     assert config(writers=None, no_plugins=["rltrain-tensorboard"]).writers == ("console",)
     assert config(writers=[]).writers == ()
@@ -649,16 +649,16 @@ def test_a_refused_combination_gives_the_reason_and_what_works(refused, plan):
     assert plan(algorithm="sac", distributed=True, nproc_per_node=1)
 
 
-def test_a_checkpoint_must_be_there_and_be_one(refused, config, tmp_path):
+def test_a_checkpoint_must_exist_and_fit_the_library(refused, config, tmp_path):
     path = tmp_path / "last.txt"
     assert refused(checkpoint=path) == f"--checkpoint {path}: there is no such file."
     path.write_text("")
     assert refused(checkpoint=path) == f"--checkpoint {path}: it is empty."
     path.write_text("something else")
-    said = f"--checkpoint {path}: this is not a checkpoint of stub: it lacks stub."
-    assert refused(checkpoint=path) == said
+    message = f"--checkpoint {path}: this is not a checkpoint of stub: it lacks stub."
+    assert refused(checkpoint=path) == message
     torch.save({"policy": {}, "value": {}, "optimizer": {}}, path)
-    assert refused(checkpoint=path) == f"{said} It looks like one of skrl: try --library skrl."
+    assert refused(checkpoint=path) == f"{message} It looks like one of skrl: try --library skrl."
     path.write_text("stub 3")
     assert config(checkpoint=path).checkpoint == str(path)
 
@@ -714,7 +714,7 @@ def test_a_plan_leaves_no_trace(plan, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"library": "rsl_rl", "task": "CartPole-v1"}, "CartPoleContinuous-v1"),
         ({"library": "rl_games", "framework": "jax"}, "rl_games runs on torch only"),
@@ -722,7 +722,7 @@ def test_a_plan_leaves_no_trace(plan, tmp_path):
         ({"task": "rltrain/CartPole-v2"}, "Did you mean 'rltrain/CartPole-v1'?"),
     ],
 )
-def test_real_combinations_that_cannot_work_are_refused(options, said):
+def test_real_combinations_that_cannot_work_are_refused(options, message):
     with pytest.raises(UsageError) as caught:
         make_plan({"device": "cpu", **options}, {})
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""What library and suite plugins use to read and set options."""
+"""Helpers of library and suite plugins that read and set options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_positive_int_is_read_or_refused():
             get_positive_int(agent, key)
 
 
-def test_leaves_are_what_is_no_mapping():
+def test_leaves_are_values_that_are_not_mappings():
     options = {"a": {"b": 1, "c": {"d": [{"e": 2}]}}, "f": None, "empty": {}}
     assert dict(leaves(options)) == {"a.b": 1, "a.c.d": [{"e": 2}], "f": None}
 
@@ -36,7 +36,7 @@ def test_children_are_set_by_key_index_or_name():
     assert (node.terms, node.items, node.scale) == ({3: "new"}, [1, 5], 0.5)
 
 
-def test_an_unknown_option_of_a_task_is_named_with_those_that_it_has():
+def test_an_unknown_task_option_lists_the_known_ones():
     message = str(unknown_env_option("Point-v0", "sim.dtt", ["sim.dt", "sim.gravity"]))
     assert "env.sim.dtt: the task Point-v0 has no such option." in message
     assert "Did you mean 'sim.dt'? Its options: sim.dt, sim.gravity." in message

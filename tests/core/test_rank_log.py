@@ -1,4 +1,4 @@
-"""A rank's log: whatever it prints, from Python or from C, goes there."""
+"""A rank's log: all of its output, from Python or from C, goes there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rltrain.launch.rank_log import RankLog, console_stream
 
 
 def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a process, where descriptor 1 is a pipe of ours and not the test runner's."""
+    """Run code in a process whose descriptor 1 is our pipe, not the test runner's."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *arguments],
         capture_output=True,
@@ -23,7 +23,7 @@ def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_everything_that_is_written_lands_in_the_file(tmp_path):
+def test_all_output_goes_to_the_file(tmp_path):
     log = tmp_path / "rank_0.log"
     done = process(
         """
@@ -100,7 +100,7 @@ def test_a_log_that_cannot_be_opened_changes_nothing(tmp_path, monkeypatch):
     assert console_stream() is sys.stdout
 
 
-def test_a_stream_that_is_no_descriptor_stays_the_console(tmp_path, monkeypatch):
+def test_a_stream_without_a_descriptor_stays_the_console(tmp_path, monkeypatch):
     cell = io.StringIO()
     monkeypatch.setattr(sys, "stdout", cell)
     with RankLog(tmp_path / "log"):

@@ -1,4 +1,4 @@
-"""Where a rank stands: joined ranks, counted ranks, chosen devices."""
+"""A rank's place: joined ranks, number of ranks, selected devices."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_torchrun_on_two_nodes_is_joined():
     assert rank_from_env(variables) == World(5, 1, 1, 8, 4, 2)
 
 
-def test_what_a_launcher_leaves_out_is_derived():
+def test_missing_launcher_variables_are_derived():
     variables = environ(RANK=5, LOCAL_RANK=1, WORLD_SIZE=8, LOCAL_WORLD_SIZE=4)
     assert rank_from_env(variables) == World(5, 1, 1, 8, 4, 2)
     assert rank_from_env(environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2)) == World(1, 1, 0, 2, 2, 1)
@@ -51,12 +51,12 @@ def test_what_a_launcher_leaves_out_is_derived():
         {"RANK": "", "LOCAL_RANK": "", "WORLD_SIZE": ""},
     ],
 )
-def test_variables_that_do_not_speak_of_ranks_are_not_joined(variables):
+def test_variables_that_do_not_describe_ranks_are_not_joined(variables):
     assert rank_from_env(variables) is None
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "message"),
     [
         (environ(RANK="a", LOCAL_RANK=0, WORLD_SIZE=1), "not valid rank numbers"),
         (environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=0), "contradict each other: RANK=0"),
@@ -66,8 +66,8 @@ def test_variables_that_do_not_speak_of_ranks_are_not_joined(variables):
         (environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=2, LOCAL_WORLD_SIZE=4), "contradict each other"),
     ],
 )
-def test_variables_that_contradict_each_other_are_refused(variables, said):
-    with pytest.raises(UsageError, match=said):
+def test_variables_that_contradict_each_other_are_refused(variables, message):
+    with pytest.raises(UsageError, match=message):
         rank_from_env(variables)
 
 
@@ -114,7 +114,7 @@ def test_gpus_are_selected(options, visible, gpus):
 
 
 @pytest.mark.parametrize(
-    ("options", "visible", "said"),
+    ("options", "visible", "message"),
     [
         ({"gpu_ids": "all"}, 0, "--gpu-ids all: no GPU is visible. For the CPU: --gpu-ids None."),
         ({"gpu_ids": (0, 1)}, 0, "--gpu-ids 0 1: there is no GPU 0: no GPU is visible"),
@@ -124,10 +124,10 @@ def test_gpus_are_selected(options, visible, gpus):
         ({"num_gpus": 1}, 0, "--num-gpus 1: no GPU is visible."),
     ],
 )
-def test_gpus_that_are_not_there_are_refused(options, visible, said):
+def test_missing_gpus_are_refused(options, visible, message):
     with pytest.raises(UsageError) as caught:
         select_gpus(options.get("gpu_ids"), options.get("num_gpus"), visible)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_ranks_are_counted(asked, device, gpus, ranks):
 
 
 @pytest.mark.parametrize(
-    ("asked", "device", "gpus", "said"),
+    ("asked", "device", "gpus", "message"),
     [
         ("gpu", "cpu", (), "--nproc-per-node gpu: the run is on the CPU"),
         (3, "cuda", (0, 1), "--nproc-per-node 3: only 2 GPU"),
     ],
 )
-def test_ranks_without_a_gpu_of_their_own_are_refused(asked, device, gpus, said):
-    with pytest.raises(UsageError, match=said):
+def test_ranks_without_their_own_gpu_are_refused(asked, device, gpus, message):
+    with pytest.raises(UsageError, match=message):
         count_ranks(asked, device, gpus)
 
 
@@ -162,7 +162,7 @@ def test_a_rank_takes_the_device_of_its_local_rank():
     assert rank_device("cpu", 3, 0) == "cpu"
 
 
-def test_where_each_rank_sees_one_gpu_it_is_every_ranks_first():
+def test_ranks_that_each_see_one_gpu_take_their_first():
     assert rank_device("cuda", 3, 1) == "cuda:0"
 
 
@@ -206,7 +206,7 @@ def test_more_local_ranks_than_gpus_are_refused():
 def test_chosen_gpus_are_indices_into_the_visible_ones(monkeypatch, visible, ids, shown):
     import os
 
-    # Set, then deleted, so that it is put back in any case.
+    # Set, then deleted, so that it is always restored.
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")

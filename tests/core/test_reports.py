@@ -1,4 +1,4 @@
-"""How a rank that fails tells its launcher what happened."""
+"""How a failing rank reports to its launcher what happened."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def raised(error: BaseException) -> BaseException:
         return caught
 
 
-def tell(folder, rank, error=None, **changes):
-    """Leave a rank's report in the folder."""
+def leave_report(folder, rank, error=None, **changes):
+    """Write a rank's report to the folder."""
     report = make_report(rank, raised(error or ValueError("as asked")))
     write_report(folder, Report(**{**vars(report), **changes}))
 
@@ -42,12 +42,12 @@ def tell(folder, rank, error=None, **changes):
         (ValueError("UNKNOWN: Gloo all-reduce failed: Connection reset by peer"), "peer_lost"),
         (ValueError("UNKNOWN: Gloo all-reduce failed: shapes differ"), "error"),
         (RuntimeError("shapes differ"), "error"),
-        # A wording alone does not make a user's error the consequence of another's.
+        # Its wording alone does not make a user's error the consequence of another error.
         (ValueError("Connection reset by peer"), "error"),
         (KeyboardInterrupt(), "error"),
     ],
 )
-def test_an_error_is_told_apart_from_its_consequences(error, kind):
+def test_an_error_is_distinguished_from_its_consequences(error, kind):
     assert make_report(3, raised(error)).kind == kind
 
 
@@ -61,22 +61,22 @@ def test_a_report_has_the_message_and_the_traceback():
 
 
 def test_reports_are_read_as_written_and_in_order_of_cause(tmp_path):
-    tell(tmp_path, 0, kind="peer_lost", time=1.0)
-    tell(tmp_path, 1, time=3.0)
-    tell(tmp_path, 2, time=2.0, message="first, with ünïcode")
+    leave_report(tmp_path, 0, kind="peer_lost", time=1.0)
+    leave_report(tmp_path, 1, time=3.0)
+    leave_report(tmp_path, 2, time=2.0, message="first, with ünïcode")
     reports = read_reports(tmp_path)
     assert [report.rank for report in reports] == [2, 1, 0]
     assert reports[0].message == "first, with ünïcode"
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_no_reports_are_none(tmp_path):
+def test_without_reports_the_list_is_empty(tmp_path):
     assert read_reports(tmp_path) == []
 
 
-def test_the_first_real_error_is_the_runs(tmp_path):
-    tell(tmp_path, 0, RuntimeError("Connection closed by peer"), time=1.0)
-    tell(tmp_path, 1, ValueError("the cause"), time=2.0)
+def test_the_first_real_error_becomes_the_runs_error(tmp_path):
+    leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"), time=1.0)
+    leave_report(tmp_path, 1, ValueError("the cause"), time=2.0)
     error = failure(tmp_path, 0, 1)
     assert isinstance(error, RankFailed)
     assert (error.rank, error.exit_code) == (1, 1)
@@ -84,18 +84,18 @@ def test_the_first_real_error_is_the_runs(tmp_path):
     assert str(error).endswith("ValueError: the cause")
 
 
-def test_what_a_rank_refused_is_the_users_error(tmp_path):
-    tell(tmp_path, 1, UsageError("--num-envs 3: must be even."))
+def test_a_usage_error_on_a_rank_is_a_usage_error_of_the_run(tmp_path):
+    leave_report(tmp_path, 1, UsageError("--num-envs 3: must be even."))
     error = failure(tmp_path, 1, 2)
     assert isinstance(error, UsageError)
     assert (str(error), error.exit_code) == ("--num-envs 3: must be even.", 2)
 
 
-def test_the_log_is_named_where_it_stays(tmp_path):
+def test_only_a_log_in_the_run_folder_is_named(tmp_path):
     reports, logs = tmp_path / "reports", tmp_path / "run"
     reports.mkdir()
     logs.mkdir()
-    tell(reports, 0)
+    leave_report(reports, 0)
     log_path(reports, 0).write_text("early")
     assert "Its log" not in str(failure(reports, 0, 1))
     log_path(reports, 0).unlink()
@@ -105,7 +105,7 @@ def test_the_log_is_named_where_it_stays(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         (-9, "Rank 1 was killed by SIGKILL. If nobody killed it by hand, the machine may have run"),
         (-11, "Rank 1 was killed by SIGSEGV."),
@@ -113,13 +113,13 @@ def test_the_log_is_named_where_it_stays(tmp_path):
         (7, "Rank 1 exited with code 7 without an exception."),
     ],
 )
-def test_a_rank_without_a_report_is_described_by_its_end(tmp_path, code, said):
-    # The others' reports tell only of its going.
-    tell(tmp_path, 0, RuntimeError("Connection closed by peer"))
+def test_a_rank_without_a_report_is_described_by_its_exit(tmp_path, code, message):
+    # The others' reports only say that it is gone.
+    leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"))
     error = failure(tmp_path, 1, code)
     assert isinstance(error, RankFailed)
     assert error.rank == 1
-    assert str(error).startswith(said)
+    assert str(error).startswith(message)
 
 
 def test_a_rank_without_a_report_is_shown_by_the_end_of_its_log(tmp_path):
@@ -133,18 +133,18 @@ def test_a_rank_without_a_report_is_shown_by_the_end_of_its_log(tmp_path):
 
 
 def test_another_ranks_error_explains_a_rank_without_a_report(tmp_path):
-    tell(tmp_path, 0, ValueError("the cause"))
+    leave_report(tmp_path, 0, ValueError("the cause"))
     error = failure(tmp_path, 1, -15)
     assert error.rank == 0
     assert "ValueError: the cause" in str(error)
 
 
 def test_only_lost_peers_point_to_another_node(tmp_path):
-    tell(tmp_path, 0, RuntimeError("Connection closed by peer"))
+    leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"))
     assert "the cause is on another node" in str(failure(tmp_path, 0, 1))
 
 
-def test_nothing_known_is_still_a_failure(tmp_path):
+def test_an_unexplained_failure_is_still_a_failure(tmp_path):
     error = failure(tmp_path, None, 3)
     assert str(error) == "A rank failed with exit code 3."
     assert error.exit_code == 3
@@ -159,12 +159,12 @@ def test_the_runs_exit_code_is_the_ranks(tmp_path, code, status):
     ("number", "error", "code"),
     [(signal.SIGTERM, RankFailed, 143), (signal.SIGHUP, RankFailed, 129)],
 )
-def test_a_signal_to_the_launcher_is_told(number, error, code):
+def test_a_signal_to_the_launcher_is_reported(number, error, code):
     ended = ended_by_signal(number)
     assert isinstance(ended, error)
     assert ended.exit_code == code
     assert number.name in str(ended)
 
 
-def test_ctrl_c_is_ctrl_c():
+def test_ctrl_c_stays_a_keyboard_interrupt():
     assert isinstance(ended_by_signal(signal.SIGINT), KeyboardInterrupt)

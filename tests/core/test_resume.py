@@ -1,4 +1,4 @@
-"""A session that goes on from a checkpoint."""
+"""A session that resumes from a checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rltrain.types import World
 
 
 class SavedEnv(stub_parts.StubEnv):
-    """Walks at random; its state can be saved."""
+    """A random walk whose state can be saved."""
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -68,11 +68,11 @@ class Parts:
     @hookimpl
     def rltrain_write(self, record):
         if isinstance(record, RunStarted):
-            self.notes["said"] = record.resumed
+            self.notes["message"] = record.resumed
 
     @hookimpl
     def rltrain_train(self, session):
-        """Note what is drawn and seen, iteration by iteration."""
+        """Note random numbers and observations, iteration by iteration."""
         notes = self.notes.setdefault(session.world.rank, [])
         done = int(session.checkpoint.read_text()) if session.checkpoint else 0
         self.notes["state"] = session.rank_state
@@ -84,8 +84,8 @@ class Parts:
                 drawn = random.random(), np.random.rand()
                 observations, *_ = session.env.step(np.zeros((session.env.num_envs, 1)))
             record = session.record(Scalars(iteration, {}))
-            told = (iteration, record.frames, record.episode_return, record.episode_length)
-            notes.append((*drawn, observations.tolist(), *told))
+            metrics = (iteration, record.frames, record.episode_return, record.episode_length)
+            notes.append((*drawn, observations.tolist(), *metrics))
             session.save_checkpoint(
                 f"{iteration}.txt",
                 lambda path, i=iteration: path.write_text(str(i)),
@@ -130,15 +130,15 @@ def saved(result, iteration):
     return f"{result.run_dir}/checkpoints/{iteration}.txt"
 
 
-def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(train):
+def test_a_resumed_run_continues_as_if_it_had_never_stopped(train):
     whole, result = train(6)
     again, resumed = train(6, saved(result, 2))
     for rank in (0, 1):
         assert again[rank] == whole[rank][2:]
     assert whole[0] != whole[1]
     assert (resumed.iterations, resumed.frames) == (4, result.frames)
-    assert again["said"].endswith("2.txt after iteration 2.")
-    assert whole["said"] == ""
+    assert again["message"].endswith("2.txt after iteration 2.")
+    assert whole["message"] == ""
 
 
 def test_each_rank_gets_its_own_state_back(train):
@@ -148,7 +148,7 @@ def test_each_rank_gets_its_own_state_back(train):
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"world_size": 1}, "Changed: ranks 2 -> 1."),
         ({"num_envs": 4}, "Changed: environments a rank 2 -> 4."),
@@ -157,32 +157,32 @@ def test_each_rank_gets_its_own_state_back(train):
         ({"env_class": stub_parts.StubEnv}, "The task cannot save its state"),
     ],
 )
-def test_what_has_changed_is_said_and_begins_anew(train, changed, said):
+def test_changed_parts_are_reported_and_start_fresh(train, changed, message):
     _, result = train(2, env_class=changed.get("env_class", SavedEnv))
     notes, resumed = train(3, saved(result, 2), **changed)
-    assert said in notes["said"]
-    assert "start fresh" in notes["said"]
-    (told,) = notes[0]
-    assert told[3] == 3
+    assert message in notes["message"]
+    assert "start fresh" in notes["message"]
+    (metrics,) = notes[0]
+    assert metrics[3] == 3
     assert resumed.frames > result.frames
     fresh, _ = train(1, **changed)
-    assert told[:2] != fresh[0][0][:2], "the random numbers of the beginning came again"
+    assert metrics[:2] != fresh[0][0][:2], "the random numbers of the beginning came again"
 
 
-def test_a_checkpoint_alone_is_a_beginning_too(train, tmp_path):
+def test_a_checkpoint_without_state_can_be_resumed(train, tmp_path):
     path = tmp_path / "5.txt"
     path.write_text("5")
     notes, result = train(6, str(path))
-    assert "has no saved rank state" in notes["said"]
+    assert "has no saved rank state" in notes["message"]
     assert result.iterations == 1
 
 
-def test_a_rank_that_cannot_see_the_checkpoint_says_so(train, tmp_path):
+def test_a_rank_that_cannot_see_the_checkpoint_reports_it(train, tmp_path):
     with pytest.raises(UsageError, match=r"rank \d on .* cannot see this file"):
         train(2, str(tmp_path / "elsewhere.txt"))
 
 
-def test_a_run_that_is_done_says_so(train):
+def test_resuming_a_finished_run_is_reported(train):
     _, result = train(2)
     with pytest.raises(UsageError, match="--max-iterations 2: the checkpoint was written after"):
         train(2, saved(result, 2))
@@ -194,7 +194,7 @@ def test_a_drawn_seed_is_kept(train):
     assert again[0] == whole[0][1:]
 
 
-def test_the_state_of_a_gpus_rank_is_for_gpus():
+def test_state_saved_on_a_gpu_fits_any_gpu_but_not_the_cpu():
     def of(device):
         return circumstances(make_config(), World(device=device))
 

@@ -14,13 +14,13 @@ from rltrain.testing import make_config
 
 
 def checked(**options):
-    """Return the one field that was given."""
+    """Return the one given field."""
     (name,) = options
     return getattr(RunOptions.from_mapping(options), name)
 
 
 def placed(options: RunOptions) -> str:
-    """Return where node 0 is, as launchers are told."""
+    """Return node 0's address, as passed to launchers."""
     return make_config(master_addr=options.master_addr, master_port=options.master_port).coordinator
 
 
@@ -64,12 +64,12 @@ def test_an_unknown_option_suggests_the_closest():
         (None, None),
     ],
 )
-def test_gpu_ids_are_read_however_they_are_spelled(value, ids):
+def test_gpu_ids_are_read_in_every_notation(value, ids):
     assert checked(gpu_ids=value) == ids
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ([0, 0], "--gpu-ids 0 0: must be indices without repeats"),
         ("1,1", "without repeats"),
@@ -82,8 +82,8 @@ def test_gpu_ids_are_read_however_they_are_spelled(value, ids):
         (1.5, "indices such as"),
     ],
 )
-def test_wrong_gpu_ids_are_refused(value, said):
-    assert said in refused(gpu_ids=value)
+def test_wrong_gpu_ids_are_refused(value, message):
+    assert message in refused(gpu_ids=value)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_coordinators_address_is_the_masters_host_and_port(address, host, port
     assert placed(apart) == coordinator
 
 
-def test_the_masters_address_may_stand_in_brackets():
+def test_the_masters_address_may_be_in_brackets():
     assert checked(master_addr="[fe80::1]") == "fe80::1"
     assert checked(master_addr="fe80::1") == "fe80::1"
 
@@ -147,8 +147,8 @@ def test_a_coordinators_port_is_a_port():
 @pytest.mark.parametrize(("name", "value"), [("master_addr", "b"), ("master_port", 5)])
 def test_two_addresses_must_agree(name, value):
     both = {"coordinator_address": "a:4", name: value}
-    said = f"--coordinator-address a:4 and {flag(name)} {value} contradict each other."
-    assert refused(**both).startswith(said)
+    message = f"--coordinator-address a:4 and {flag(name)} {value} contradict each other."
+    assert refused(**both).startswith(message)
     same = {"coordinator_address": "a:4", "master_addr": "a", "master_port": 4}
     assert placed(RunOptions.from_mapping(same)) == "a:4"
 
@@ -168,8 +168,8 @@ def test_nproc_per_node_is_a_number_or_a_word(value, ranks):
 
 @pytest.mark.parametrize("value", [0, "-1", "two", 1.5, True])
 def test_a_wrong_nproc_per_node_is_refused(value):
-    said = f"--nproc-per-node {value}: must be a number from 1, gpu, cpu or auto."
-    assert refused(nproc_per_node=value) == said
+    message = f"--nproc-per-node {value}: must be a number from 1, gpu, cpu or auto."
+    assert refused(nproc_per_node=value) == message
 
 
 @pytest.mark.parametrize(("value", "number"), [("-200", -200.0), (1, 1.0), ("3e2", 300.0)])
@@ -178,13 +178,13 @@ def test_a_target_return_is_a_number(value, number):
 
 
 @pytest.mark.parametrize("value", ["high", [1], "nan"])
-def test_a_target_return_that_is_no_number_is_refused(value):
+def test_a_target_return_that_is_not_a_number_is_refused(value):
     assert refused(target_return=value) == f"--target-return {value}: must be a number."
 
 
 @pytest.mark.parametrize("name", ["distributed", "headless"])
 @pytest.mark.parametrize("value", ["true", 1, "yes"])
-def test_what_is_true_or_false_is_not_guessed(name, value):
+def test_booleans_are_not_guessed(name, value):
     assert refused(**{name: value}) == f"--{name} {value}: must be true or false."
     assert checked(**{name: True}) is True
 
@@ -205,7 +205,7 @@ def test_names_are_a_list_or_one(name, nothing):
 
 
 @pytest.mark.parametrize("name", ["agent", "env"])
-def test_options_of_others_are_mappings(name):
+def test_options_of_other_parts_are_mappings(name):
     assert checked(**{name: {"a": {"b": 1}}}) == {"a": {"b": 1}}
     assert refused(**{name: "a=1"}) == f"--{name} a=1: must be a mapping of options."
 
@@ -274,7 +274,7 @@ def test_interpolations_are_resolved(yaml, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a: 1\nb: [1\nc: 2\n", "line 3"),
         ("a:\n  b: ${no.such}\n", "no.such"),
@@ -284,10 +284,10 @@ def test_interpolations_are_resolved(yaml, monkeypatch):
         ("a: ${a}\n", "options.yaml"),
     ],
 )
-def test_a_file_that_is_wrong_is_named_with_the_place(yaml, text, said):
+def test_an_error_in_a_file_names_the_file_and_the_position(yaml, text, message):
     with pytest.raises(UsageError, match=r"--config .*options\.yaml") as caught:
         yaml(text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path):
@@ -298,6 +298,6 @@ def test_a_file_that_is_not_text_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["missing.yaml", "."])
-def test_a_file_that_is_not_there_is_refused(tmp_path, name):
+def test_a_missing_file_is_refused(tmp_path, name):
     with pytest.raises(UsageError, match="there is no such file"):
         load_yaml(str(tmp_path / name), "--config")

@@ -1,4 +1,4 @@
-"""Rank-0 I/O: a folder exists once, a file is complete or absent."""
+"""Rank 0's I/O: a folder exists once, a file is complete or absent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_folder_is_named_by_library_task_time_and_name(tmp_path):
     assert path.name.endswith("_try")
 
 
-def test_folders_of_one_second_are_told_apart(tmp_path):
+def test_folders_created_in_the_same_second_differ(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda _: create_run_folder(str(tmp_path), "l", "t", None), range(16)))
     assert len({folder.path for folder in made}) == 16
@@ -62,9 +62,11 @@ def test_a_file_is_written_whole(folder):
     assert os.listdir(path.parent) == ["policy.pth"]
 
 
-def test_while_a_file_is_written_the_old_one_stands(folder):
+def test_the_old_file_stays_while_a_new_one_is_written(folder):
     def write(part: Path) -> None:
-        assert part.name == "policy.pth"  # Some libraries choose a format by it, or keep it.
+        assert (
+            part.name == "policy.pth"
+        )  # Some libraries choose a format by the suffix, or keep it.
         assert part.parent.parent == folder.path
         part.write_text("new")
         assert (folder.path / "policy.pth").read_text() == "old"

@@ -1,4 +1,4 @@
-"""Figures merged over ranks in one collective."""
+"""Metrics merged over ranks in one collective."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_scalar_that_some_ranks_lack_is_merged_over_the_others():
     assert merge([{}], [{}])[0][0].values == {}
 
 
-def test_a_time_keeps_its_least_and_greatest():
+def test_a_time_keeps_its_minimum_and_maximum():
     ((result,), _) = merge([{"time/update": 1.0}], [{"time/update": 3.0}])
     assert result.values == {
         "time/update": 2.0,
@@ -59,14 +59,14 @@ def test_a_time_keeps_its_least_and_greatest():
     }
 
 
-def test_a_value_that_is_no_number_stays_where_it_is():
+def test_nan_and_inf_affect_only_their_own_scalar():
     ((result,), _) = merge([{"a": 1.0, "b": math.nan, "c (max)": math.inf}], [{"a": 1.0, "b": 1.0}])
     assert result.values["a"] == 1.0
     assert math.isnan(result.values["b"])
     assert result.values["c (max)"] == math.inf
 
 
-def test_sums_and_speeds_cross_too():
+def test_sums_and_speeds_are_merged_too():
     ((result,), _) = merge([{}], [{}], sums=(2.0, 5.0))
     assert result.sums == [4.0, 10.0]
     assert result.fps == (0.0, 1.0)
@@ -81,7 +81,7 @@ def test_once_names_are_known_an_iteration_is_one_collective():
 
 
 @pytest.mark.parametrize("ending", [False, True])
-def test_ranks_that_are_out_of_step_are_told_apart(ending):
+def test_ranks_that_are_out_of_step_are_reported(ending):
     def one(group):
         exchange = ScalarExchange(group)
         exchange.merge(1, {"loss": 1.0}, [0.0], 0.0)
@@ -90,6 +90,6 @@ def test_ranks_that_are_out_of_step_are_told_apart(ending):
         else:
             exchange.merge(2 + group.rank, {"loss": 1.0}, [0.0], 0.0)
 
-    said = "rank 1 ends after iteration 1" if ending else "rank 1 records iteration 3"
-    with pytest.raises(DivergenceError, match=f"rank 0 records iteration 2, {said}"):
+    message = "rank 1 ends after iteration 1" if ending else "rank 1 records iteration 3"
+    with pytest.raises(DivergenceError, match=f"rank 0 records iteration 2, {message}"):
         FakeWorld(2).run(one)

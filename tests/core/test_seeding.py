@@ -1,4 +1,4 @@
-"""Seed streams: deterministic, independent, and each rank's own."""
+"""Seed streams: deterministic, independent, and separate for each rank."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rltrain.seeding import SeedPlan, draw_seed
 STREAMS = ("model", "environment", "learner")
 
 
-def test_the_model_is_built_equal_on_all_ranks():
+def test_the_model_seed_is_equal_on_all_ranks():
     assert len({SeedPlan(42, rank).model for rank in range(64)}) == 1
 
 
 @pytest.mark.parametrize("stream", ["environment", "learner"])
-def test_other_streams_are_each_ranks_own(stream):
+def test_other_streams_differ_by_rank(stream):
     assert len({SeedPlan(42, rank).seed(stream) for rank in range(64)}) == 64
 
 
-def test_streams_and_neighboring_base_seeds_do_not_meet():
+def test_streams_and_neighboring_base_seeds_do_not_overlap():
     seeds = [
         SeedPlan(base, rank).seed(stream)
         for base in range(16)
@@ -33,14 +33,14 @@ def test_streams_and_neighboring_base_seeds_do_not_meet():
     assert len(set(seeds)) == len(seeds)
 
 
-def test_seeds_stay_what_they_are():
-    # A change here would change every run that names its seed.
+def test_derived_seeds_never_change():
+    # A change here would change every run with a fixed seed.
     plan = SeedPlan(42, 1)
     assert (plan.model, plan.environment, plan.learner) == (995508986, 500939758, 439585157)
 
 
 @pytest.mark.parametrize("base", [0, 1, 2**31 - 1, 2**40])
-def test_seeds_are_what_every_generator_takes(base):
+def test_every_generator_accepts_the_seeds(base):
     plan = SeedPlan(base, 3)
     for stream in STREAMS:
         assert 0 <= plan.seed(stream) < 2**31
@@ -57,7 +57,7 @@ def test_the_core_seeds_random_and_numpy():
     assert (random.random(), np.random.rand()) != first
 
 
-def test_a_drawn_seed_owes_nothing_to_the_generators():
+def test_a_drawn_seed_does_not_depend_on_the_generators():
     random.seed(0)
     first = draw_seed()
     random.seed(0)
@@ -65,7 +65,7 @@ def test_a_drawn_seed_owes_nothing_to_the_generators():
     assert 0 <= first < 2**31
 
 
-def test_a_stream_that_is_none_is_named():
+def test_an_unknown_stream_is_named():
     with pytest.raises(
         ValueError, match=r"no stream 'learning'\. Choose from model, environment, learner"
     ):

@@ -35,7 +35,7 @@ def run(stub):
 
 
 class Library:
-    """Trains with the function that it is given."""
+    """Trains with a given function."""
 
     def __init__(self, body):
         self.body = body
@@ -144,7 +144,7 @@ def test_a_plugin_can_ask_how_many_iterations_are_done(ranks):
     ranks(body)
 
 
-def test_the_result_is_what_the_run_came_to(run):
+def test_the_result_holds_the_outcome_of_the_run(run):
     # 2 environments of lengths 2 and 3, 3 iterations of 4 steps: 6 + 4 episodes.
     result = run()
     assert (result.iterations, result.frames) == (3, 24)
@@ -154,7 +154,7 @@ def test_the_result_is_what_the_run_came_to(run):
     assert Path(result.checkpoint).parent == Path(result.run_dir) / "checkpoints"
 
 
-def test_records_tell_the_whole_run(run, stub):
+def test_records_cover_the_whole_run(run, stub):
     result = run(max_iterations=2, seed=5)
     started, first, saved, second, _, ended = stub.RECORDS
     assert isinstance(started, RunStarted)
@@ -169,12 +169,12 @@ def test_records_tell_the_whole_run(run, stub):
     assert ended.episode_return == second.episode_return
 
 
-def test_every_writer_is_told(run, stub):
+def test_every_writer_gets_every_record(run, stub):
     run(writers=["notes", "more_notes"], max_iterations=1)
-    told = [event for event in stub.EVENTS if str(event).startswith("write")]
+    written = [event for event in stub.EVENTS if str(event).startswith("write")]
     for kind in ("RunStarted", "Scalars", "CheckpointSaved", "RunEnded"):
-        assert f"write {kind}" in told
-        assert f"write more {kind}" in told
+        assert f"write {kind}" in written
+        assert f"write more {kind}" in written
 
 
 def test_no_writer_is_needed(run, stub):
@@ -183,10 +183,10 @@ def test_no_writer_is_needed(run, stub):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("ValueError", ValueError)])
-def test_an_error_in_training_passes_unchanged_and_is_recorded(run, stub, name, kind):
+def test_an_error_in_training_propagates_unchanged_and_is_recorded(run, stub, name, kind):
     with pytest.raises(kind, match=r"^as asked$") as caught:
         run(agent={"fail": name})
-    # One process has no peer that could be gone: its environment is closed all the same.
+    # A single process has no peer to lose: its environment is closed anyway.
     assert stub.EVENTS[-3:] == ["write RunEnded", ("shutdown", caught.value), "env closed"]
     assert stub.RECORDS[-1].error == "ValueError: as asked"
 
@@ -219,20 +219,20 @@ class NoMode(stub_parts.StubEnv):
 
 
 @pytest.mark.parametrize(
-    ("env", "said"),
+    ("env", "message"),
     [
         (WrongNumber, "'stubs' made 3 environments; 2 were requested"),
         (NextStep, "SAME_STEP"),
         (NoMode, "autoreset mode None"),
     ],
 )
-def test_an_environment_of_the_wrong_kind_is_refused(run, monkeypatch, env, said):
+def test_an_environment_of_the_wrong_kind_is_refused(run, monkeypatch, env, message):
     monkeypatch.setattr(stub_parts.StubSuite, "env_class", env)
-    with pytest.raises(PluginError, match=said):
+    with pytest.raises(PluginError, match=message):
         run()
 
 
-def test_the_manifest_says_what_was_run(run):
+def test_the_manifest_describes_the_run(run):
     result = run(seed=3, agent={"learn.steps": 2})
     manifest = json.loads((Path(result.run_dir) / "manifest.json").read_text())
     assert manifest["seed"] == 3
@@ -259,7 +259,7 @@ def test_the_agents_options_are_written(run):
     assert options["layers"] == [{"size": 1}, {"size": 2}]
 
 
-def test_a_drawn_seed_is_told_and_differs_from_run_to_run(run, stub):
+def test_a_drawn_seed_is_reported_and_differs_from_run_to_run(run, stub):
     seeds = set()
     for _ in range(3):
         stub.RECORDS.clear()
@@ -310,7 +310,7 @@ def test_ranks_that_run_different_things_are_refused(ranks, name):
         assert "on rank 1" in str(error)
 
 
-def test_nodes_may_differ_in_what_is_theirs(ranks):
+def test_nodes_may_differ_in_their_local_settings(ranks):
     configs = [{"node_rank": 0, "gpu_ids": None}, {"node_rank": 1, "gpu_ids": (1,)}]
     results = ranks(lambda session: None, configs=configs)
     assert not any(isinstance(result, Exception) for result in results)
@@ -422,7 +422,7 @@ def assert_diverged(ranks, iterations, found):
         assert "on rank(s) 1 (rank 0: 0; rank 1: 1)" in str(error)
 
 
-def test_ranks_that_are_equal_have_not_diverged(ranks):
+def test_equal_ranks_have_not_diverged(ranks):
     def body(session):
         session.watch("policy", lambda: {"weight": float("nan")})
         session.record(Scalars(make_config().check_interval, {}))
@@ -430,7 +430,7 @@ def test_ranks_that_are_equal_have_not_diverged(ranks):
     assert not any(isinstance(result, Exception) for result in ranks(body))
 
 
-def test_a_rank_that_ends_early_is_told_from_those_that_go_on(ranks):
+def test_a_rank_that_ends_before_the_others_is_reported(ranks):
     def body(session):
         for iteration in range(1, 4 - session.world.rank):
             session.record(Scalars(iteration, {}))
@@ -485,7 +485,7 @@ def test_the_checkpoint_to_start_from_is_a_path(tmp_path):
     assert RankSession(make_config(), World(), RunPlugins()).checkpoint is None
 
 
-def test_streams_seed_the_generators_at_their_time(stub, tmp_path):
+def test_each_stream_seeds_the_generators_at_the_right_time(stub, tmp_path):
     def body(session):
         drawn["model"] = random.random(), np.random.rand()
         session.seed("learner")
@@ -499,7 +499,7 @@ def test_streams_seed_the_generators_at_their_time(stub, tmp_path):
     assert drawn["model"] != drawn["learner"]
 
 
-def test_iterations_go_on_after_a_loaded_checkpoint(stub, tmp_path):
+def test_iterations_continue_after_a_loaded_checkpoint(stub, tmp_path):
     def body(session):
         for iteration in (101, 102, 103):
             session.record(Scalars(iteration, {}))
@@ -517,7 +517,7 @@ def test_what_a_suite_adds_is_read_through_the_counter(stub, tmp_path):
     single(body, tmp_path).run()
 
 
-def test_a_reset_begins_every_episode_anew(stub, tmp_path):
+def test_a_reset_restarts_every_episode(stub, tmp_path):
     def body(session):
         steps(session, 1)
         session.env.reset()
@@ -538,7 +538,7 @@ class Shuts:
             raise self.error
 
 
-def test_an_error_while_shutting_down_ends_a_good_run_after_everything_is_let_go(stub, tmp_path):
+def test_a_shutdown_error_fails_a_good_run_after_everything_is_released(stub, tmp_path):
     other = Shuts()
     with pytest.raises(OSError, match="cannot close"):
         single(lambda session: None, tmp_path, Shuts(OSError("cannot close")), other).run()
@@ -546,7 +546,7 @@ def test_an_error_while_shutting_down_ends_a_good_run_after_everything_is_let_go
     assert stub.EVENTS[-1] == "env closed"
 
 
-def test_an_error_while_shutting_down_does_not_hide_the_one_before(stub, tmp_path):
+def test_a_shutdown_error_does_not_hide_an_earlier_error(stub, tmp_path):
     def body(session):
         raise ValueError("the cause")
 
@@ -554,7 +554,7 @@ def test_an_error_while_shutting_down_does_not_hide_the_one_before(stub, tmp_pat
         single(body, tmp_path, Shuts(OSError("cannot close"))).run()
 
 
-def test_a_hook_that_nobody_implements_names_who_should(tmp_path):
+def test_a_hook_without_an_implementation_names_who_should_have_one(tmp_path):
     plugins = RunPlugins()
     plugins.register(Library(lambda session: None), "library")
     config = make_config(suite="mine", num_envs=1, log_root=str(tmp_path))

@@ -1,4 +1,4 @@
-"""Episodes counted."""
+"""Episode statistics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_episodes_are_counted_exactly(array):
     truncations = [[False, False, False], [False, False, True], [True, False, False]]
     for step in range(3):
         counter.step(array(rewards[step]), array(terminations[step]), array(truncations[step]))
-    # Environment 0: 1 + 2 and 3; environment 2: 100 and 200; environment 1 goes on.
+    # Environment 0: 1 + 2 and 3; environment 2: 100 and 200; environment 1 continues.
     assert counter.take() == (3 + 3 + 100 + 200, 2 + 1 + 1 + 1, 4, 0, 0)
     assert counter.take() == (0, 0, 0, 0, 0)
     assert counter.steps == 9
@@ -43,7 +43,7 @@ def test_episodes_are_counted_exactly(array):
     assert counter.take()[:3] == (10 + 20 + 30 + 40, 4, 1)
 
 
-def test_an_episode_that_is_ended_and_cut_off_at_once_counts_once(array):
+def test_an_episode_both_terminated_and_truncated_counts_once(array):
     counter = array.counter()
     counter.step(array([1.0]), array([True]), array([True]))
     assert counter.take()[:3] == (1, 1, 1)
@@ -67,7 +67,7 @@ def test_successes_are_counted_among_the_episodes_that_end(array):
     assert counter.take() == (0, 6, 4, 1, 2)
 
 
-def test_a_counter_goes_on_where_another_was(array):
+def test_a_counter_continues_from_another(array):
     counter, other, done = array.counter(), array.counter(), array([True])
     counter.step(array([5.0]), array([False]), array([False]))
     other.set_state(counter.get_state())
@@ -77,7 +77,7 @@ def test_a_counter_goes_on_where_another_was(array):
     assert counter.steps == other.steps == 2
 
 
-def test_what_is_given_is_not_changed(array):
+def test_inputs_are_not_changed(array):
     counter = array.counter()
     rewards = array([1.0, 2.0])
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_what_is_given_is_not_changed(array):
     assert list(rewards) == [1.0, 2.0]
 
 
-def test_for_jax_counting_is_one_program(caplog):
+def test_counting_with_jax_is_one_program(caplog):
     """Not compiled again after it was read or restarted, and nothing is sent to or fro."""
     counter, none = EpisodeCounter(ARRAYS["jax"]), jnp.zeros(3, bool)
     given = jnp.ones(3), none, none
@@ -101,7 +101,7 @@ def test_for_jax_counting_is_one_program(caplog):
     assert not [r.message for r in caplog.records if "XLA compilation" in r.message]
 
 
-def test_for_jax_counting_begins_at_zero_whatever_the_reward():
+def test_counting_with_jax_starts_at_zero_for_any_reward():
     counter, none = EpisodeCounter(ARRAYS["jax"]), jnp.zeros(2, bool)
     counter.step(jnp.array([jnp.nan, 1.0]), none, none)
     counter.restart()
@@ -109,7 +109,7 @@ def test_for_jax_counting_begins_at_zero_whatever_the_reward():
     assert counter.take()[:3] == (2, 2, 2)
 
 
-def test_a_counter_of_jax_goes_on_from_a_file():
+def test_a_jax_counter_resumes_from_a_file():
     counter, other, done = (
         EpisodeCounter(ARRAYS["jax"]),
         EpisodeCounter(ARRAYS["jax"]),
@@ -122,7 +122,7 @@ def test_a_counter_of_jax_goes_on_from_a_file():
     assert counter.take() == other.take() == (6, 2, 1, 0, 0)
 
 
-def test_no_episode_has_no_mean():
+def test_without_episodes_there_is_no_mean():
     window = EpisodeWindow()
     window.add((0.0,) * 5)
     assert (window.mean_return, window.mean_length, window.count) == (None, None, 0)

@@ -1,4 +1,4 @@
-"""What a rank's rollouts or its replay buffer take."""
+"""The memory that a rank's rollouts or its replay buffer take."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def task(action="continuous", actions=(1,), **groups):
 
 
 @pytest.mark.parametrize(
-    ("iteration", "info", "said"),
+    ("iteration", "info", "message"),
     [
         # 32 x 64 rows of 4 + 3 + 6 floats.
         (Iteration(32), task(policy=VECTOR), "about 106 kB a rank for rollouts"),
@@ -31,9 +31,9 @@ def task(action="continuous", actions=(1,), **groups):
         (Iteration(1), task(policy=ArrayInfo((4,), "float64")), "about 3.3 kB a rank for rollouts"),
     ],
 )
-def test_what_is_kept_is_told(iteration, info, said):
-    assert estimate_memory(iteration, info, 64) == said
+def test_the_memory_of_stored_data_is_estimated(iteration, info, message):
+    assert estimate_memory(iteration, info, 64) == message
 
 
-def test_nothing_is_told_where_only_making_the_environment_tells():
+def test_there_is_no_estimate_if_observations_are_unknown():
     assert estimate_memory(Iteration(32), task(), 64) is None

@@ -1,4 +1,4 @@
-"""Options that a suite keeps for its tasks go before a library's defaults."""
+"""Tuned options of a suite take precedence over a library's defaults."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SUITE = SuiteSpec(
 
 @pytest.fixture
 def suite(tmp_path):
-    """Return a suite that keeps options of one library and algorithm for one task."""
+    """Return a suite with tuned options of one library and algorithm for one task."""
     file = tmp_path / "Robots-Walk-v0" / "some_ppo.yaml"
     file.parent.mkdir()
     file.write_text("rate: 3e-4\nwords: of torch\n")
     return dataclasses.replace(SUITE, tuned=tuned_in(tmp_path))
 
 
-def test_the_suites_options_go_before_the_librarys(suite):
+def test_the_suites_options_win_over_the_librarys(suite):
     options, whose = default_options(LIBRARY, suite, TASK, "ppo", "torch")
     assert options == {"rate": 3e-4, "words": "of torch"}
     assert whose == "those of the suite robots for Robots/Walk-v0"
@@ -49,14 +49,14 @@ def test_the_suites_options_go_before_the_librarys(suite):
 @pytest.mark.parametrize(
     ("task", "algorithm"), [(TASK, "sac"), (TaskInfo("Robots/Run-v0", "continuous"), "ppo")]
 )
-def test_without_them_they_are_the_librarys(suite, task, algorithm):
+def test_without_suite_options_the_librarys_apply(suite, task, algorithm):
     for where in (suite, SUITE):
         options, whose = default_options(LIBRARY, where, task, algorithm, "torch")
         assert options == {"rate": 1, "words": "of torch"}
         assert whose == f"some's defaults for {task.name}"
 
 
-def test_both_are_said_in_the_words_of_the_framework(suite):
+def test_both_use_the_terms_of_the_framework(suite):
     for where in (suite, SUITE):
         assert default_options(LIBRARY, where, TASK, "ppo", "jax")[0]["words"] == "of jax"
 
@@ -68,12 +68,12 @@ def test_a_file_that_does_not_parse_is_named(suite, tmp_path):
         default_options(LIBRARY, suite, TASK, "ppo", "torch")
 
 
-def test_what_a_changed_copy_holds_does_not_reach_the_next_run(suite):
+def test_changing_a_copy_does_not_affect_the_next_run(suite):
     default_options(LIBRARY, SUITE, TASK, "ppo", "torch")[0]["rate"] = 7
     assert default_options(LIBRARY, SUITE, TASK, "ppo", "torch")[0]["rate"] == 1
 
 
-def test_images_are_told_by_their_three_axes():
+def test_images_are_recognized_by_their_three_axes():
     image = ArrayInfo((48, 64, 3), "uint8")
     camera = {"camera": image, "policy": ArrayInfo((4,)), "critic": image}
     assert dataclasses.replace(TASK, observations=camera).images == ("camera",)

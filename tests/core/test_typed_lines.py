@@ -1,7 +1,7 @@
-"""Commands of Isaac Lab's, mjlab's and skrl's documents, typed with only the script replaced.
+"""Commands from Isaac Lab's, mjlab's and skrl's docs, with only the script replaced.
 
 Each one works, or is refused with the reason and what to type instead. The tasks are those of the
-documents, known by name; the libraries are the real ones; how many GPUs there are is made up.
+docs, known by name; the libraries are the real ones; the number of GPUs is made up.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 
 
 class Line(NamedTuple):
-    """A command of a document."""
+    """A documented command."""
 
     typed: str
     says: tuple[str, ...]
@@ -103,7 +103,7 @@ ISAAC_LAB_2 = [
         )
         for node in (0, 1)
     ),
-    # The launcher's own words, given to rltrain in its place.
+    # The launcher's own arguments, given to rltrain instead.
     Line(
         "rltrain --nproc_per_node=2 --nnodes=2 --node_rank=1 --master_addr=10.0.0.1 "
         f"--master_port=5555 --library=rsl_rl {ONE_NODE}",
@@ -322,7 +322,7 @@ LINES = [pytest.param(line, id=f"{origin}: {line.typed}") for origin in OF for l
 
 
 def started(line: str) -> tuple[dict[str, str], list[str]]:
-    """Return what a line leaves to rltrain: variables, as its launcher sets them, and words."""
+    """Return what rltrain gets from a line: the variables its launcher sets, and arguments."""
     front, _, words = re.split(r"(\$\(command -v rltrain\)|\brltrain\b)", line, maxsplit=1)
     variables = dict(re.findall(r"([A-Z_]+)=(\S*)", front))
     for name, value in variables.items():
@@ -343,7 +343,7 @@ def started(line: str) -> tuple[dict[str, str], list[str]]:
 
 @pytest.fixture
 def typed(site, capsys, monkeypatch):
-    """Type a line after whose words --dry-run stands; return its status and what it printed."""
+    """Run a line with --dry-run appended; return its exit status and its output."""
     site.install("seeds", SUITE)
     monkeypatch.setenv("RLTRAIN_PLUGINS", PLUGINS)
 
@@ -364,7 +364,7 @@ def typed(site, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_line_of_a_document_works_or_says_what_to_type(typed, line):
+def test_a_documented_command_works_or_says_what_to_type(typed, line):
     status, printed = typed(line.typed, line.gpus)
     assert status == (0 if line.works else 2), printed
     for text in line.says:
@@ -372,21 +372,21 @@ def test_a_line_of_a_document_works_or_says_what_to_type(typed, line):
 
 
 @pytest.mark.parametrize("flag", foreign.REFUSED)
-def test_a_flag_that_is_refused_is_none_of_ours(typed, flag):
+def test_a_refused_flag_is_not_one_of_ours(typed, flag):
     status, printed = typed(f"rltrain {flag} 1")
     assert (status, printed) == (2, f"rltrain: {foreign.REFUSED[flag]}\n")
 
 
-def test_a_variable_that_nothing_follows_is_mentioned(typed, monkeypatch):
+def test_an_unused_variable_is_mentioned(typed, monkeypatch):
     status, printed = typed("TORCHRUNX_LOG_DIR=/tmp/logs uv run rltrain Mjlab-Cartpole-Balance")
     assert status == 0
     assert "TORCHRUNX_LOG_DIR is not used: every rank's log is a file in the run folder" in printed
-    # Of joined ranks, the first says so.
+    # Of joined ranks, only the first prints it.
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert "TORCHRUNX" not in typed("RANK=1 WORLD_SIZE=2 rltrain --distributed")[1]
 
 
-def test_where_the_usual_library_is_missing_those_that_are_there_are_named(typed, monkeypatch):
+def test_a_missing_default_library_names_the_installed_ones(typed, monkeypatch):
     monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-torch,rltrain-rsl-rl,rltrain-skrl,seeds")
     status, printed = typed("uv run rltrain Mjlab-Cartpole-Balance --gpu-ids None")
     assert status == 2
@@ -394,7 +394,7 @@ def test_where_the_usual_library_is_missing_those_that_are_there_are_named(typed
     assert printed.endswith(". Ready: --library rsl_rl or skrl.\n")
 
 
-def test_what_is_not_mjlabs_stays_as_it_was_typed():
+def test_arguments_that_are_not_mjlabs_stay_unchanged():
     words = ["--agent-config", "env.x.yaml", "env.x=--1", "--gpu-ids", "0", "--env", "a"]
     assert foreign.translate(words) == words
     assert train.split(["--env.sim.dt", "-0.5", "--seed", "1"]) == (

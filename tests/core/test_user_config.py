@@ -1,4 +1,4 @@
-"""What a user settles for all of their runs."""
+"""The user config: settings for all of a user's runs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rltrain.types import World
 
 @pytest.fixture(autouse=True)
 def own_variables(monkeypatch):
-    """What a run sets in this process is gone after the test."""
+    """Remove what a run sets in this process after the test."""
     monkeypatch.setattr(os, "environ", os.environ.copy())
 
 
-def test_it_stands_where_the_user_keeps_such_files():
+def test_the_file_is_in_the_users_config_folder():
     assert str(user_config.path({"XDG_CONFIG_HOME": "/x"})) == "/x/rltrain/config.yaml"
     for folder in ("", "relative"):
         at_home = user_config.path({"XDG_CONFIG_HOME": folder})
@@ -27,7 +27,7 @@ def test_it_stands_where_the_user_keeps_such_files():
         assert str(at_home).startswith(os.path.expanduser("~/.config/rltrain"))
 
 
-def test_what_is_saved_is_read_and_what_else_is_there_stays(tmp_path):
+def test_saved_values_are_read_and_other_content_is_kept(tmp_path):
     environ = {"XDG_CONFIG_HOME": str(tmp_path)}
     assert user_config.saved_variables("nccl", environ) == {}
     user_config.save_variables("gloo", {"GLOO_SOCKET_IFNAME": "eth0"}, environ)
@@ -68,9 +68,9 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
 RUN = make_config(backend="nccl", distributed=True)
 
 
-def test_a_run_applies_it_and_says_so(capsys):
+def test_a_run_applies_it_and_reports_it(capsys):
     file = user_config.save_variables("nccl", {"NCCL_P2P_DISABLE": "1", "NCCL_ALGO": "Ring"})
-    os.environ["NCCL_ALGO"] = "Tree"  # The user's own choice wins.
+    os.environ["NCCL_ALGO"] = "Tree"  # A variable set by the user wins.
     start.apply_saved_variables(RUN, None)
     assert (os.environ["NCCL_P2P_DISABLE"], os.environ["NCCL_ALGO"]) == ("1", "Tree")
     assert capsys.readouterr().out == f"with NCCL_P2P_DISABLE=1, saved for nccl in {file}\n"
@@ -85,7 +85,7 @@ def test_a_run_applies_it_and_says_so(capsys):
         (make_config(backend="nccl"), World(), False),
     ],
 )
-def test_only_the_ranks_of_its_backend_have_it_and_rank_0_says_so(capsys, config, world, set_):
+def test_only_ranks_of_its_backend_get_it_and_rank_0_reports_it(capsys, config, world, set_):
     user_config.save_variables("nccl", {"NCCL_P2P_DISABLE": "1"})
     start.apply_saved_variables(config, world)
     assert ("NCCL_P2P_DISABLE" in os.environ) is set_

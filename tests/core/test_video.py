@@ -1,4 +1,4 @@
-"""Videos of training: which steps are seen, what is written, and who is told."""
+"""Videos of training: which steps they show, which files are written, and who is notified."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="videos need the extra rlt
 
 
 def gray(step: int) -> tuple[np.ndarray]:
-    """A frame that tells its step, of odd size."""
+    """Return a frame of odd size that encodes its step."""
     return (np.full((33, 47, 3), 20 * step, np.uint8),)
 
 
 @pytest.fixture
 def record(tmp_path):
-    """Record some steps; return the names of the videos in the order in which they were told."""
+    """Record some steps; return the frames of each video by name, in the order of completion."""
 
     def run(steps, length, interval, draw=gray):
-        told, now = [], iter(range(steps))
+        finished, now = [], iter(range(steps))
         made = Recorder(
             lambda: draw(next(now)),
             tmp_path,
             length=length,
             interval=interval,
             fps=25.0,
-            finished=told.append,
+            finished=finished.append,
         )
         for _ in range(steps):
             made.step()
         made.close(), made.close()
-        assert sorted(told) == sorted(tmp_path.iterdir())
-        return {path.name: frames(path) for path in told}
+        assert sorted(finished) == sorted(tmp_path.iterdir())
+        return {path.name: frames(path) for path in finished}
 
     return run
 
 
 def frames(path) -> list[int]:
-    """Return by frame the steps that it shows."""
+    """Return the steps that the frames show."""
     reader = ffmpeg.read_frames(path)
     next(reader)
     return [round(np.frombuffer(frame, np.uint8).mean() / 20) for frame in reader]
@@ -66,17 +66,17 @@ def frames(path) -> list[int]:
 def test_clips_begin_at_their_interval_and_the_last_is_completed(record):
     drawn = iter(range(100))
     videos = record(7, length=3, interval=5, draw=lambda step: gray(next(drawn)))
-    # Steps 3 and 4 are not drawn at all.
+    # Steps 3 and 4 are not rendered at all.
     assert videos == {"rl-video-step-0.mp4": [0, 1, 2], "rl-video-step-5.mp4": [3, 4]}
 
 
-def test_a_clip_ends_where_the_next_begins(record):
+def test_a_clip_ends_when_the_next_one_begins(record):
     videos = record(4, length=3, interval=2)
     assert videos == {"rl-video-step-0.mp4": [0, 1], "rl-video-step-2.mp4": [2, 3]}
 
 
 @pytest.mark.parametrize(
-    ("drawn", "said"),
+    ("drawn", "message"),
     [
         (None, "It returned NoneType"),
         ((), "It returned tuple of NoneType"),
@@ -85,12 +85,12 @@ def test_a_clip_ends_where_the_next_begins(record):
         ((gray(0)[0] / 255,), "tuple of float64"),
     ],
 )
-def test_what_is_no_frame_is_told(record, drawn, said):
-    with pytest.raises(PluginError, match=said):
+def test_an_invalid_frame_is_reported(record, drawn, message):
+    with pytest.raises(PluginError, match=message):
         record(1, length=3, interval=5, draw=lambda step: drawn)
 
 
-def test_what_cannot_be_drawn_says_what_to_do(record):
+def test_a_rendering_error_says_what_to_do(record):
     def draw(step):
         raise RuntimeError("no display")
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_drawn_says_what_to_do(record):
         record(1, length=3, interval=5, draw=draw)
 
 
-def test_videos_are_as_fast_as_the_environments():
+def test_videos_play_at_the_speed_of_the_environments():
     def of(metadata, **attributes):
         env = types.SimpleNamespace(metadata=metadata, **attributes)
         env.unwrapped = env
@@ -109,7 +109,7 @@ def test_videos_are_as_fast_as_the_environments():
     assert of({}) == 30.0
 
 
-# What a run does with it
+# Videos of a run
 
 
 class DrawnEnv(stub_parts.StubEnv):
@@ -118,7 +118,7 @@ class DrawnEnv(stub_parts.StubEnv):
 
 
 class Parts:
-    """A suite that draws, a library that takes seven steps, and ranks in threads."""
+    """A suite that renders, a library that takes seven steps, and ranks in threads."""
 
     def __init__(self, group, fails):
         self.group, self.fails = group, fails
@@ -160,7 +160,7 @@ def session_of(group, tmp_path, fails=False, length=3):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_rank_0_records_and_tells_the_writers(stub, tmp_path, fails):
+def test_rank_0_records_and_notifies_the_writers(stub, tmp_path, fails):
     def one(group):
         session, parts = session_of(group, tmp_path, fails)
         try:
@@ -172,7 +172,7 @@ def test_rank_0_records_and_tells_the_writers(stub, tmp_path, fails):
     assert run_ranks(2, one) == [(True, True), (False, False)]
     *_, first, last, end = stub.RECORDS
     assert isinstance(end, RunEnded)
-    assert [(type(told), told.name) for told in (first, last)] == [
+    assert [(type(finished), finished.name) for finished in (first, last)] == [
         (Media, "rl-video-step-0"),
         (Media, "rl-video-step-5"),
     ]
@@ -253,12 +253,12 @@ def test_what_a_suite_adds_is_reached_through_the_recording():
         _ = env.nothing
 
 
-def test_a_run_without_videos_draws_nothing(stub):
+def test_a_run_without_videos_renders_nothing(stub):
     session = RankSession(make_config(num_envs=2), World(), RunPlugins())
     assert not session.renders
 
 
-def test_mujoco_is_asked_once_whether_it_draws():
+def test_mujoco_is_checked_once_for_rendering():
     """In a process of its own: what MuJoCo has failed at once, it ends the process for."""
     pytest.importorskip("mujoco")
     code = (

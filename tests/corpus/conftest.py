@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # For the modules beside the tests.
+sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A task of the stand-in for Isaac Lab, with whatever spaces a file of options is for."""
+"""A task of the stand-in for Isaac Lab, with the spaces that an options file needs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class CorpusCfg(DirectRLEnvCfg):
 
 
 class CorpusEnv(DirectRLEnv):
-    """The cart-pole, seen through any spaces, and pushed by the first of any actions."""
+    """The cart-pole, observed through any spaces, and pushed by the first value of any action."""
 
     def __init__(self, cfg, **settings):
         super().__init__(cfg, **settings)
-        # Where Isaac Lab's functions of symmetry look for heights.
+        # Isaac Lab's symmetry functions look for heights here.
         terms = {name: [] for name in cfg.groups}
         self.observation_manager = types.SimpleNamespace(active_terms=terms)
 
@@ -37,7 +37,7 @@ class CorpusEnv(DirectRLEnv):
         return action[:, 0].float()
 
     def _seen(self, space):
-        """Return the state as a space has it."""
+        """Return the state in the format of a space."""
         if isinstance(space, Dict):
             return {name: self._seen(part) for name, part in space.spaces.items()}
         if isinstance(space, Tuple):

@@ -1,4 +1,4 @@
-"""Trains each of Isaac Lab's files of options, as it is, for two iterations on two fake ranks."""
+"""Trains each of Isaac Lab's options files, unchanged, for two iterations on two fake ranks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class File:
 
 
 def files(library: str, source: Path, folder: Path) -> list[File]:
-    """Return all of Isaac Lab's files for a library; `folder` takes what is made of classes."""
+    """Return all of Isaac Lab's files for a library; those made from classes go to `folder`."""
     root = source / "isaaclab_tasks" / "isaaclab_tasks"
     if library != "rsl_rl":
         found = sorted(root.rglob(f"agents/{library}_*.y*ml"))
@@ -84,7 +84,7 @@ def files(library: str, source: Path, folder: Path) -> list[File]:
 
 
 def _made_for(path: Path) -> int:
-    """Return the number of environments in the configuration of the task that is nearest."""
+    """Return the number of environments in the configuration of the closest task."""
     sees = re.compile("camera|feature|vision")
     for folder in path.parent.parents:
         numbers = [
@@ -101,7 +101,7 @@ def _made_for(path: Path) -> int:
 
 
 def outcome(library: str, file: File, log_root: Path) -> str:
-    """Return what comes of a file: that it works, by which refusal it is refused, or how it fails.
+    """Return the outcome of a file: it works, which refusal refuses it, or how it fails.
 
     The stand-in for Isaac Lab has to be started: see `all_outcomes`.
     """
@@ -127,7 +127,7 @@ def outcome(library: str, file: File, log_root: Path) -> str:
 def _trained(ranks: int, path: Path, **run):
     known = dict(flatten(load_yaml(str(path), "the file")))
     run["agent"] = {key: _halved(known[key], most) for key, most in CUT.items() if key in known}
-    # The others' files say how many mini-batches there are.
+    # The other libraries' files give the number of mini-batches.
     run["scale_minibatches"] = run["library"] == "rl_games"
     run |= {"agent_config": str(path), "max_iterations": 2}
     world = FakeWorld(ranks, rank_local=["skrl:config.torch"] if run["library"] == "skrl" else ())
@@ -145,7 +145,7 @@ def _halved(value: int, most: int) -> int:
 
 
 def _registered(groups, action, made_for: int) -> str:
-    """Register a task of these spaces, and return its name."""
+    """Register a task with these spaces, and return its name."""
     import gymnasium
     from corpus_task import CorpusCfg
     from isaaclab.envs import SceneCfg
@@ -171,13 +171,13 @@ def _registered(groups, action, made_for: int) -> str:
 def all_outcomes(
     library: str, source: Path, folder: Path, each: Callable[[File, str], None] = lambda *_: None
 ) -> Counter[str]:
-    """Count what comes of Isaac Lab's files for a library.
+    """Count the outcomes of Isaac Lab's files for a library.
 
     Args:
         library: one of `LIBRARIES`.
         source: the wheel's packages.
-        folder: takes run folders, and options that are made of classes.
-        each: called with each file and what came of it.
+        folder: for run folders, and for options made from classes.
+        each: called with each file and its outcome.
     """
     from rltrain_isaaclab.answer import answer
 
@@ -199,7 +199,7 @@ def all_outcomes(
 
 
 def _start(source: Path) -> None:
-    """Start the stand-in, beside whose modules those functions are found that options name."""
+    """Start the stand-in, and make the functions that options name importable beside it."""
     import isaaclab.app
 
     from rltrain_isaaclab import compat

@@ -1,8 +1,8 @@
-"""Writes Isaac Lab's configurations of rsl_rl, which are classes, as files of options.
+"""Writes Isaac Lab's configurations of rsl_rl, which are classes, as options files.
 
 python rsl_rl_options.py SOURCE FOLDER
 
-A process of its own: Isaac Lab's packages and the stand-in's have the same names.
+Runs in a separate process: Isaac Lab's packages and the stand-in's have the same names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rltrain_isaaclab.answer import _plain
 
 
 def evaluated(source: Path):
-    """Yield the name of each configuration and its options, as the suite hands them over."""
+    """Yield the name of each configuration and its options, as the suite passes them on."""
     sys.path[:0] = [str(source / name) for name in ("isaaclab", "isaaclab_rl", "isaaclab_tasks")]
     sys.meta_path.insert(0, Bare(source))
     utils = importlib.import_module("isaaclab.utils")

@@ -1,7 +1,7 @@
-"""The spaces that the task of a file of options has, as far as the file says.
+"""The spaces of the task of an options file, as far as the file shows them.
 
-Sizes are small, but for what the files count on: images that three convolutions leave something of,
-and the vectors of the robots whose symmetries Isaac Lab mirrors.
+Sizes are small, except where files depend on them: images that are large enough for three
+convolutions, and the vectors of the robots whose symmetries Isaac Lab mirrors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prints what comes of Isaac Lab's files of options, as the table of docs/isaaclab.md has it.
+"""Prints the outcomes of Isaac Lab's options files, as the table in docs/isaaclab.md.
 
 python tests/corpus/table.py [LIBRARY ...]
 """
@@ -32,7 +32,7 @@ def main(libraries) -> None:
         source = unpacked(folder)
         print(f"Isaac Lab {VERSION}\n\n| library | files | work | refused |\n|---|---|---|---|")
         for library in libraries or LIBRARIES:
-            with contextlib.redirect_stdout(sys.stderr):  # Libraries print.
+            with contextlib.redirect_stdout(sys.stderr):  # Because libraries print too.
                 counts = all_outcomes(
                     library, source, folder / library, lambda file, came: print(file.name, came)
                 )

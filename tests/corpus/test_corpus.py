@@ -1,4 +1,4 @@
-"""Every file of options of Isaac Lab's that is public works, or is refused with the reason."""
+"""Every public options file of Isaac Lab works, or is refused with the reason."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def unpacked(folder: Path) -> Path:
 
 
 def _fetch(folder: Path) -> str:
-    """Download and unpack; return in words why not, or nothing."""
+    """Download and unpack; return the reason for a failure, or nothing."""
     command = [
         *(sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"),
         # Only its text is read: it need not be for this Python.

@@ -1,6 +1,6 @@
 """Tests that need a GPU: marked `cuda`, skipped where there is none. See docs/gpu.md.
 
-RLTRAIN_TEST_DEVICE=cpu runs what has a meaning there on the CPU, to try the tests themselves.
+RLTRAIN_TEST_DEVICE=cpu runs the tests that make sense on the CPU, to try the tests themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1])]  # For the modules beside them, and `benchmarks`.
+# Makes the modules beside the tests, and `benchmarks`, importable.
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 from on_device import KIND  # noqa: E402
 

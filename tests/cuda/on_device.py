@@ -1,4 +1,4 @@
-"""Runs on the device under test, and what they end with."""
+"""Runs on the device under test, and their final tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KIND = os.environ.get("RLTRAIN_TEST_DEVICE", "cuda")
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 
 AGENTS: dict[str, dict[str, Any]] = {
-    # Compiling its network takes longer than all else here.
+    # Compiling its network takes longer than everything else here.
     "rl_games": {
         "params.config.horizon_length": 8,
         "params.config.minibatch_size": 32,
@@ -47,7 +47,7 @@ def train(library: str, folder: Path, device: str = KIND, **options: Any) -> Tra
 
 
 def tensors(checkpoint: str | None) -> dict[str, torch.Tensor]:
-    """Return the tensors that a checkpoint holds, on the host, by their place in it."""
+    """Return the tensors of a checkpoint, on the host, by their path in it."""
     assert checkpoint is not None
     return dict(_flat("", torch.load(checkpoint, map_location="cpu", weights_only=False)))
 
@@ -65,7 +65,7 @@ def _flat(name: str, value: Any) -> list[tuple[str, torch.Tensor]]:
 
 
 def differing(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> list[str]:
-    """Return the names of the tensors that are not bit for bit the same."""
+    """Return the names of the tensors that differ in any bit."""
     return [
         name
         for name in dict.fromkeys([*one, *other])
@@ -154,6 +154,6 @@ def command(
     )
 
 
-def told(folder: Path, ranks: int) -> list[dict[str, Any]]:
-    """Return what the observer of each rank has said."""
+def reports(folder: Path, ranks: int) -> list[dict[str, Any]]:
+    """Return the report of each rank's observer."""
     return [json.loads((folder / f"rank_{rank}.json").read_text()) for rank in range(ranks)]

@@ -1,4 +1,4 @@
-"""The divergence check on a GPU: made there, and the same numbers as the CPU's arithmetic gives."""
+"""The divergence check on a GPU: computed there, with the same numbers as on the CPU."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from rltrain.run.worker import make_session
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_the_same_seed_is_the_same_run_and_a_resumed_one_ends_alike(library, tmp_path):
+def test_runs_with_the_same_seed_and_resumed_runs_end_equal(library, tmp_path):
     whole = tensors(train(library, tmp_path / "a", max_iterations=4).checkpoint)
     again = tensors(train(library, tmp_path / "b", max_iterations=4).checkpoint)
     assert differing(whole, again) == []
@@ -25,7 +25,7 @@ def test_the_same_seed_is_the_same_run_and_a_resumed_one_ends_alike(library, tmp
 
 
 class Started:
-    """Keeps the models as they are when the first step is taken."""
+    """Keeps the models as they are at the first step."""
 
     def __init__(self):
         self.models, self.state = [], None
@@ -52,7 +52,7 @@ class Started:
 
 
 def resume_on(library, device, checkpoint, iterations, folder):
-    """Go on from a checkpoint; return how the models began, and the result."""
+    """Resume from a checkpoint; return the initial models, and the result."""
     plan = make_plan(
         {
             "library": library,

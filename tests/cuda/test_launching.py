@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import torch
-from on_device import KIND, LIBRARIES, TIMEOUT, command, environ_with_probe, told
+from on_device import KIND, LIBRARIES, TIMEOUT, command, environ_with_probe, reports
 
 GPUS = torch.cuda.device_count()
 SHARING = ("--backend", "gloo", "--device", KIND, "--nproc-per-node", "2")
@@ -24,8 +24,8 @@ def test_two_ranks_train_on_one_gpu_through_gloo_and_stay_equal(library, tmp_pat
     assert run.returncode == 0, run.stdout + run.stderr
     first = "cpu" if KIND == "cpu" else "cuda:0"
     second = first if GPUS < 2 else "cuda:1"
-    assert [rank["device"] for rank in told(tmp_path, 2)] == [first, second]
-    assert {rank["observations"] for rank in told(tmp_path, 2)} == {first, second}
+    assert [rank["device"] for rank in reports(tmp_path, 2)] == [first, second]
+    assert {rank["observations"] for rank in reports(tmp_path, 2)} == {first, second}
 
 
 def test_a_weight_that_differs_on_a_gpu_stops_the_run_by_its_name(tmp_path):
@@ -39,7 +39,7 @@ def test_a_weight_that_differs_on_a_gpu_stops_the_run_by_its_name(tmp_path):
 def test_one_rank_trains_with_nccl(library, tmp_path):
     run = command(library, tmp_path, "--nproc-per-node", "1")
     assert run.returncode == 0, run.stdout + run.stderr
-    (rank,) = told(tmp_path, 1)
+    (rank,) = reports(tmp_path, 1)
     assert (rank["device"], rank["current"], rank["backend"]) == ("cuda:0", 0, "nccl")
 
 
@@ -54,7 +54,7 @@ def test_a_rank_is_on_the_gpu_that_was_chosen(tmp_path, chosen, by):
     variables = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     run = command("rsl_rl", tmp_path, *options, **variables)
     assert run.returncode == 0, run.stdout + run.stderr
-    (rank,) = told(tmp_path, 1)
+    (rank,) = reports(tmp_path, 1)
     assert (rank["device"], rank["uuid"]) == ("cuda:0", uuids()[chosen])
 
 
@@ -63,11 +63,11 @@ def test_a_rank_is_on_the_gpu_that_was_chosen(tmp_path, chosen, by):
 def test_gpu_ids_are_given_to_ranks_in_their_order(tmp_path):
     run = command("rsl_rl", tmp_path, "--gpu-ids", "1", "0")
     assert run.returncode == 0, run.stdout + run.stderr
-    assert [rank["uuid"] for rank in told(tmp_path, 2)] == uuids()[1::-1]
+    assert [rank["uuid"] for rank in reports(tmp_path, 2)] == uuids()[1::-1]
 
 
 @pytest.mark.gpu_only
-def test_more_ranks_than_gpus_are_refused_and_told_how_to_share(tmp_path):
+def test_more_ranks_than_gpus_are_refused_with_advice_to_share(tmp_path):
     run = command("rsl_rl", tmp_path, "--nproc-per-node", str(GPUS + 1))
     assert run.returncode == 2
     assert "--backend gloo --device cuda" in run.stderr

@@ -19,7 +19,7 @@ def jax():
     return jax
 
 
-def test_jax_trains_on_the_gpu_and_again_alike(jax, tmp_path):
+def test_jax_trains_reproducibly_on_the_gpu(jax, tmp_path):
     pytest.importorskip("flax", reason="flax, which skrl needs with jax, is not installed")
     agent = {"agent.rollouts": 8}
     ends = []
@@ -43,17 +43,17 @@ def test_a_gpu_computes_the_checksums_of_arrays_that_the_cpu_does(jax):
     from rltrain_jax.trees import device_checksums, fingerprints
 
     leaves = [np.arange(1000, dtype=np.float32), np.array([True, False]), np.float32(3)]
-    told = {}
+    checksums = {}
     for kind in (KIND, "cpu"):
         there = [jax.device_put(leaf, jax.devices(kind)[0]) for leaf in leaves]
-        told[kind] = np.asarray(device_checksums(there)).tolist()
-    assert told[KIND] == told["cpu"]
+        checksums[kind] = np.asarray(device_checksums(there)).tolist()
+    assert checksums[KIND] == checksums["cpu"]
     there = [jax.device_put(leaf, jax.devices(KIND)[0]) for leaf in leaves]
     if KIND != "cpu":
-        assert list(fingerprints(there).values()) == told["cpu"]
+        assert list(fingerprints(there).values()) == checksums["cpu"]
 
 
-def test_jax_that_has_counted_gpus_has_the_cpu_still(jax):
+def test_jax_still_has_the_cpu_after_counting_gpus(jax):
     from rltrain_jax.devices import count_cuda
 
     count_cuda()

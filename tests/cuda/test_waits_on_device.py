@@ -8,7 +8,7 @@ from on_device import AGENTS, KIND
 
 
 @pytest.mark.parametrize("library", alone.LIBRARIES)
-def test_an_iteration_waits_no_more_than_the_librarys_own(library, tmp_path):
+def test_an_iteration_waits_no_more_often_than_the_librarys_own(library, tmp_path):
     device, found = KIND if KIND == "cpu" else f"{KIND}:0", {}
     for how in ("native", "rltrain"):
         agent = {**AGENTS[library]}

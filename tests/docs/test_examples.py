@@ -1,4 +1,4 @@
-"""The examples are distributions of their own: installed by pip, each passes its own tests."""
+"""The examples are separate distributions: installed by pip, each passes its own tests."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_the_kits_are_set_by_the_attributes_that_the_guide_names():
 
 @pytest.fixture
 def reader(tmp_path):
-    """Return the variables of a reader who has rltrain, in an environment of their own."""
+    """Return the variables of a reader who has rltrain in their own environment."""
     home = tmp_path / "environment"
     # Its own pip, so that `pip install` in a guide installs there.
     subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=120)
@@ -69,10 +69,10 @@ def reader(tmp_path):
     return {
         **os.environ,
         "PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(tmp_path),  # Where the guide puts the library that it adapts.
-        # All that is needed is here already.
+        "PYTHONPATH": str(tmp_path),  # The guide puts its library here.
+        # All dependencies are already installed.
         "PIP_NO_DEPS": "1",
-        "PIP_NO_BUILD_ISOLATION": "0",  # pip reads this one the other way round.
+        "PIP_NO_BUILD_ISOLATION": "0",  # pip inverts the meaning of this variable.
     }
 
 

@@ -19,7 +19,7 @@ NOT_OLDEST = {"envpool"}
 
 
 def declared() -> list[Requirement]:
-    """What the core needs, and what each plugin adapts."""
+    """Return the ranges of the core's requirements and of the libraries that plugins adapt."""
     found = []
     for path in [ROOT / "pyproject.toml", *sorted(ROOT.glob("src/plugins/*/pyproject.toml"))]:
         project = tomllib.loads(path.read_text())["project"]

@@ -1,4 +1,4 @@
-"""What the README and the docs say is so: flags and pages exist, and examples work."""
+"""The README and the docs are correct: flags and pages exist, and examples work."""
 
 from __future__ import annotations
 

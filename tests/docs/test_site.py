@@ -111,7 +111,7 @@ def site(tmp_path_factory):
 
 @pytest.mark.slow
 def test_every_public_name_is_on_the_site(site):
-    # The inventory: four lines of text, then by line and compressed, a name and where it is.
+    # The inventory: four lines of text, then compressed lines, each a name and its location.
     packed = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
     documented = {line.split(" ")[0] for line in zlib.decompress(packed).decode().splitlines()}
     wanted = {f"{module}.{name}" for module in MODULES for name in public(module)}

@@ -1,4 +1,4 @@
-"""The page of what is supported says what the tests run."""
+"""The page on supported features matches what the tests run."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # For the modules beside the tests.
+sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
 
 TIMEOUT = 150
 
@@ -34,7 +34,7 @@ class Run:
 
 
 class Command:
-    """Starts `rltrain` as its user does, in a session of its own, bounded in time."""
+    """Starts `rltrain` like a user, in a separate session, with a time limit."""
 
     def __init__(self, folder: Path, plugins: Path) -> None:
         self.folder = folder

@@ -1,7 +1,7 @@
 """A third party's plugin, for torch and jax: a library that averages and fails on demand.
 
-It is copied into a folder of a test's own and found there as a distribution. The variable PLANTED,
-"rank:iteration:how", says who fails, when, and how.
+A test copies it into its own folder, where it is found as a distribution. The variable PLANTED,
+"rank:iteration:how", says which rank fails, when, and how.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Idle(VectorEnv):
 
 
 class Averager:
-    """Averages one gradient a rank in each iteration, and sums an array on the host."""
+    """Averages one gradient per rank in each iteration, and sums an array on the host."""
 
     @hookimpl
     def rltrain_train(self, session):
@@ -103,7 +103,7 @@ class Averager:
 
 
 def averaging(session):
-    """Return a gradient of the framework's kind, and what gives its average's first number."""
+    """Return a gradient of the framework, and a function that reads its average's first number."""
     size, rank = session.config.agent["averager"]["size"], float(session.world.rank)
     if session.framework == "torch":
         import torch

@@ -30,7 +30,7 @@ class ChangesOneWeight(InStep):
     @torch.no_grad()
     def change(self):
         first = next(model for model in self.models.values() if list(model.parameters()))
-        # Seldom the same number after a step of the optimizer.
+        # Rarely the same number after an optimizer step.
         list(first.parameters())[1].view(-1)[0] += 1e-3
 
 
@@ -57,12 +57,12 @@ def test_a_weight_that_is_changed_on_one_rank_stops_the_run(library, tmp_path):
             observers=[observer],
             log_root=str(tmp_path),
         )
-    said = re.search(
+    match = re.search(
         r"at iteration (\d+): (\S+) differs from rank 0's on rank\(s\) 1 ", str(caught.value)
     )
-    assert said, caught.value
-    assert int(said[1]) == INTERVAL
-    role, _, name = said[2].partition(".")
+    assert match, caught.value
+    assert int(match[1]) == INTERVAL
+    role, _, name = match[2].partition(".")
     assert name == list(dict(seen[0].models[role].named_parameters()))[1]
 
 

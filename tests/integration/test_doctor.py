@@ -1,4 +1,4 @@
-"""`rltrain doctor` with real ranks: what it says of them is so."""
+"""`rltrain doctor` with real ranks: its report is correct."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ TORCHRUN = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
 def test_two_ranks_meet_and_are_measured(command, words, launcher, how):
     run = command("doctor", "--json", "--timeout", "120", *words, launcher=launcher)
     assert run.returncode == 0, run.stdout + run.stderr
-    told = json.loads(run.stdout)  # Once: of ranks that were started, one speaks for its node.
-    assert told["status"] == "ok"
-    found = told["sections"]["ranks"][0]
+    report = json.loads(run.stdout)  # Printed once: one rank reports for its node.
+    assert report["status"] == "ok"
+    found = report["sections"]["ranks"][0]
     assert found["text"].startswith(how)
     assert [rank["right"] for rank in found["result"]["ranks"]] == [True, True]
     assert 0 < found["result"]["latency_ms"] < found["result"]["large_ms"]

@@ -1,4 +1,4 @@
-"""Lines of Isaac Lab's and skrl's documents, for real; tests/core/test_typed_lines.py plans all."""
+"""Lines from Isaac Lab's and skrl's docs, executed; tests/core/test_typed_lines.py plans all."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def free_port() -> int:
     [
         "python -m torch.distributed.run --nnodes=1 --nproc_per_node=2 $(command -v rltrain) "
         f"--rl_library=rsl_rl {TASK} --distributed",
-        # The port is skrl's own by default, which another test may hold.
+        # skrl's default port may be in use by another test.
         "python -m skrl.utils.distributed.jax --nnodes=1 --nproc_per_node=2 "
         "--coordinator_address=127.0.0.1:PORT $(command -v rltrain) --library=skrl "
         f"{TASK} --distributed --ml_framework jax --algorithm PPO",

@@ -83,19 +83,19 @@ def test_a_failed_rank_under_torchrun_fails_the_job(command):
     assert command.all_gone(process)
 
 
-def test_what_only_a_made_environment_tells_is_refused_without_a_traceback(command):
+def test_an_error_found_by_the_environment_is_shown_without_a_traceback(command):
     run = command(*TWO_RANKS, "env.no_such_option=1")
     assert run.returncode == 2
     assert "no_such_option" in run.stderr
     assert "Traceback" not in run.stderr
 
 
-def test_ranks_are_started_anew_as_often_as_asked(command):
+def test_ranks_are_restarted_as_often_as_requested(command):
     process = command.start(*TWO_RANKS, "--max-restarts", "2", PLANTED="1:300")
     run = process.communicate(timeout=120)
     assert process.returncode == 1
     assert run[1].rstrip().endswith("ValueError: planted in one rank's environment")
-    # Three attempts, each with a run folder of its own, and its own part of the log in it.
+    # Three attempts, each with its own run folder and its own part of the log.
     logs = sorted(command.log_root.rglob("rank_1.log"))
     assert [path.read_text().count("planted in one rank") for path in logs] == [2, 2, 2]
     assert command.all_gone(process)

@@ -20,7 +20,7 @@ ONE_STEP = {
 
 @pytest.fixture(autouse=True)
 def _one_thread_a_process(monkeypatch):
-    """Give real ranks one thread too: the order in which a sum is made depends on their number."""
+    """Limit real ranks to one thread too: the order of a sum depends on the number of threads."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 

@@ -28,7 +28,7 @@ def seconds_since_planted(probe) -> float:
 @pytest.mark.parametrize(
     ("framework", "rank", "how", "code"),
     [
-        # Rank 0 hosts jax's coordinator, without which its peers end too.
+        # Rank 0 hosts jax's coordinator; without it, its peers exit too.
         ("jax", 0, "raise", 1),
         ("jax", 1, "raise", 1),
         ("jax", 0, "exit", 3),
@@ -95,7 +95,7 @@ def test_no_rank_outlives_a_killed_launcher(probe):
     assert probe.all_gone(process, within=LIMIT)
 
 
-def test_a_stuck_rank_does_not_keep_the_run_from_ending(probe):
+def test_a_stuck_rank_does_not_block_the_end_of_the_run(probe):
     process = probe.start(*JAX, PLANTED="1:20:hang")
     probe.ranks(process, 2)
     while not Path(probe.folder, "planted").exists():

@@ -1,4 +1,4 @@
-"""However jax's ranks are started, they are one run, and nothing on that path needs torch."""
+"""jax's ranks form one run with any launcher, and no torch is needed."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_ranks_of_skrls_launcher_without_distributed_are_refused(probe):
     assert not list(run.log_root.rglob("manifest.json"))
 
 
-def test_a_failed_rank_of_skrls_launcher_keeps_nobody(probe):
+def test_a_failed_rank_of_skrls_launcher_blocks_no_other(probe):
     words = [*RUN[:-1], "100000"]
     process = probe.start(*words, launcher=skrls_launcher(), PLANTED="1:20:raise")
     run = probe.finish(process, timeout=60)
@@ -127,13 +127,13 @@ def test_tasks_of_srun_are_joined(probe):
 
 
 def test_nothing_is_imported_that_a_machine_without_torch_lacks(probe):
-    """A stand-in for such a machine: torch is there, and cannot be imported."""
+    """Simulates such a machine: torch is installed, but cannot be imported."""
     (probe.plugins / "torch.py").write_text("raise ImportError('there is no torch here')\n")
     run = probe(*RUN, "--nproc-per-node", "2")
     assert run.returncode == 0, run.stderr
 
 
-def test_nodes_that_do_not_fit_together_are_told(probe):
+def test_mismatched_nodes_are_reported(probe):
     nodes = ["--nnodes", "2", "--coordinator-address", f"127.0.0.1:{free_port()}"]
     second = probe.start(*RUN, *nodes, "--node-rank", "1", "--nproc-per-node", "2")
     first = probe(*RUN, *nodes, "--node-rank", "0", "--nproc-per-node", "1")

@@ -1,4 +1,4 @@
-"""Two real jax ranks of skrl: they stay equal, go on from a checkpoint, and learn."""
+"""Two real jax ranks of skrl: they stay equal, resume from a checkpoint, and learn."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_two_ranks_train_stay_equal_and_resume(command, record_property):
     checked = [*short, "--check-interval", "1"]
     (saved,) = finished(command, *checked, "--max-iterations", "2").checkpoints()[-1:]
     assert saved.name == "agent_8.pickle"
-    told = finished(command, *checked, "--max-iterations", "3", "--checkpoint", str(saved)).stdout
-    assert "3/3" in told
+    output = finished(command, *checked, "--max-iterations", "3", "--checkpoint", str(saved)).stdout
+    assert "3/3" in output
 
 
 @pytest.mark.long
@@ -42,7 +42,7 @@ def test_nothing_is_compiled_after_the_second_iteration(command):
         asked = [*TWO_RANKS, *short, "--max-iterations", str(iterations)]
         started = command.start(*asked, JAX_LOG_COMPILES="1")
         assert command.finish(started, timeout=TIMEOUT).returncode == 0
-        said = "".join(path.read_text() for path in command.log_root.rglob("rank_?.log"))
-        compiled.append(said.count("Compiling ") - sum(compiled))
+        logs = "".join(path.read_text() for path in command.log_root.rglob("rank_?.log"))
+        compiled.append(logs.count("Compiling ") - sum(compiled))
     assert compiled[0]
     assert compiled[1] == compiled[0], "a longer run compiles what a short one does"

@@ -1,4 +1,4 @@
-"""However the ranks are started, the run is the same."""
+"""The run does not depend on how its ranks are started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TORCHRUN = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
 STARTED_BY = {
     "elastic": (["--nproc-per-node", "2"], ()),
     "processes": (["--nproc-per-node", "2", "--launcher", "processes"], ()),
-    # Older torch's torchrun takes a port that another run may have, unless it is told not to.
+    # By default, torchrun of older torch takes a port that another run may have.
     "torchrun": ([], ("torch.distributed.run", "--standalone", *TORCHRUN[1:])),
 }
 
@@ -41,7 +41,7 @@ def check_parameters(command, library):
 @pytest.mark.versions
 @pytest.mark.parametrize("launcher", STARTED_BY)
 @pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
-def test_whoever_starts_the_ranks_the_parameters_are_the_same(
+def test_parameters_do_not_depend_on_who_starts_the_ranks(
     command, library, launcher, record_property
 ):
     record_property("ran", f"{library} by {launcher}")
@@ -78,7 +78,7 @@ def test_tasks_of_srun_are_joined(command):
 
 
 @pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
-def test_where_world_size_counts_nodes_a_run_of_one_process_trains_alone(command, library):
+def test_one_process_trains_alone_if_world_size_counts_nodes(command, library):
     run = command("--library", library, *RUN[3:], WORLD_SIZE="4", RANK="2")
     assert run.returncode == 0, run.stderr
     assert "1 rank " in run.stdout
@@ -91,7 +91,7 @@ def test_torchrun_without_distributed_is_refused(command):
     assert not list(command.log_root.rglob("manifest.json"))
 
 
-def test_ranks_with_different_options_are_told_apart(command):
+def test_ranks_with_different_options_are_refused(command):
     nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--master-port", free_port()]
     second = command.start(*RUN, *nodes, "--node-rank", "1", "agent.params.config.gamma=0.5")
     first = command(*RUN, *nodes, "--node-rank", "0")

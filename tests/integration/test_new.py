@@ -1,4 +1,4 @@
-"""What `rltrain new` writes, as its author meets it: its own test, an install, a run."""
+"""What `rltrain new` writes, from its author's view: its own test, an install, a run."""
 
 from __future__ import annotations
 

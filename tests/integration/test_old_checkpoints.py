@@ -1,7 +1,7 @@
 """Checkpoints that version 0.1 wrote, before the core was divided into packages, still resume.
 
 `checkpoints_0.1` holds the end of a run of 2 iterations on 2 ranks for each library, with a network
-of 4 units; `resumed.json` is what the version that wrote it came to when it went on to iteration 4.
+of 4 units; `resumed.json` is the result of resuming to iteration 4 with the version that wrote it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).with_name("checkpoints_0.1")
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.iterdir()))
-def test_a_run_of_version_0_1_goes_on_exactly(name, tmp_path, monkeypatch):
+def test_a_run_of_version_0_1_resumes_exactly(name, tmp_path, monkeypatch):
     run = shutil.copytree(FOLDER / name, tmp_path / "run")
     monkeypatch.chdir(run)
     options = load_yaml("config.yaml", "--config")

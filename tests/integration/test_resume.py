@@ -28,7 +28,7 @@ OPTIONS = {
 
 
 class Killed(BaseException):
-    """What a rank of the fake world dies of."""
+    """The error that kills a rank of the fake world."""
 
 
 def die():

@@ -1,8 +1,8 @@
-"""The same policy meets the same numbers, whichever library's adapter steps the environments.
+"""A policy sees the same numbers through every library's adapter.
 
-A policy of fixed weights acts on what an adapter shows it, for 1,000 steps with autoreset between
-episodes. Beside it the suite's own environments are stepped with the same actions: observations,
-rewards, ends and time-outs must be the same, to the last bit; then every score is the same too.
+A policy with fixed weights acts on the adapter's observations, for 1,000 steps with autoreset
+between episodes. The suite's own environments are stepped with the same actions: observations,
+rewards, terminations and time-outs must be equal to the last bit; then every score is equal too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LIBRARIES = {"torch": ("rl_games", "rsl_rl", "skrl"), "jax": ("skrl",)}
 
 
 class Seen(NamedTuple):
-    """What a step shows; numpy copies, one row an environment."""
+    """The results of a step as numpy copies, one row per environment."""
 
     groups: Mapping[str, Any]
     rewards: Any
@@ -137,7 +137,7 @@ THROUGH = {"rl_games": through_rl_games, "rsl_rl": through_rsl_rl, "skrl": throu
 
 
 class Begun:
-    """Environments whose first reset has this test's seed, as a session's has the rank's."""
+    """Environments whose first reset uses the test's seed, like a session's the rank's seed."""
 
     def __init__(self, env: Any) -> None:
         self._env = env
@@ -208,7 +208,7 @@ def fixed_policy(env: Any, task: Task, groups: Mapping[str, Any]) -> Callable[[A
 
 
 def in_bounds(env: Any, task: Task, output: Any) -> Any:
-    """Return actions: outputs from -1 to 1 on what lies between two finite bounds."""
+    """Return actions: outputs from -1 to 1, scaled to the bounds if they are finite."""
     if task.discrete:
         return output
     low, high = env.single_action_space.low, env.single_action_space.high
@@ -229,7 +229,7 @@ def numpy(x: Any) -> Any:
 
 
 def check_groups(where: str, shown: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """Groups that an adapter does not show are its own affair; `policy` it must."""
+    """An adapter may omit groups, but not `policy`."""
     assert "policy" in shown
     for name, group in shown.items():
         want = expected[name].reshape(group.shape)

@@ -93,7 +93,7 @@ def test_the_run_folder_holds_what_a_run_needs(command, library):
     assert run.checkpoints()
 
 
-def test_drawn_seed_is_one_for_all_ranks_and_is_told(command):
+def test_a_drawn_seed_is_shared_by_all_ranks_and_reported(command):
     run = command(*TWO_RANKS, "--max-iterations", "1", "--seed", "-1")
     assert run.returncode == 0, run.stderr
     seed = json.loads((run.folder / "manifest.json").read_text())["seed"]

@@ -1,9 +1,9 @@
-"""Print what ran in which version set: `python version_table.py FOLDER`.
+"""Print which tests ran in which version set: `python version_table.py FOLDER`.
 
 The folder holds pytest's JUnit files: SET.fast.xml, and others of tests with real ranks. Such a
-test says what it ran by `record_property("ran", "LIBRARY by LAUNCHER")`. Versions are asked of
-each set's own Python; where that changes, the test records the library's `version` too.
-Exit status 1 where a test failed, or nothing ran.
+test records what it ran with `record_property("ran", "LIBRARY by LAUNCHER")`. Versions come from
+each set's own Python; where they vary, the test records the library's `version` too.
+The exit status is 1 if a test failed, or nothing ran.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def outcome(case: ET.Element) -> str:
 
 
 def counted(cases: list[ET.Element]) -> str:
-    """Return in words how many tests passed, and how many did not."""
+    """Return a text with the numbers of passed and other tests."""
     found = collections.Counter(outcome(case).partition(":")[0] for case in cases)
     words = [word for word in ("passed", "skipped", "FAILED") if found[word]]
     return ", ".join(f"{found[word]} {word}" for word in words) or "-"
@@ -60,7 +60,7 @@ def cases(paths: list[Path]) -> list[ET.Element]:
 
 
 def ran(cases: list[ET.Element], here: dict[str, str]) -> list[tuple[str, str, str, str]]:
-    """Return the libraries, their versions, what started their ranks, and what came of it."""
+    """Return the libraries, their versions, what started their ranks, and the outcomes."""
     found = set()
     for case in cases:
         notes = {note.get("name"): str(note.get("value")) for note in case.iter("property")}
@@ -72,7 +72,7 @@ def ran(cases: list[ET.Element], here: dict[str, str]) -> list[tuple[str, str, s
 
 
 def printed(rows: list[tuple[str, ...]]) -> str:
-    """Return rows as a table; the first is its head."""
+    """Return rows as a table; the first row is the header."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,4 +1,4 @@
-"""Judges plugins that are given as source text by the kits, as their authors would."""
+"""Runs the kits on plugins given as source text, as their authors would."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
-# Those without a use here: an inner test run forgets the modules that it is the first to import,
-# and a second copy of these would not know the first.
+# Some imports are unused here: an inner test run unloads the modules that it imports first, and a
+# second copy of these would not recognize objects of the first.
 import omegaconf  # noqa: F401
 import pytest
 
@@ -31,8 +31,7 @@ def judge(pytester, monkeypatch) -> Callable[[str, str], dict[str, str]]:
     """Return a function that installs a plugin and runs a kit on it.
 
     It takes the source of the plugin's module, which names itself `{__name__}` in import strings,
-    and the source of its author's test file; it returns the messages of the tests that failed, by
-    the tests' names.
+    and the source of its author's test file; it returns the messages of the failed tests by name.
     """
 
     def run(plugin: str, tests: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""A whole library plugin in one module: REINFORCE with a learned baseline.
+"""A complete library plugin in one module: REINFORCE with a learned baseline.
 
-The tests of the kit read it as text, and change one line to make a wrong one of it.
+The kit's tests read it as text, and change one line to make it wrong.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Agent:
 
         state = io.BytesIO()
         torch.save([x.state_dict() for x in self.parts()], state)
-        # Of plain objects outside: what a file holds is told without torch.
+        # Plain objects on the outside, so that the keys can be read without torch.
         path.write_bytes(pickle.dumps({"reinforce": state.getvalue(), "iteration": self.iteration}))
 
     def load(self, path):

@@ -1,4 +1,4 @@
-"""The kit of backends: a right one passes it, and each wrong one fails where it is wrong."""
+"""The kit of backends: a correct one passes, and each wrong one fails the matching test."""
 
 from __future__ import annotations
 
@@ -350,7 +350,7 @@ WRONG_JAX = {
 pytestmark = pytest.mark.slow
 
 
-def test_a_right_one_passes(judge):
+def test_a_correct_plugin_passes(judge):
     assert judge(RIGHT, TESTS) == {}
 
 
@@ -361,7 +361,7 @@ def test_a_rank_that_fails_is_shown(judge):
     assert "OSError: no such network" in failed["test_each_rank_knows_its_place"]
 
 
-def test_what_one_check_raises_hides_no_other(judge):
+def test_an_error_in_one_check_hides_no_other(judge):
     failed = judge(RIGHT.replace("self.dist.barrier()", "raise OSError('no barrier')"), TESTS)
     assert sorted(failed) == [
         "test_a_world_of_one_rank_works",
@@ -377,12 +377,12 @@ def test_ranks_without_a_device_each_are_skipped(judge, devices):
     assert judge(broken + f"\n\ndef count():\n    return {devices}\n", TESTS) == {}
 
 
-def test_a_right_one_of_jax_passes(judge):
+def test_a_correct_jax_plugin_passes(judge):
     assert judge(RIGHT_JAX, TESTS_JAX) == {}
 
 
 @pytest.mark.parametrize("fault", WRONG_JAX)
-def test_a_wrong_one_of_jax_fails_the_test_that_names_its_fault(judge, fault):
+def test_a_wrong_jax_plugin_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG_JAX[fault]
     assert RIGHT_JAX.count(old) == 1
     failed = judge(RIGHT_JAX.replace(old, new), TESTS_JAX)
@@ -390,7 +390,7 @@ def test_a_wrong_one_of_jax_fails_the_test_that_names_its_fault(judge, fault):
 
 
 @pytest.mark.parametrize("fault", WRONG)
-def test_a_wrong_one_fails_the_test_that_names_its_fault(judge, fault):
+def test_a_wrong_plugin_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG[fault]
     assert RIGHT.count(old) == 1
     assert "\n" not in old + new

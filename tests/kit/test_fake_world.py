@@ -1,4 +1,4 @@
-"""N ranks in one process: values, order, what each rank has of its own, and what goes wrong."""
+"""N ranks in one process: values, order, state of each rank, and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def line_of(function, text):
     return f"{__file__}:{at} in {function.__name__}"
 
 
-def test_results_come_by_rank():
+def test_results_are_ordered_by_rank():
     assert FakeWorld(3).run(lambda group: group.rank * 10) == [0, 10, 20]
     assert FakeWorld(1).run(lambda group: group.all_reduce(X).tolist()) == [[0, 1, 2]]
 
@@ -55,7 +55,7 @@ def test_kind_shape_and_dtype_are_kept(shape, dtype):
         assert (result.shape, result.dtype) == (shape, given.dtype)
 
 
-def test_an_operation_that_is_none_is_named():
+def test_an_unknown_operation_is_named():
     with pytest.raises(ValueError, match="no operation 'product'"):
         FakeWorld(2).run(lambda group: group.all_reduce(X, "product"))
 
@@ -69,12 +69,12 @@ def test_broadcasts_come_from_the_source(src):
     assert FakeWorld(3).run(work) == [(src, {"rank": src})] * 3
 
 
-def test_a_source_that_is_not_there_is_named():
+def test_a_missing_source_is_named():
     with pytest.raises(ValueError, match="no rank 3 to broadcast from: 3 ranks"):
         FakeWorld(3).run(lambda group: group.broadcast(X, src=3))
 
 
-def test_objects_are_gathered_in_order_and_shared_by_nobody():
+def test_objects_are_gathered_in_order_and_not_shared():
     gathered = FakeWorld(3).run(lambda group: group.gather_objects([group.rank]))
     assert gathered == [[[0], [1], [2]]] * 3
     assert len({id(item) for rank in gathered for item in rank}) == 9
@@ -84,7 +84,7 @@ def test_ranks_share_no_array():
     def work(group):
         mine = np.full(2, group.rank, float)
         for result in (group.all_reduce(mine), group.broadcast(mine)):
-            result += 100 * group.rank  # Would show on other ranks, or in what was given.
+            result += 100 * group.rank  # Would show on other ranks, or in the input.
         return mine.tolist(), group.all_reduce(mine).tolist(), group.broadcast(mine).tolist()
 
     assert FakeWorld(3).run(work) == [([r, r], [3, 3], [0, 0]) for r in (0.0, 1.0, 2.0)]
@@ -107,7 +107,7 @@ def test_one_rank_runs_at_a_time_in_the_same_order_each_time():
     assert all(order() == first for _ in range(5))
 
 
-def test_each_rank_stands_where_torchrun_would_put_it():
+def test_each_rank_has_the_place_that_torchrun_would_give_it():
     names = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
     def work(group):
@@ -120,7 +120,7 @@ def test_each_rank_stands_where_torchrun_would_put_it():
     assert "RANK" not in os.environ
 
 
-def test_the_environment_is_each_ranks_own(monkeypatch):
+def test_each_rank_has_its_own_environment_variables(monkeypatch):
     monkeypatch.setenv("GIVEN", "before")
     monkeypatch.setenv("TAKEN", "before")
 
@@ -149,7 +149,7 @@ def seed(value):
     torch.manual_seed(value)
 
 
-def test_generators_are_each_ranks_own():
+def test_each_rank_has_its_own_generators():
     alone = []
     for rank in range(3):
         seed(rank)
@@ -182,7 +182,7 @@ class Config:
         device = "nowhere"
 
 
-def test_registered_attributes_are_each_ranks_own():
+def test_each_rank_has_its_own_registered_attributes():
     def work(group):
         assert Config.Inner.device == "nowhere"
         Config.Inner.device = f"device {group.rank}"
@@ -196,7 +196,7 @@ def test_registered_attributes_are_each_ranks_own():
         FakeWorld(2, rank_local=[f"{__name__}:Config.Inner.devise"]).run(work)
 
 
-def test_the_trace_tells_every_collective():
+def test_the_trace_lists_every_collective():
     def work(group):
         group.all_reduce(np.ones((2, 3), "float32"))
         group.broadcast_object("x" * (100 if group.rank == 1 else 1), src=1)
@@ -256,7 +256,7 @@ def test_a_swallowed_deadlock_is_still_one():
         (lambda g: g.gather_objects(X), lambda g: g.broadcast_object(X, 1)),
     ],
 )
-def test_different_collectives_are_told_with_both_sides(theirs, mine):
+def test_mismatched_collectives_are_reported_with_both_sides(theirs, mine):
     with pytest.raises(CollectiveMismatch) as caught:
         FakeWorld(2).run(lambda group: mine(group) if group.rank else theirs(group))
     head, first, second = str(caught.value).splitlines()
@@ -325,7 +325,7 @@ def test_a_dead_rank_does_nothing_more():
     assert len(world.trace) == 1
 
 
-def test_a_dead_rank_cannot_meet_anybody_while_it_unwinds():
+def test_a_dead_rank_joins_no_collective_while_it_unwinds():
     def work(group):
         try:
             group.barrier()
@@ -360,7 +360,7 @@ def test_a_rank_returns_early_where_it_was_planted():
 
 
 @pytest.mark.parametrize("kind", ["dies", "sends_nan", "returns_early", "is_late"])
-def test_a_fault_that_never_came_is_an_error(kind):
+def test_a_fault_that_never_happened_is_an_error(kind):
     with pytest.raises(FaultNotReached, match="number 3; it made 2 collectives"):
         FakeWorld(2, faults=[Fault(kind, rank=1, at=3)]).run(
             lambda group: [group.all_reduce(X) for _ in range(2)]
@@ -400,33 +400,33 @@ def test_an_interrupted_run_leaves_nothing_behind():
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(0, 1), (3, 2), (2, 0)])
-def test_worlds_that_cannot_be_are_refused(ranks, nodes):
+def test_invalid_worlds_are_refused(ranks, nodes):
     with pytest.raises(ValueError, match="cannot be spread"):
         FakeWorld(ranks, num_nodes=nodes)
 
 
-def test_a_fault_that_is_none_is_named():
+def test_an_unknown_fault_is_named():
     with pytest.raises(ValueError, match=r"There is no fault 'die'\. Choose from dies, sends_nan"):
         Fault("die", rank=0, at=1)
 
 
-def test_what_is_no_array_is_named():
+def test_a_value_that_is_not_an_array_is_named():
     with pytest.raises(TypeError, match=r"all_reduce\(sum\) takes an array, not 0.5"):
         FakeWorld(2).run(lambda group: group.all_reduce(0.5))
 
 
 @pytest.mark.parametrize("fault", [Fault("dies", 2, 1), Fault("dies", 0, 0)])
-def test_faults_that_cannot_be_are_refused(fault):
+def test_invalid_faults_are_refused(fault):
     with pytest.raises(ValueError, match="Invalid fault"):
         FakeWorld(2, faults=[fault])
 
 
-def test_a_world_in_a_world_is_refused():
+def test_a_nested_world_is_refused():
     with pytest.raises(RuntimeError, match="only one"):
         FakeWorld(2).run(lambda group: FakeWorld(2).run(lambda inner: None))
 
 
-def test_arrays_of_jax_stay_arrays_of_jax():
+def test_jax_arrays_stay_jax_arrays():
     jax = pytest.importorskip("jax")
     jnp = jax.numpy
 

@@ -1,4 +1,4 @@
-"""The kit of gradient syncs: a right one passes it, and each wrong one fails where it is wrong."""
+"""The kit of gradient syncs: a correct one passes, each wrong one fails the matching test."""
 
 from __future__ import annotations
 
@@ -242,23 +242,23 @@ WRONG_JAX = {
 pytestmark = pytest.mark.long
 
 
-def test_a_right_one_of_jax_passes(judge):
+def test_a_correct_jax_plugin_passes(judge):
     assert judge(RIGHT_JAX, TESTS) == {}
 
 
 @pytest.mark.parametrize("fault", WRONG_JAX)
-def test_a_wrong_one_of_jax_fails_the_test_that_names_its_fault(judge, fault):
+def test_a_wrong_jax_plugin_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG_JAX[fault]
     assert RIGHT_JAX.count(old) == 1
     failed = judge(RIGHT_JAX.replace(old, new), TESTS)
     assert list(failed) == [expected]
 
 
-def test_a_right_one_passes(judge):
+def test_a_correct_plugin_passes(judge):
     assert judge(RIGHT, TESTS) == {}
 
 
-def test_one_that_makes_good_what_rounding_loses_passes(judge):
+def test_a_sync_that_compensates_rounding_passes(judge):
     keeps = """
             exact = gradient + self.buffers.get(("lost", index), 0.0)
             buffer.copy_(exact.half())
@@ -268,7 +268,7 @@ def test_one_that_makes_good_what_rounding_loses_passes(judge):
     assert judge(RIGHT.replace(line, keeps), TESTS) == {}
 
 
-def test_one_that_promises_less_is_not_held_to_it(judge):
+def test_a_sync_that_promises_less_is_tested_for_less(judge):
     plugin = RIGHT.replace("copy_(gradient)", "copy_(gradient.half())")
     assert judge(plugin, TESTS + "    unbiased = False\n") == {}
 
@@ -279,7 +279,7 @@ def test_another_framework_is_skipped(judge):
 
 
 @pytest.mark.parametrize("fault", WRONG)
-def test_a_wrong_one_fails_the_test_that_names_its_fault(judge, fault):
+def test_a_wrong_plugin_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG[fault]
     assert RIGHT.count(old) == 1
     assert "\n" not in old + new

@@ -234,7 +234,7 @@ WRONG = {
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded():
-    """Import now, as the modules above, what each judged run would import and forget again."""
+    """Import once what each inner test run would otherwise import and forget again."""
     parameter = torch.ones(1, requires_grad=True)
     parameter.sum().backward()
     torch.optim.Adam([parameter]).step()

@@ -1,4 +1,4 @@
-"""Wrong suites fail exactly the test of the kit that names their fault; a right one fails none."""
+"""Wrong suites fail exactly the kit's test that names their fault; a correct one fails none."""
 
 from __future__ import annotations
 
@@ -554,12 +554,12 @@ def judged(judge, old="", new=""):
     return judge(POINTS.replace(old, new) if old else POINTS, TESTS)
 
 
-def judged_of_jax(judge, old="", new=""):
+def judged_jax(judge, old="", new=""):
     assert not old or JAX_POINTS.count(old) == 1, old
     return judge(JAX_POINTS.replace(old, new) if old else JAX_POINTS, f"{TESTS}    framework='jax'")
 
 
-def test_a_right_suite_passes(judge):
+def test_a_correct_suite_passes(judge):
     assert judged(judge) == {}
 
 
@@ -573,14 +573,14 @@ def test_a_fault_fails_the_test_that_names_it(judge, fault):
 
 
 @pytest.mark.long
-def test_a_right_suite_of_jax_passes(judge):
-    assert judged_of_jax(judge) == {}
+def test_a_correct_jax_suite_passes(judge):
+    assert judged_jax(judge) == {}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", JAX_WRONG)
-def test_a_fault_of_jax_fails_the_test_that_names_it(judge, fault):
+def test_a_jax_fault_fails_the_test_that_names_it(judge, fault):
     old, new, test, message = JAX_WRONG[fault]
-    failed = judged_of_jax(judge, old, new)
+    failed = judged_jax(judge, old, new)
     assert list(failed) == [test], failed
     assert message in failed[test]

@@ -1,4 +1,4 @@
-"""The private parts of torch that the fake group's `torch.distributed` stands on."""
+"""The private parts of torch that the fake group's `torch.distributed` relies on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_torch_keeps_its_groups_in_one_object_that_is_read_at_each_use():
     assert distributed_c10d._world.default_pg is dist.group.WORLD is None
 
 
-def test_the_tables_that_its_class_keeps_in_the_module_are_those_that_ranks_get_of_their_own():
+def test_ranks_get_copies_of_all_tables_that_torch_keeps_in_the_module():
     shared = {
         name
         for name, member in vars(distributed_c10d._World).items()
@@ -42,6 +42,6 @@ def test_the_c_side_has_what_is_called(name):
     assert hasattr(torch._C._distributed_c10d, name)
 
 
-def test_a_group_written_in_python_is_taken_as_it_is():
+def test_a_group_written_in_python_is_not_wrapped():
     kinds = FakeWorld(2, torch=True).run(lambda group: type(dist.group.WORLD).__name__)
     assert kinds == ["FakeTorchGroup"] * 2

@@ -26,7 +26,7 @@ def _one_thread():
 
 
 def of_gloo(size, folder):
-    """Return what every program gave on each of `size` real gloo processes."""
+    """Return every program's results on each of `size` real gloo processes."""
     command = [sys.executable, SCRIPT]
     ranks = [
         subprocess.Popen(
@@ -88,7 +88,7 @@ def test_every_program_runs_on_four_ranks(program):
     assert len(of_fake(4, program)) == 4
 
 
-def test_ranks_have_groups_of_their_own_that_are_gone_afterwards():
+def test_each_rank_has_its_own_groups_until_the_run_ends():
     world = FakeWorld(3, torch=True)
     places = [place for place, _, _ in world.run(lambda group: groups(group.rank))]
     assert places == [[0, 3, True, True, 0, 2], [1, 3, True, True], [2, 3, True, True, 1, 2]]
@@ -128,7 +128,7 @@ def test_subgroups_that_wait_for_each_other_are_a_deadlock():
         FakeWorld(2, torch=True).run(work)
 
 
-def test_different_sizes_are_told():
+def test_mismatched_sizes_are_reported():
     with pytest.raises(CollectiveMismatch, match=r"float32\[1\](.|\n)*float32\[2\]"):
         FakeWorld(2, torch=True).run(lambda group: dist.all_reduce(torch.ones(group.rank + 1)))
 
@@ -143,7 +143,7 @@ def test_faults_reach_torchs_collectives():
         assert result.isnan().all()
 
 
-def test_what_the_fake_group_does_not_have_says_so():
+def test_unsupported_calls_of_the_fake_group_are_reported():
     with pytest.raises(NotImplementedError, match=r"no send\. It has all_reduce"):
         FakeWorld(2, torch=True).run(lambda group: dist.send(torch.ones(1), dst=1 - group.rank))
     with pytest.raises(NotImplementedError, match="no reduction"):

@@ -1,7 +1,7 @@
 """Programs of unmodified `torch.distributed` code, for fake ranks and for real gloo ranks.
 
-`python torch_programs.py RANK SIZE STORE OUT` runs all of them on one real rank. It imports torch
-alone, so that any version of torch can be asked.
+`python torch_programs.py RANK SIZE STORE OUT` runs all of them on one real rank. It imports only
+torch, so that it runs with any version of torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a claim says: which library and algorithm learns on N ranks as on one."""
+"""A claim: a library and an algorithm learn on N ranks as on one."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ REPLAY = {"agent.batch_size": 16, "agent.gradient_steps": 2, "memory.memory_size
 
 @dataclass(frozen=True, kw_only=True)
 class JaxClaim:
-    """One update that is claimed to come out on N ranks as on one rank with all their data."""
+    """One update that is claimed to be equal on N ranks and on one rank with all their data."""
 
     algorithm: str
     features: str

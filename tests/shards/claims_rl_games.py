@@ -33,7 +33,7 @@ def critic(**network: Any) -> dict[str, Any]:
     """Return the options of an asymmetric critic.
 
     Args:
-        **network: parts of its network besides the layers.
+        **network: options of its network besides the layers.
     """
     return {
         "+params.config.central_value_config": {
@@ -54,7 +54,7 @@ def critic(**network: Any) -> dict[str, Any]:
 
 
 def recurrent(kind: str) -> dict[str, Any]:
-    """Return the options by which the network is recurrent."""
+    """Return the options that make the network recurrent."""
     return {
         "+params.network.rnn": {"name": kind, "units": 16, "layers": 1},
         "params.config.seq_length": 8,
@@ -80,7 +80,7 @@ RL_GAMES = (
         mini_batches=4,
     ),
     PPO(
-        features="learning rate adapted once a mini-epoch (`standard`)",
+        features="learning rate adapted once per mini-epoch (`standard`)",
         agent={**FOUR, "params.config.schedule_type": "standard"},
         mini_batches=4,
     ),
@@ -119,7 +119,7 @@ RL_GAMES = (
     ),
     PPO(features="discrete actions", task="rltrain/CartPole-v1", agent=FOUR, mini_batches=4),
     PPO(
-        features="discrete actions, learning rate adapted once a mini-epoch (`standard`)",
+        features="discrete actions, learning rate adapted once per mini-epoch (`standard`)",
         task="rltrain/CartPole-v1",
         agent={**FOUR, "params.config.schedule_type": "standard"},
         mini_batches=4,
@@ -155,7 +155,7 @@ RL_GAMES = (
         mini_batches=4,
     ),
     PPO(
-        features="asymmetric critic (central_value_config) with a normalizer of its own",
+        features="asymmetric critic (central_value_config) with its own normalizer",
         agent={**FOUR, **critic()},
         make_env=WithCritic,
         mini_batches=4,
@@ -193,7 +193,7 @@ RL_GAMES = (
     Claim(
         library="rl_games",
         algorithm="sac",
-        features="observation normalizer, learned temperature, a replay buffer a rank",
+        features="observation normalizer, learned temperature, a replay buffer per rank",
         agent={
             "params.config.num_steps_per_episode": 8,
             "params.config.num_updates_per_step": 2,

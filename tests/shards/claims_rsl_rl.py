@@ -21,7 +21,7 @@ PPO = functools.partial(Claim, library="rsl_rl", algorithm="ppo")
 
 
 def recurrent(kind: str, *models: str) -> dict[str, object]:
-    """Return the options by which models are recurrent."""
+    """Return the options that make models recurrent."""
     return {
         f"{model}.{key}": value
         for model in models

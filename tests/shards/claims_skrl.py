@@ -43,7 +43,7 @@ REPLAY = {
     "agent.random_timesteps": 4,
     "agent.learning_starts": 6,
     "agent.experiment.write_interval": 8,
-    "memory.memory_size": 12,  # Of 16 steps: the first are written over.
+    "memory.memory_size": 12,  # Of 16 steps: the first ones are overwritten.
 }
 
 

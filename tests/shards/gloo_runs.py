@@ -21,7 +21,7 @@ __all__ = ["gloo_run"]
 
 
 def gloo_run(claim: Claim, ranks: int, folder: Path) -> list[Watcher]:
-    """Train on real processes; return what was learned, by rank.
+    """Train on real processes; return the learned state by rank.
 
     Raises:
         AssertionError: a rank failed; the message is what the ranks printed.
@@ -42,12 +42,12 @@ def gloo_run(claim: Claim, ranks: int, folder: Path) -> list[Watcher]:
             )
         )
     try:
-        told = [process.communicate(timeout=120)[1] for process in started]
+        errors = [process.communicate(timeout=120)[1] for process in started]
     finally:
         for process in started:
             process.kill()
             process.wait()
-    assert not any(process.returncode for process in started), "\n".join(told)
+    assert not any(process.returncode for process in started), "\n".join(errors)
     watchers = []
     for file in files:
         watcher = Watcher()
@@ -57,7 +57,7 @@ def gloo_run(claim: Claim, ranks: int, folder: Path) -> list[Watcher]:
 
 
 def main(name: str, file: str, folder: str) -> None:
-    """Be the rank that the environment variables say."""
+    """Run as the rank given by the environment variables."""
     (claim,) = [claim for claim in CLAIMS if str(claim) == name]
     run = {**options(claim, 1, folder), "distributed": True, "device": "cpu", "writers": ()}
     plan = make_plan(run)

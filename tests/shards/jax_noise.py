@@ -1,4 +1,4 @@
-"""The random numbers of several ranks, drawn in the process of one, for jax."""
+"""Several ranks' random numbers, drawn in one process, for jax."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["by_rows", "of_ranks"]
 
 
 def by_rows(models: Mapping[str, Any]) -> None:
-    """Let Gaussian policies draw for each row by what is in the row, wherever it stands."""
+    """Let Gaussian policies draw noise that depends on a row's content, not on its position."""
     for model in models.values():
         if isinstance(model, GaussianMixin):
             model.act = _drawing_by_rows(model.act)
@@ -25,7 +25,7 @@ def _drawing_by_rows(stock: Any) -> Any:
         actions, outputs = stock(inputs, role=role, params=params)
         if inputs.get("taken_actions") is None:
             mean, spread = outputs["mean_actions"], outputs["stddev"]
-            # No more digits of the row are used than all ways to it agree on.
+            # Rounded, so that all ways to compute the row give the same noise.
             row = jnp.round(inputs["observations"].sum(axis=-1, keepdims=True), 1)
             noise = jnp.sin(37.0 * row + jnp.arange(mean.shape[-1]))
             actions = mean + spread * noise

@@ -39,7 +39,7 @@ ACTIONS: dict[str, spaces.Space[Any]] = {
 
 
 class Still(VectorEnv[Any, Any, Any]):
-    """Spaces alone: what a claim learns from is recorded."""
+    """Only spaces: a claim learns from recorded data."""
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
     render_mode = None
@@ -72,13 +72,13 @@ class Learner:
         self.env = Still(claim, num_envs)
 
     def seed(self, stream: Any) -> None:
-        """Nothing but the adapter's keys is drawn from."""
+        """Do nothing: all randomness comes from the adapter's keys."""
 
     def watch(self, role: str, fingerprints: Any) -> None:
-        """Nothing is checked but the ends."""
+        """Do nothing: only the final states are checked."""
 
     def wrap_model(self, model: Any, role: str) -> Any:
-        """Take rank 0's, as every rank builds the same."""
+        """Keep the model, because every rank builds the same."""
         import jax
 
         return jax.tree.map(self.group.broadcast, model)
@@ -95,12 +95,12 @@ class Learner:
 
 
 class Rollout:
-    """What the environments of all ranks went through: (steps, ranks, num_envs, ...)."""
+    """The recorded data of all ranks' environments: (steps, ranks, num_envs, ...)."""
 
     def __init__(self, claim: JaxClaim, ranks: int, number: int) -> None:
         draw = np.random.default_rng(number)
         shape = (STEPS, ranks, claim.num_envs)
-        # Each rank sees other data: moments of one rank's own would be far off.
+        # Each rank sees different data: one rank's own moments would be far off.
         shift = np.linspace(-1.0, 1.0, ranks)[:, None, None] + number
         self.observations = (draw.normal(size=(*shape, 3)) + shift).astype(np.float32)
         self.states = (draw.normal(size=(*shape, 4)) - shift).astype(np.float32)
@@ -143,13 +143,13 @@ class Partition:
 
 
 def learn(claim: JaxClaim, group: ProcessGroup, ranks: list[int], all_ranks: int) -> State:
-    """Update by the rollouts of some ranks; return what was learned."""
+    """Update from the rollouts of some ranks; return the learned state."""
     import jax
 
     num_envs = claim.num_envs * len(ranks)
     session = Learner(claim, group, num_envs, len(ranks))
     with bootstrap.configured(session.world, "jax"):
-        # It imports skrl, which looks at the variables of a rank unless it is kept from it.
+        # It imports skrl, which otherwise reads the variables of a rank.
         from jax_noise import by_rows, of_ranks
 
         from rltrain_skrl.jax.runner import SessionRunner
@@ -187,7 +187,7 @@ def fill(agent: Any, row: Callable[[str, int], np.ndarray], claim: JaxClaim) -> 
                 "states": agent._state_preprocessor(states),
                 "taken_actions": at("actions", step),
             }
-            # What was done, and not what the agent would draw now.
+            # The recorded actions, not new samples.
             agent._current_log_prob = agent.policy.act(inputs, role="policy")[1]["log_prob"]
         names = ("observations", "actions", "rewards", "next_observations", "terminated")
         agent.record_transition(
@@ -204,20 +204,20 @@ def fill(agent: Any, row: Callable[[str, int], np.ndarray], claim: JaxClaim) -> 
 def split_update(
     claim: JaxClaim, ranks: int, wrap: Callable[[ProcessGroup], Any] = lambda group: group
 ) -> list[State]:
-    """Learn on the ranks of a fake world; return what was learned, by rank."""
+    """Learn on the ranks of a fake world; return the learned state by rank."""
     world = FakeWorld(ranks, rank_local=PLACE)
     return world.run(lambda group: learn(claim, wrap(group), [group.rank], ranks))
 
 
 def whole_update(claim: JaxClaim, ranks: int) -> State:
-    """Learn on one rank from what all ranks went through."""
+    """Learn on one rank from all ranks' data."""
     world = FakeWorld(1, rank_local=PLACE)
     (state,) = world.run(lambda _: learn(claim, SingleProcess("cpu"), list(range(ranks)), ranks))
     return state
 
 
 def differences(state: Mapping[str, np.ndarray], expected: State) -> dict[str, float]:
-    """Return by name how far arrays are apart: relative where they are larger than 1."""
+    """Return the differences of arrays by name, relative where they are larger than 1."""
     assert state.keys() == expected.keys(), sorted(state.keys() ^ expected.keys())
 
     def apart(name: str) -> float:

@@ -1,4 +1,4 @@
-"""Whether ranks are equal, and learned what one rank learns."""
+"""Checks that ranks are equal, and learned what one rank learns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_equal(split: Sequence[Watcher]) -> None:
 
 
 def check_as_one(split: Sequence[Watcher], whole: Watcher, tolerance: float = TOLERANCE) -> None:
-    """Check that ranks are equal, and after every iteration what the one rank is."""
+    """Check that ranks are equal, and equal the one rank after every iteration."""
     check_equal(split)
     assert len(split[0].states) == len(whole.states)
     for state, expected in zip(split[0].states, whole.states, strict=True):
@@ -30,7 +30,7 @@ def check_as_one(split: Sequence[Watcher], whole: Watcher, tolerance: float = TO
 
 def _off(state: State, expected: State, tolerance: float) -> dict[str, float]:
     apart = differences(state, expected)
-    # What is recorded is made of all that was learned, whose differences add up.
+    # Metrics depend on all of the learned state, whose differences add up.
     return {
         name: value
         for name, value in apart.items()

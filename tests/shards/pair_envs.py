@@ -78,7 +78,7 @@ class _Batch(Changed):
 
 
 class _Described(gymnasium.Env[Any, Any]):
-    """Says the spaces to who asks what the task is."""
+    """Describes the task with its spaces."""
 
     def __init__(self, observations: str, actions: str) -> None:
         self.observation_space = OBSERVATIONS[observations][0]
@@ -86,7 +86,7 @@ class _Described(gymnasium.Env[Any, Any]):
 
 
 def task(observations: str | None, actions: str | None) -> dict[str, Any]:
-    """Return the fields of a claim by which a task has these observations and actions."""
+    """Return the fields of a claim that select these observations and actions."""
     observations, actions = observations or "vector", actions or "continuous"
     if observations == CAMERA:
         return {"task": CAMERAS[actions], "make_env": None, "env": {"max_episode_length": 12}}

@@ -1,4 +1,4 @@
-"""Combinations of an algorithm's options, such that each two values of two options meet in one."""
+"""Combinations of an algorithm's options that cover every pair of values of two options."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Pair = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Change:
-    """What one value of an option changes in a claim."""
+    """The change of a claim by one value of an option."""
 
     agent: Mapping[str, Any]
     fields: Mapping[str, Any]
     by_rounding: bool = False
-    """Whether rounding decides: numbers are drawn until one fits, or have 16 bits."""
+    """Whether the result depends on rounding: rejection sampling, or half precision."""
 
 
 def change(
@@ -50,7 +50,7 @@ def change(
 
 @dataclass(frozen=True)
 class Clash:
-    """Values that a run cannot be started with."""
+    """Values that a run refuses to start with."""
 
     values: Mapping[str, tuple[str, ...]]
     """By option, those that are meant: with one of each, a run is refused."""
@@ -60,7 +60,7 @@ class Clash:
     """Whether only made environments can tell."""
 
     def among(self, values: Values) -> bool:
-        """Whether all that clashes is there."""
+        """Return whether all clashing values are present."""
         return all(values.get(option) in names for option, names in self.values.items())
 
 
@@ -72,17 +72,17 @@ class Combination:
     values: Values
 
     def __str__(self) -> str:
-        """Say what is not as in the table's first combination."""
-        told = [
+        """List the differences from the table's first combination."""
+        changed = [
             f"{option}: {value}"
             for option, value in self.values.items()
             if value != next(iter(self.table.options[option]))
         ]
-        return f"{self.table}: {', '.join(told) or 'the first values'}"
+        return f"{self.table}: {', '.join(changed) or 'the first values'}"
 
     @property
     def claim(self) -> Claim:
-        """What is trained."""
+        """Return the claim to train."""
         fields: dict[str, Any] = {}
         agent = dict(self.table.base.agent)
         for each in self._changes():
@@ -98,11 +98,11 @@ class Combination:
 
     @property
     def has_twin(self) -> bool:
-        """Whether one rank can go through the mini-batches that the ranks go through together.
+        """Whether one rank can train on the unions of the ranks' mini-batches.
 
         It cannot if a mini-batch ends within an environment's rollout and libraries cut by
-        environments, nor if mini-batches are not of one size, or two networks have other ones.
-        Nor is there one whose random numbers hang on rounding.
+        environments, nor if mini-batches differ in size or between two networks, nor if the
+        result depends on rounding.
         """
         claim = self.claim
         if any(each.by_rounding for each in self._changes()):
@@ -116,7 +116,7 @@ class Combination:
         return [self.table.options[option][value] for option, value in self.values.items()]
 
     def _cuts(self) -> set[int]:
-        """Return into how many mini-batches networks cut a rollout."""
+        """Return the numbers of mini-batches that networks split a rollout into."""
         cuts = {each.fields.get("mini_batches") for each in self._changes()} - {None}
         return cuts or {1}
 
@@ -147,7 +147,7 @@ class Table:
 
     @property
     def algorithm(self) -> str:
-        """The algorithm, with what tells this table from others of it."""
+        """The algorithm, and what distinguishes this table from its others."""
         return f"{self.base.algorithm} {self.kind}".strip()
 
     def all_pairs(self) -> set[Pair]:
@@ -163,7 +163,7 @@ class Table:
         found = [Combination(self, values) for values in self._met_in_pairs()]
         yield from found
         met = {pair for each in found for pair in pairs(each.values)}
-        # AllPairs ends at the first combination that adds nothing, for it must avoid clashes.
+        # AllPairs stops at the first combination that adds nothing, because it must avoid clashes.
         for pair in sorted(self.all_pairs() - met, key=sorted):
             if pair not in met and not self._clash(dict(pair)):
                 added = self._completed(dict(pair), met)
@@ -171,7 +171,7 @@ class Table:
                 yield Combination(self, added)
 
     def _met_in_pairs(self) -> Iterator[Values]:
-        # What clashes is chosen first: less has to be taken back.
+        # Clashing values are chosen first, which needs less backtracking.
         clashing = {option for clash in self.clashes for option in clash.values}
         names = sorted(self.options, key=lambda option: option not in clashing)
         choices = [
@@ -206,7 +206,7 @@ class Table:
         Args:
             values: of some options.
             met: pairs that need not meet again.
-            but: see above.
+            but: the clash that is allowed.
         """
         made = dict(values)
 

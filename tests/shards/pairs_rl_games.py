@@ -25,7 +25,7 @@ def network(**options: Any) -> Change:
 
 
 def switch(change_if_on: Change, change_if_off: Change | None = None) -> dict[str, Change]:
-    """Return the two values of what is on, or off; the first is off."""
+    """Return the two values of a switch; the first is off."""
     return {"no": change_if_off or change(), "yes": change_if_on}
 
 
@@ -41,7 +41,7 @@ def size(num_envs: int, mini_batches: int) -> Change:
 
 
 def central(mini_batches: int = 1, network: Any = (), **options: Any) -> Change:
-    """Return a change by which the critic is a network of its own."""
+    """Return a change that makes the critic a separate network."""
     made = {"name": "actor_critic", "central_value": True, **LAYERS, **dict(network)}
     options = {
         "minibatch_size_per_env": STEPS // mini_batches,
@@ -311,7 +311,7 @@ SAC_CLASHES = (
 )
 
 RL_GAMES = (
-    Table(BASE, {**COMMON, **CONTINUOUS}, CLASHES, "of continuous actions"),
-    Table(BASE, {**COMMON, **DISCRETE}, CLASHES, "of choices"),
+    Table(BASE, {**COMMON, **CONTINUOUS}, CLASHES, "with continuous actions"),
+    Table(BASE, {**COMMON, **DISCRETE}, CLASHES, "with discrete actions"),
     Table(SAC, REPLAYED, SAC_CLASHES),
 )

@@ -24,7 +24,7 @@ def size(num_envs: int, mini_batches: int) -> Change:
 
 
 def memory(kind: str, *models: str) -> Change:
-    """Return a change by which models are recurrent; mini-batches are of environments then."""
+    """Return a change that makes models recurrent; mini-batches then consist of environments."""
     return change(recurrent(kind, *models), cut="environments")
 
 
@@ -35,7 +35,7 @@ def distribution(name: str, model: str = "actor", **options: Any) -> Change:
 
 
 def symmetry(augments: bool, mirrors: bool) -> Change:
-    """Return a change by which the task is told to be symmetric."""
+    """Return a change that declares the task symmetric."""
     return algorithm(
         **{
             "symmetry_cfg.data_augmentation_func": "shard_envs:mirrored",

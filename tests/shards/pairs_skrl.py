@@ -41,7 +41,7 @@ def scheduler(name: str, **options: Any) -> Change:
 
 
 def of_states(*models: str, actions: bool = False) -> Change:
-    """Return a change by which models see the group `critic`."""
+    """Return a change that gives models the group `critic`."""
     reads = "concatenate([STATES, ACTIONS])" if actions else "STATES"
     network = [{"name": "net", "input": reads, "layers": [16], "activations": "elu"}]
     return change({f"models.{model}.network": network for model in models})
@@ -161,7 +161,7 @@ CRITICS = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
 
 
 def replayed(algorithm: str) -> Claim:
-    """Return what an algorithm with a replay buffer begins with."""
+    """Return the initial claim of an algorithm with a replay buffer."""
     return Claim(
         library="skrl",
         algorithm=algorithm,
@@ -270,11 +270,11 @@ CLASHES = (
 )
 
 SKRL = (
-    Table(BASE, {**COMMON, **CLIPPED, **CONTINUOUS}, CLASHES, "of continuous actions"),
-    Table(BASE, {**COMMON, **CLIPPED, **CHOICES}, CLASHES, "of choices"),
+    Table(BASE, {**COMMON, **CLIPPED, **CONTINUOUS}, CLASHES, "with continuous actions"),
+    Table(BASE, {**COMMON, **CLIPPED, **CHOICES}, CLASHES, "with discrete actions"),
     Table(RPO, {**COMMON, **CLIPPED, **WITH_NOISE}, CLASHES),
-    Table(A2C, {**COMMON, **CONTINUOUS}, CLASHES, "of continuous actions"),
-    Table(A2C, {**COMMON, **CHOICES}, CLASHES, "of choices"),
+    Table(A2C, {**COMMON, **CONTINUOUS}, CLASHES, "with continuous actions"),
+    Table(A2C, {**COMMON, **CHOICES}, CLASHES, "with discrete actions"),
     Table(replayed("sac"), {**REPLAYED, **acting(*CRITICS), **ENTROPY}, CLASHES),
     Table(replayed("td3"), {**REPLAYED, **acting(*CRITICS), **NOISES, **SMOOTH}, CLASHES),
     Table(replayed("ddpg"), {**REPLAYED, **acting("critic", "target_critic"), **NOISES}, CLASHES),

@@ -1,4 +1,4 @@
-"""What is refused before a rank starts, because it would not learn on N ranks as on one."""
+"""Combinations refused before ranks start, because N ranks would not learn as one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["REFUSED", "Refused"]
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """One combination that a run cannot be started with."""
+    """One combination that a run refuses to start with."""
 
     library: str
     algorithm: str
@@ -48,7 +48,7 @@ REFUSED = (
     Refused(
         library="rsl_rl",
         algorithm="ppo",
-        features="an algorithm of one's own",
+        features="a custom algorithm",
         agent={"algorithm.class_name": "my_package.MyPPO"},
         reason="averages its gradients in its own way",
     ),
@@ -89,7 +89,7 @@ REFUSED = (
     Refused(
         library="rl_games",
         algorithm="ppo",
-        features="recurrent asymmetric critic, actor that is not",
+        features="recurrent asymmetric critic, feedforward actor",
         agent={"+params.config.central_value_config": {"network": {"rnn": {"name": "gru"}}}},
         reason="rl_games keeps the critic's recurrent states only where the actor has some",
     ),
@@ -131,7 +131,7 @@ REFUSED = (
     Refused(
         library="skrl",
         algorithm="ppo",
-        features="memory of another size than the rollout",
+        features="memory of a different size than the rollout",
         agent={"memory.memory_size": 7},
         reason="skrl would learn from rows of older rollouts",
     ),

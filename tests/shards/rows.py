@@ -1,4 +1,4 @@
-"""Where the environments of several ranks stand, when one rank has them all."""
+"""Positions of several ranks' environments on one rank that has all of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["Rows", "merged"]
 
 @dataclass(frozen=True)
 class Rows:
-    """Places of the environments of `ranks` ranks among those of one rank that has them all.
+    """Positions of the environments of `ranks` ranks on one rank that has all of them.
 
-    The environments stand block by block; a block has a part of the first rank's, then of the
+    The environments are ordered in blocks; a block has a part of the first rank's, then of the
     second's, and so on. One block is rank after rank. Several are for libraries that cut
     mini-batches from neighboring environments: mini-batch k of the one rank is then the union of
     the ranks' k-th.
@@ -30,7 +30,7 @@ class Rows:
 
     @property
     def total(self) -> int:
-        """Environments of all ranks."""
+        """Number of environments of all ranks."""
         return self.ranks * self.envs
 
     def of(self, rank: int) -> torch.Tensor:
@@ -47,16 +47,16 @@ class Rows:
                 a mini-batch, in which the ranks' rows follow each other.
 
         Raises:
-            ValueError: the rows cannot be shared out.
+            ValueError: the rows cannot be split among the ranks.
         """
         if total == self.total:
             return [self.of(rank) for rank in range(self.ranks)]
         if total % self.ranks:
-            raise ValueError(f"{total} rows cannot be shared out among {self.ranks} ranks.")
+            raise ValueError(f"{total} rows cannot be split among {self.ranks} ranks.")
         return list(torch.arange(total).chunk(self.ranks))
 
     def in_batch(self, rank: int, index: torch.Tensor) -> torch.Tensor:
-        """Return where a rank's rows stand in the one rank's batch.
+        """Return the positions of a rank's rows in the one rank's batch.
 
         Args:
             rank: the rank.

@@ -110,7 +110,7 @@ class WithTwoChoices(Changed):
 
 
 class _Described(gymnasium.Env[Any, Any]):
-    """Says the spaces of `WithTwoChoices` to who asks what the task is."""
+    """Describes the task with the spaces of `WithTwoChoices`."""
 
     observation_space = Box(-9.0, 9.0, (4,))
     action_space = MultiDiscrete([2, 3])

@@ -28,7 +28,7 @@ RANK_LOCAL = {"skrl": ["skrl:config.torch"]}
 
 
 class Environments:
-    """An observer that makes a rank's environments in the suite's stead, where a claim asks so."""
+    """An observer that makes a rank's environments instead of the suite, if a claim asks for it."""
 
     def __init__(self, claim: Claim, wrap: Callable[[Any], Any] = lambda env: env) -> None:
         self._claim, self._wrap = claim, wrap
@@ -40,7 +40,7 @@ class Environments:
 
 
 class Whole:
-    """An observer by which one rank has the environments and the random numbers of several."""
+    """An observer that gives one rank the environments and the random numbers of several."""
 
     def __init__(self, claim: Claim, ranks: int) -> None:
         blocks = claim.mini_batches if claim.cut == "environments" else 1
@@ -88,13 +88,13 @@ def prepared(claim: Claim, folder: Any) -> Claim:
 
 
 def split_run(claim: Claim, ranks: int, folder: Any, *more: Callable[[], object]) -> list[Watcher]:
-    """Train on the ranks of a fake world; return what was learned, by rank.
+    """Train on the ranks of a fake world; return the learned state by rank.
 
     Args:
         claim: what to train.
         ranks: how many.
         folder: where runs write.
-        *more: observers, made once a rank.
+        *more: observers, made once per rank.
     """
     world = FakeWorld(ranks, rank_local=RANK_LOCAL.get(claim.library, ()))
     observers = [Watcher, lambda: Environments(claim), *more]
@@ -113,13 +113,13 @@ def whole_run(claim: Claim, ranks: int, folder: Any) -> Watcher:
         more = [("watcher", watcher), ("whole", whole)]
         make_session(plan.config, plan.world, plan.registry, more).run()
 
-    # Not for its group: it puts back what a training changes in the process.
+    # Not for its group, but because it restores what a training changes in the process.
     FakeWorld(1, rank_local=RANK_LOCAL.get(claim.library, ())).run(train)
     return watcher
 
 
 def options(claim: Claim, times: int, folder: Any) -> dict[str, Any]:
-    """Return the fields of `RunConfig`, with what is to be scaled so many times as large."""
+    """Return the fields of `RunConfig`, with scaled options multiplied by `times`."""
     agent = dict(claim.agent)
     agent.update({name: agent[name] * times for name in claim.scaled})
     return {

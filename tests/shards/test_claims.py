@@ -1,4 +1,4 @@
-"""Nothing is offered that is not claimed, and so tested."""
+"""Every offered algorithm has a claim, and so a test."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def test_every_algorithm_of_skrl_is_claimed_for_jax():
     assert {claim.algorithm for claim in JAX} == set(offered)
 
 
-def test_every_line_of_the_tables_says_something_else():
+def test_every_line_of_the_tables_is_different():
     names = [str(each) for each in (*CLAIMS, *JAX, *REFUSED)]
     assert len(set(names)) == len(names)

@@ -1,4 +1,4 @@
-"""What is wrong on N ranks is found, also where the ranks agree and no other check would see it."""
+"""Errors on N ranks are found, even if the ranks agree and no other check would notice."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def claim_of(library):
 
 
 def apart(split, whole):
-    """Return the names of the tensors that are clearly not those of the one rank."""
+    """Return the names of the tensors that clearly differ from the one rank's."""
     found = differences(split[0].last, whole.last)
     return {name for name, value in found.items() if value > APART}
 
 
 class RankZerosGradients:
-    """All ranks step by the gradients of the first."""
+    """All ranks step with the gradients of the first."""
 
     @hookimpl(tryfirst=True)
     def rltrain_gradient_sync(self, session):
@@ -72,7 +72,7 @@ def test_normalizers_of_one_rank_only(library, tmp_path):
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_noise_of_another_rank(library, tmp_path, monkeypatch):
-    """What the one rank learns hangs on whose noise an environment gets."""
+    """What the one rank learns depends on whose noise an environment gets."""
     claim, begin = claim_of(library), VirtualRanks.begin
     split = split_run(claim, 2, tmp_path)
     monkeypatch.setattr(VirtualRanks, "begin", lambda self, seeds: begin(self, seeds[::-1]))

@@ -26,7 +26,7 @@ CASES = [pytest.param(claim, ranks, id=f"{claim}-{ranks}") for claim in JAX for 
 
 
 def check(split, whole):
-    """Ranks are equal, and are what the one rank is."""
+    """Check that ranks are equal, and equal to the one rank."""
     for state in split[1:]:
         assert not any(differences(state, split[0]).values())
     apart = differences(split[0], whole)
@@ -39,7 +39,7 @@ def test_ranks_learn_as_one(claim, ranks):
 
 
 class FirstRanks:
-    """A group in which all have what the first rank has, of some arrays."""
+    """A group in which all ranks get the first rank's values of some arrays."""
 
     def __init__(self, group, of_float64):
         self._group, self._of_float64 = group, of_float64
@@ -55,8 +55,8 @@ class FirstRanks:
 
 
 @pytest.mark.parametrize("of_float64", [False, True], ids=["gradients", "moments"])
-def test_what_only_the_first_rank_gives_is_found(of_float64):
-    """Ranks agree then, and no other check would see it."""
+def test_values_of_the_first_rank_only_are_found(of_float64):
+    """The ranks agree, so no other check would notice."""
     claim = JAX[0]
     split = split_update(claim, 2, lambda group: FirstRanks(group, of_float64))
     assert not any(differences(split[1], split[0]).values())
@@ -72,7 +72,7 @@ def test_real_ranks_learn_as_one(claim, tmp_path):
 
 
 def on_processes(claim, ranks, folder):
-    """Learn on real processes; return what was learned, by rank."""
+    """Learn on real processes; return the learned state by rank."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
@@ -92,10 +92,10 @@ def on_processes(claim, ranks, folder):
             )
         )
     try:
-        told = [process.communicate(timeout=300)[1] for process in started]
+        errors = [process.communicate(timeout=300)[1] for process in started]
     finally:
         for process in started:
             process.kill()
             process.wait()
-    assert not any(process.returncode for process in started), "\n".join(told)
+    assert not any(process.returncode for process in started), "\n".join(errors)
     return [pickle.loads(file.read_bytes()) for file in files]

@@ -1,4 +1,4 @@
-"""Every two values of two options, in one run: it learns as one rank, or is refused beforehand."""
+"""Every pair of values of two options, in one run: it learns as one rank, or is refused first."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ def test_a_combination_learns_as_one_rank(combination, tmp_path):
 
 @pytest.mark.parametrize(("combination", "clash"), cases(REFUSED))
 def test_a_combination_is_refused_before_it_learns(combination, clash, tmp_path):
-    # What is refused may be the teacher's options too: a student of others is as good.
+    # The refused options may also be the teacher's: any student will do.
     checkpoint = prepared(combination.table.base, tmp_path).checkpoint
     claim = dataclasses.replace(combination.claim, checkpoint=checkpoint)
     started = []
     observers = [lambda: Environments(claim), lambda: started.append("a rank")]
     world = FakeWorld(2, rank_local=RANK_LOCAL.get(claim.library, ()))
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         world.train(observers=observers, **options(claim, 1, tmp_path))
-    # An older rsl_rl is refused what it does not know, whatever it is combined with.
-    assert clash.reason in str(told.value) or "rsl_rl has it from version" in str(told.value)
+    # With an older rsl_rl, unknown options are refused in any combination.
+    assert clash.reason in str(caught.value) or "rsl_rl has it from version" in str(caught.value)
     assert clash.once_made or not started
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)
-def test_each_two_values_meet_in_a_run_or_clash(table):
+def test_every_two_values_appear_together_in_a_run_or_clash(table):
     met = {pair for each in table.trained for pair in pairs(each.values)}
     for pair in table.all_pairs():
         assert pair in met or any(clash.among(dict(pair)) for clash in table.clashes), pair

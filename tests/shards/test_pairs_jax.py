@@ -1,6 +1,6 @@
 """A sample of skrl's combinations trains on jax too, and the ranks end equal.
 
-Whether they learn as one rank is judged by the claims of jax: a combination compiles for seconds.
+Whether they learn as one rank is tested by jax's claims: a combination compiles for seconds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OnJax(VectorWrapper):
 
 
 def sampled(table):
-    """Return combinations of a table, without the policy that skrl has for torch only."""
+    """Return combinations of a table, without the policy that skrl has only for torch."""
     known = [c for c in table.trained if c.values.get("policy") != "MultivariateGaussianMixin"]
     return random.Random(f"{SEED} {table}").sample(known, OF_EACH_TABLE)
 

@@ -1,4 +1,4 @@
-"""What is refused is refused before any rank starts, with its reason."""
+"""Refusals happen before any rank starts, and give the reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rltrain.testing import FakeWorld
 def test_a_run_is_refused_before_it_starts(refused, tmp_path):
     started = []
     world = FakeWorld(2, rank_local=RANK_LOCAL.get(refused.library, ()))
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         world.train(
             library=refused.library,
             framework=refused.framework,
@@ -26,6 +26,6 @@ def test_a_run_is_refused_before_it_starts(refused, tmp_path):
             log_root=str(tmp_path),
             observers=[lambda: started.append("a rank")],
         )
-    assert refused.reason in str(told.value)
+    assert refused.reason in str(caught.value)
     assert not started
     assert not list(tmp_path.iterdir())

@@ -23,7 +23,7 @@ def test_flat_rows_are_found_in_the_batch_of_all():
         assert torch.equal(whole.flatten()[rows.in_batch(rank, torch.arange(6))], own)
 
 
-def test_parts_are_merged_to_what_they_were_taken_from():
+def test_split_parts_merge_back_to_the_whole():
     rows, batch = Rows(ranks=2, envs=4, blocks=2), torch.rand(8, 3)
     places = rows.parts(8)
     assert torch.equal(merged([batch[place] for place in places], places), batch)
@@ -34,8 +34,8 @@ def test_a_mini_batch_has_the_ranks_rows_one_after_the_other():
     assert [place.tolist() for place in places] == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_rows_that_cannot_be_shared_out_are_an_error():
-    with pytest.raises(ValueError, match="shared out"):
+def test_rows_that_cannot_be_split_are_an_error():
+    with pytest.raises(ValueError, match="cannot be split"):
         Rows(ranks=2, envs=4).parts(7)
     with pytest.raises(ValueError, match="blocks"):
         Rows(ranks=2, envs=4, blocks=3)

@@ -1,4 +1,4 @@
-"""The united environments go through what the ranks' own go through."""
+"""The united environments go through the same states as the ranks' own."""
 
 from __future__ import annotations
 

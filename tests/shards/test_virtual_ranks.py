@@ -1,4 +1,4 @@
-"""One rank draws for several what each of them would draw."""
+"""One rank draws the numbers that each of several ranks would draw."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def on_one(draw, mini_batches=1):
 
 
 def in_inference_mode(at):
-    """Draw where composite operations come whole: a recurrent layer counts as random."""
+    """Draw in inference mode, where a recurrent layer is one operation that counts as random."""
     with torch.inference_mode():
         hidden, _ = LSTM(MEAN[None, at])
         return torch.nn.functional.dropout(hidden[0], 0.5)
@@ -78,14 +78,14 @@ def test_a_mini_batch_is_the_union_of_the_ranks(draw):
         assert torch.equal(whole[k], torch.cat([part[k] for part in parts]))
 
 
-def test_a_generator_of_its_own_is_let_through():
+def test_operations_with_their_own_generator_are_not_changed():
     def draw(at):
         return torch.rand(len(at), generator=torch.Generator().manual_seed(1))
 
     assert torch.equal(on_one(draw), draw(range(40)))
 
 
-def test_nothing_is_shared_out_before_the_learner_is_seeded():
+def test_nothing_is_split_before_the_learner_is_seeded():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -93,8 +93,8 @@ def test_nothing_is_shared_out_before_the_learner_is_seeded():
         assert torch.equal(torch.rand(3), expected)
 
 
-def test_what_cannot_be_shared_out_is_an_error():
-    with pytest.raises(ValueError, match="shared out"):
+def test_an_operation_that_cannot_be_split_is_an_error():
+    with pytest.raises(ValueError, match="cannot be split"):
         on_one(lambda at: torch.randn(7))
     with pytest.raises(NotImplementedError, match="rows of a batch"):
         on_one(lambda at: torch.randint(5, 10, (4,)))

@@ -14,10 +14,10 @@ __all__ = ["UnitedEnv"]
 
 
 class UnitedEnv(VectorEnv[Any, Any, Any]):
-    """Steps each rank's environments by themselves, and shows them as one batch.
+    """Steps each rank's environments separately, and returns them as one batch.
 
-    Every rank's begin with that rank's seed, so that they go through the states that they go
-    through on the rank.
+    Each rank's environments start with that rank's seed, so that they go through the same states
+    as on the rank.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP}
@@ -29,7 +29,7 @@ class UnitedEnv(VectorEnv[Any, Any, Any]):
 
         Args:
             envs: by rank.
-            rows: where their rows stand.
+            rows: the positions of their rows.
             seeds: by rank, for the first reset.
         """
         self.envs = envs

@@ -1,4 +1,4 @@
-"""The random numbers of several ranks, drawn in the process of one."""
+"""Several ranks' random numbers, drawn in one process."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["VirtualRanks"]
 
 
 class VirtualRanks(TorchDispatchMode):
-    """Shares every random operation out: each rank's rows come from that rank's own generator.
+    """Splits every random operation: each rank's rows come from that rank's own generator.
 
-    Operations with a generator of their own are let through: an environment's. What cannot be
-    shared out is an error, so that nothing is compared that was not drawn alike.
+    Operations with their own generator, such as an environment's, are not changed. An operation
+    that cannot be split is an error, so that only equal random numbers are compared.
     """
 
     def __init__(self, rows: Rows, chunk: Callable[[int], int]) -> None:
-        """Prepare; operations are shared out from `begin` on.
+        """Prepare; operations are split after `begin`.
 
         Args:
-            rows: where the ranks' environments stand.
-            chunk: given the number of rows that one rank draws from, the size of its mini-batches.
+            rows: the positions of the ranks' environments.
+            chunk: maps the number of rows that one rank draws from to the size of its mini-batches.
         """
         super().__init__()
         self._rows = rows
@@ -44,7 +44,7 @@ class VirtualRanks(TorchDispatchMode):
         random = torch.Tag.nondeterministic_seeded in func.tags
         if not (random and self._generators) or named.get("generator") is not None:
             return func(*args, **named)
-        with self:  # Such as a recurrent layer, which may have a dropout inside, or none.
+        with self:  # Such as a recurrent layer, which may or may not contain dropout.
             composite = func.decompose(*args, **named)
         if composite is not NotImplemented:
             return composite
@@ -76,7 +76,7 @@ class VirtualRanks(TorchDispatchMode):
         return torch.cat([torch.cat(parts) for parts in mini_batches])
 
     def _by_rows(self, func: Any, args: Any, named: Mapping[str, Any]) -> Any:
-        """Call an operation for the rows of each rank, which are its first dimension."""
+        """Call an operation for the rows of each rank, along the first dimension."""
         sized = not isinstance(args[0], torch.Tensor)
         total = int(args[0][0] if sized else args[0].shape[0])
         places = self._rows.parts(total)
@@ -98,7 +98,7 @@ class VirtualRanks(TorchDispatchMode):
 
     @contextmanager
     def _generator(self, rank: int) -> Iterator[None]:
-        """Put a rank's generator in the place of the process'."""
+        """Replace the process' generator by a rank's."""
         own, common = self._generators[rank], torch.get_rng_state()
         torch.set_rng_state(own.get_state())
         try:

@@ -1,4 +1,4 @@
-"""What is learned, after every iteration, whatever library learns."""
+"""Records the learned state after every iteration, for any library."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ of the ranks' own."""
 
 
 class Watcher:
-    """An observer that keeps all that is learned and told, after every iteration.
+    """An observer that keeps the learned state and the metrics after every iteration.
 
     That is: parameters and buffers of every model; of every optimizer that has made a step its
-    learning rate and moments, however the adapter keeps them; what is recorded, but for times.
+    learning rate and moments, wherever the adapter keeps them; and all metrics except times.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Watcher:
     @hookimpl
     def rltrain_write(self, record: Any) -> None:
         if isinstance(record, Scalars):
-            self.states.append(self._state() | _figures(record))
+            self.states.append(self._state() | _metrics(record))
 
     @hookimpl(wrapper=True)
     def rltrain_train(self) -> Any:
@@ -84,8 +84,8 @@ class Watcher:
         return {name: tensor.detach().clone() for name, tensor in found.items()}
 
 
-def _figures(record: Scalars) -> State:
-    """Return what a record says of all ranks, but for times."""
+def _metrics(record: Scalars) -> State:
+    """Return a record's metrics over all ranks, except times."""
     figures = {
         **record.values,
         "frames": record.frames,
@@ -100,7 +100,7 @@ def _figures(record: Scalars) -> State:
 
 
 def differences(state: State, expected: State) -> dict[str, float]:
-    """Return by name how far tensors are apart: relative where they are larger than 1.
+    """Return the differences of tensors by name, relative where they are larger than 1.
 
     Raises:
         AssertionError: the two do not have the same tensors.

@@ -20,17 +20,17 @@ def task_threads():
     return len(os.listdir("/proc/self/task"))
 
 
-def test_the_registry_tells_families_apart():
+def test_the_registry_distinguishes_task_families():
     assert list(registry.specs) == envpool.list_all_envs()
     assert {family for family, _, _ in registry.specs.values()} >= _IMAGES
 
 
-def test_what_is_not_the_users_is_in_every_configuration():
+def test_every_configuration_has_the_fields_that_users_may_not_set():
     for task in ("HalfCheetah-v4", "CartPole-v1"):
         assert set(envpool.make_spec(task).config._fields) >= _NOT_OPTIONS
 
 
-def test_the_next_step_would_reset_and_a_reset_of_some_does_so_at_once():
+def test_envpool_resets_in_the_next_step_and_a_partial_reset_acts_at_once():
     def pool():
         made = envpool.make_gymnasium("CartPole-v1", num_envs=3, max_episode_steps=2, seed=1)
         made.reset()
@@ -39,12 +39,12 @@ def test_the_next_step_would_reset_and_a_reset_of_some_does_so_at_once():
         assert truncations.all()
         return made
 
-    _, _, terminations, truncations, about = pool().step(np.zeros(3, int))
-    assert about["elapsed_step"].tolist() == [0, 0, 0]
+    _, _, terminations, truncations, info = pool().step(np.zeros(3, int))
+    assert info["elapsed_step"].tolist() == [0, 0, 0]
     assert not (terminations | truncations).any()
     made = pool()
-    _, about = made.reset(np.array([2, 0], np.int32))
-    assert (about["env_id"].tolist(), about["elapsed_step"].tolist()) == ([2, 0], [0, 0])
+    _, info = made.reset(np.array([2, 0], np.int32))
+    assert (info["env_id"].tolist(), info["elapsed_step"].tolist()) == ([2, 0], [0, 0])
     assert made.step(np.zeros(3, int))[-1]["elapsed_step"].tolist() == [1, 0, 1]
 
 
@@ -65,7 +65,7 @@ def test_a_termination_in_the_last_step_is_reported_as_a_truncation():
     assert (terminated.tolist(), truncated.tolist()) == ([False], [True])
 
 
-def test_closing_leaves_the_threads_and_deleting_ends_them():
+def test_close_keeps_the_threads_and_deletion_stops_them():
     before = task_threads()
     pool = envpool.make_gymnasium("CartPole-v1", num_envs=2, num_threads=2)
     pool.reset()

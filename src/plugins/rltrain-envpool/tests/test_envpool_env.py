@@ -38,7 +38,7 @@ def seeds_of(num_envs, seed):
 
 
 @pytest.mark.filterwarnings("ignore:.*precision lowered")
-def test_steps_are_those_of_envpool_and_episodes_begin_at_once():
+def test_steps_match_envpool_and_episodes_restart_at_once():
     """EnvPool alone needs an extra step after every end, so the test resets its pool by hand."""
     env = make(num_envs=8)
     pool = envpool.make_gymnasium("CartPole-v1", num_envs=8, seed=seeds_of(8, 3))
@@ -49,17 +49,17 @@ def test_steps_are_those_of_envpool_and_episodes_begin_at_once():
         np.testing.assert_array_equal(observations, expected)
         actions = rng.integers(0, 2, 8)
         observations, rewards, terminations, truncations, info = env.step(torch.as_tensor(actions))
-        expected, told, terminated, _, _ = pool.step(actions)
+        expected, expected_rewards, terminated, _, _ = pool.step(actions)
         np.testing.assert_array_equal(info["final_obs"], expected)
-        np.testing.assert_array_equal(rewards, told)
+        np.testing.assert_array_equal(rewards, expected_rewards)
         assert info["_final_obs"].tolist() == terminations.tolist() == terminated.tolist()
         assert not truncations.any()
         finished = np.flatnonzero(terminated)
         if len(finished):
             ended += len(finished)
             expected = expected.copy()
-            expected[finished], about = pool.reset(finished)
-            assert about["elapsed_step"].tolist() == [0] * len(finished)
+            expected[finished], reset_info = pool.reset(finished)
+            assert reset_info["elapsed_step"].tolist() == [0] * len(finished)
     assert ended > 10
 
 
@@ -81,7 +81,7 @@ def test_an_episode_that_terminates_in_its_last_step_is_terminated():
     assert (terminations.tolist(), truncations.tolist()) == ([False], [True])
 
 
-def test_lengths_that_are_set_back_do_not_make_a_time_limit_an_end():
+def test_setting_lengths_back_does_not_turn_a_time_limit_into_a_termination():
     """EnvPool keeps counting; where its own limit ends an episode, it is truncated."""
     env = make("envpool/Pendulum-v1", max_episode_steps=5)
     env.reset(seed=0)
@@ -156,15 +156,15 @@ def test_robots_have_a_group_for_the_critic():
     assert "reward_tracking_lin_vel" in env.step(torch.zeros(1, 12))[-1]["log"]
 
 
-def test_parts_are_put_one_after_another():
+def test_parts_of_a_group_are_concatenated():
     env = make("envpool/CartpoleBalance-v1", num_envs=2)
     pool = envpool.make_gymnasium("CartpoleBalance-v1", num_envs=2, seed=seeds_of(2, 0))
-    told, _ = pool.reset()
-    expected = np.concatenate([told["position"], told["velocity"]], axis=1, dtype=np.float32)
+    parts, _ = pool.reset()
+    expected = np.concatenate([parts["position"], parts["velocity"]], axis=1, dtype=np.float32)
     np.testing.assert_array_equal(env.reset(seed=0)[0], expected)
 
 
-def test_choices_become_ones_and_zeros():
+def test_discrete_observations_become_one_hot_vectors():
     env = make("envpool/FrozenLake-v1", num_envs=3)
     observations, _ = env.reset(seed=0)
     assert observations.tolist() == [[1.0] + [0.0] * 15] * 3
@@ -172,7 +172,7 @@ def test_choices_become_ones_and_zeros():
     assert observations.sum(1).tolist() == [1.0] * 3
 
 
-def test_several_choices_at_a_time():
+def test_multi_discrete_actions():
     env = make("envpool/RubiksCube-partly-scrambled-v0", num_envs=2)
     assert env.single_action_space == MultiDiscrete([6, 1, 3])
     env.reset(seed=0)
@@ -194,7 +194,7 @@ def test_successes_are_counted():
     assert env.episodes.take()[2:] == (4.0, 0.0, 4.0)
 
 
-def test_jax_is_given_what_torch_is_given():
+def test_jax_and_torch_get_the_same_values():
     jax = pytest.importorskip("jax")
     env, other = make(framework="jax"), make()
     results = []

@@ -32,7 +32,7 @@ def test_declaration():
     assert spec.name == "envpool"
 
 
-def test_saying_no_imports_nothing_heavy():
+def test_declining_a_task_imports_nothing_heavy():
     code = (
         "import sys\n"
         "import rltrain_envpool.plugin as plugin\n"
@@ -61,12 +61,12 @@ def test_tasks_are_described_with_their_spaces():
     assert describe("envpool/FetchReach-v4").observations == vectors(policy=16)
 
 
-def test_names_that_it_does_not_have():
+def test_unknown_names():
     for unknown in ("HalfCheetah-v4", "envpool/HalfCheetah", "envpool/", "no_such_thing"):
         assert describe(unknown) is None
 
 
-def test_a_name_without_the_prefix_is_answered_by_the_one_with_it():
+def test_a_name_without_the_prefix_suggests_the_prefixed_name():
     with pytest.raises(UsageError, match="Did you mean 'envpool/HalfCheetah-v4'"):
         make_plan({"task": "HalfCheetah-v4", "suite": "envpool"}, {})
 
@@ -85,7 +85,7 @@ def test_tasks_that_cannot_be_learned_are_refused(task, message):
         describe(task)
 
 
-def test_tasks_that_are_listed():
+def test_listed_tasks():
     names = tasks()
     assert {CHEETAH, GO1, "envpool/CartPole-v1"} <= set(names)
     assert "envpool/Pong-v5" not in names
@@ -103,7 +103,7 @@ def test_tasks_that_are_listed():
         ({"num_threads": -1}, "must be 0 or more"),
     ],
 )
-def test_options_that_are_wrong(options, message):
+def test_wrong_options(options, message):
     with pytest.raises(UsageError, match=message):
         configured(CHEETAH, options)
 

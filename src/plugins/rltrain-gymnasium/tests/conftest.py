@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def framework_is_there(request):
+def framework_is_installed(request):
     """Skip the conformance classes of a framework that is not installed."""
     framework = getattr(request.cls, "framework", "torch")
     if importlib.util.find_spec(framework) is None:

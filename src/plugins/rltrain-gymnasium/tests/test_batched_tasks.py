@@ -90,7 +90,7 @@ def test_cartpole_equals_gymnasium(xp, task):
     assert terminated
 
 
-def test_cartpole_force_is_graded_and_clipped():
+def test_cartpole_force_is_scaled_and_clipped():
     task, state = CartPoleContinuous(force=4.0), np.zeros((4, 4))
     push = task.push(np, state, np.array([[-3.0], [-0.5], [0.25], [7.0]]))
     assert push.tolist() == [-4.0, -2.0, 1.0, 4.0]
@@ -295,7 +295,7 @@ def test_global_generators_are_not_touched(framework):
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_returned_belongs_to_the_caller(name, framework):
+def test_returned_arrays_belong_to_the_caller(name, framework):
     """Writing to returned arrays must not change the physics."""
     env, twin = (make_batched(4, name, framework) for _ in range(2))
     env.reset(seed=0)[0][:] = 99.0
@@ -312,7 +312,7 @@ def test_what_is_returned_belongs_to_the_caller(name, framework):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_step_of_jax_is_one_program(name, compilations):
+def test_a_jax_step_is_one_program(name, compilations):
     env = make_batched(8, name, "jax", max_episode_length=3)
     rng = np.random.default_rng(0)
     actions = [array("jax", random_actions(env, rng)) for _ in range(9)]
@@ -342,7 +342,7 @@ def test_jax_actions_may_come_in_any_form():
     assert all(np.array_equal(result, results[0]) for result in results)
 
 
-def test_jax_keeps_no_memory_of_the_callers():
+def test_jax_does_not_share_memory_with_the_caller():
     env, lengths = make_batched(64, CartPole.name, "jax"), np.zeros(64, np.int32)
     env.reset(seed=0)
     env.episode_length_buf = lengths

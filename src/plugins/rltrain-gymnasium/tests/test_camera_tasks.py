@@ -77,7 +77,7 @@ def test_the_frames_show_the_velocities():
     assert abs(falling[..., 1] - before[1]).max() <= 1
 
 
-def test_an_image_shows_the_whole_track_whatever_its_length():
+def test_an_image_shows_the_whole_track_for_any_length():
     wide = see([[4.8, 0.0, 0.0, 0.0]], CartPoleContinuousCamera(position_limit=4.8))[0, ..., 0]
     assert wide[:, -2:].max() > 100
 
@@ -96,7 +96,7 @@ def test_observations_are_in_their_space(name, framework):
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_frameworks_draw_alike(framework):
+def test_frameworks_render_the_same_images(framework):
     rng = np.random.default_rng(0)
     state = rng.normal(0, [1.0, 1.0, 0.1, 1.0], (64, 4)).astype(np.float32)
     drawn = []
@@ -129,7 +129,7 @@ def test_state_is_restored_bit_for_bit(framework):
     assert all(np.array_equal(first[key], again[key]) for key in first)
 
 
-def test_a_step_of_jax_is_one_program():
+def test_a_jax_step_is_one_program():
     env, _ = play("jax", CartPoleContinuousCamera.name, steps=2)
     action = jnp.zeros((16, 1))
     with jax.transfer_guard("disallow"), compilations() as compiled:

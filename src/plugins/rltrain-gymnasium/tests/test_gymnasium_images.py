@@ -106,9 +106,9 @@ def test_an_image_of_floats_becomes_float32():
     assert env.single_observation_space == Box(0.0, 1.0, (6, 8, 3), np.float32)
 
 
-def test_all_but_images_is_flattened_to_the_group_policy():
-    told = describe(BESIDE).observations
-    assert told == {"policy": ArrayInfo((4,)), "camera": ArrayInfo((6, 8, 3), "uint8")}
+def test_everything_but_images_is_flattened_into_the_policy_group():
+    described = describe(BESIDE).observations
+    assert described == {"policy": ArrayInfo((4,)), "camera": ArrayInfo((6, 8, 3), "uint8")}
     env = make(BESIDE)
     env.reset(seed=0)
     finals = set()
@@ -135,7 +135,7 @@ def describe_space(space):
         del gymnasium.registry[name]
 
 
-def test_an_only_image_of_a_dict_is_the_group_policy():
+def test_the_only_image_of_a_dict_is_the_policy_group():
     assert list(seen(Dict(eye=IMAGE))) == ["policy"]
     assert list(seen(Dict(policy=IMAGE, eye=IMAGE))) == ["eye", "policy"]
 

@@ -181,7 +181,7 @@ def test_missing_dependency(probe):
         describe(name)
 
 
-def test_what_isaac_lab_registers_is_another_suites():
+def test_tasks_registered_by_isaac_lab_belong_to_another_suite():
     gymnasium.register("Isaac-Ours-v0", "nowhere:Env", kwargs={"env_cfg_entry_point": "a:B"})
     try:
         assert describe("Isaac-Ours-v0") is None
@@ -198,7 +198,7 @@ def test_missing_module(probe):
         describe(name)
 
 
-def test_tasks_name_everything():
+def test_listed_tasks_are_complete_and_unique():
     names = tasks()
     assert names[0] == DEFAULT_TASK
     assert "Pendulum-v1" in names
@@ -252,7 +252,7 @@ def test_lengths_that_cannot_be_set_are_not_drawn():
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
-def test_converter_gives_what_gymnasium_gives(task):
+def test_converter_matches_gymnasium(task):
     env, single = make(task, 1), gymnasium.make(task)
     assert env.max_episode_length == single.spec.max_episode_steps
     observations, _ = env.reset(seed=5)
@@ -317,7 +317,7 @@ class Judged(Probe):
         return observation, reward, terminated, truncated, {"is_success": self.count == 3}
 
 
-def test_successes_are_those_of_the_episodes_that_ended(probe):
+def test_successes_count_only_finished_episodes(probe):
     task = probe(entry_point=Judged, max_episode_steps=5)
     env = CountedEnv(make(task, num_envs=2), seed=0)
     env.reset()
@@ -392,7 +392,7 @@ def test_wrong_options():
         make(DEFAULT_TASK, pole_length=0)
 
 
-def test_converter_gives_jax_what_it_gives_torch(probe):
+def test_converter_gives_jax_and_torch_the_same_values(probe):
     task = probe(action=Box(-1.0, 1.0, (1,)))
     ours, other = make(task, framework="jax"), make(task, framework="torch")
     device = jax.local_devices()[0]
@@ -409,7 +409,7 @@ def test_converter_gives_jax_what_it_gives_torch(probe):
         np.testing.assert_array_equal(left, right.numpy())
 
 
-def test_converter_gives_environments_actions_of_their_own(probe):
+def test_converter_gives_each_environment_its_own_copy_of_the_action(probe):
     """Jax arrays are read-only, but an environment may write to its action."""
 
     class Writing(Probe):

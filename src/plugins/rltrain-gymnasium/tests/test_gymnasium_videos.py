@@ -33,7 +33,7 @@ def middle(picture, color):
 
 
 @pytest.mark.parametrize("task", EMBEDDED)
-def test_embedded_tasks_are_drawn(task):
+def test_embedded_tasks_are_rendered(task):
     env = make(task)
     env.reset(seed=0)
     (picture,) = env.render()
@@ -41,7 +41,7 @@ def test_embedded_tasks_are_drawn(task):
     assert (picture == RED).all(-1).any()
 
 
-def test_the_picture_of_a_cart_pole_shows_its_state():
+def test_the_frame_of_a_cart_pole_shows_its_state():
     task = make_task("rltrain/CartPole-v1", {})
     left, right = (task.picture([x, 0.0, angle, 0.0]) for x, angle in ((-1, 0.2), (1, -0.2)))
     np.testing.assert_array_equal(left, right[:, ::-1])
@@ -52,7 +52,7 @@ def test_the_picture_of_a_cart_pole_shows_its_state():
     assert middle(left, RED)[0] < row
 
 
-def test_the_first_of_gymnasiums_environments_is_drawn():
+def test_only_the_first_gymnasium_environment_is_rendered():
     pytest.importorskip("pygame")
     env = make("CartPole-v1")
     assert [one.render_mode for one in env._env.envs] == ["rgb_array", None, None]

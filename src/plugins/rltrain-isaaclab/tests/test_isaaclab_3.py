@@ -61,21 +61,21 @@ def test_environments(generation_3, request):
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     # Isaac Sim prints the last line.
-    told = json.loads(next(line for line in result.stdout.splitlines() if line[0] == "{"))
-    assert "env.presets=netwon (task Isaac-Cartpole-v0): Unknown preset(s)" in told["unknown"]
-    assert told["app"]["device"] == "cpu"
-    assert told["argv"] == ["--flag-of-ours"]
-    assert told["dt"] == pytest.approx(1 / 30)  # The preset's; episodes have 9 steps.
-    assert told["finals"] == [False] * 8 + [True] + [False] * 3
-    assert told["mask"]
-    assert told["final"] > 2 * told["first"]
-    assert told["cameras"]
-    assert told["shown"] == "none"
-    assert told["drawn"] == [72, 128, 3]
-    assert "visualizer" not in told["app"]
+    output = json.loads(next(line for line in result.stdout.splitlines() if line[0] == "{"))
+    assert "env.presets=netwon (task Isaac-Cartpole-v0): Unknown preset(s)" in output["unknown"]
+    assert output["app"]["device"] == "cpu"
+    assert output["argv"] == ["--flag-of-ours"]
+    assert output["dt"] == pytest.approx(1 / 30)  # The preset's; episodes have 9 steps.
+    assert output["finals"] == [False] * 8 + [True] + [False] * 3
+    assert output["mask"]
+    assert output["final"] > 2 * output["first"]
+    assert output["cameras"]
+    assert output["shown"] == "none"
+    assert output["drawn"] == [72, 128, 3]
+    assert "visualizer" not in output["app"]
 
 
-def test_tasks_are_asked_for(generation_3):
+def test_a_task_is_described(generation_3):
     from rltrain_isaaclab.asking import ask
 
     answer = ask.__wrapped__("Isaac-Cartpole-v0")

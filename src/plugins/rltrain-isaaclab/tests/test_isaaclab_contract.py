@@ -29,7 +29,7 @@ def source(standin):
     return read
 
 
-def test_it_is_started_in_one_of_two_ways(source):
+def test_the_app_starts_in_one_of_two_ways(source):
     text = source("isaaclab", "app/app_launcher.py", "app/sim_launcher.py")
     text += source("isaaclab_tasks", "utils/sim_launcher.py")
     assert "def launch_simulation(" in text or "class AppLauncher" in text
@@ -55,7 +55,7 @@ def test_environments_have_what_is_read(source, file):
     assert "self.reset_terminated, self.reset_time_outs, self.extras" in text
 
 
-def test_cameras_are_refused_in_known_words(source):
+def test_the_error_for_disabled_cameras_has_known_words(source):
     text = source("isaaclab", "sensors/camera/camera.py")
     if "def launch_simulation(" in source("isaaclab", "app/sim_launcher.py"):
         pytest.skip("this generation finds cameras itself")

@@ -66,8 +66,8 @@ def pushes(env, count):
 
 def test_the_app_is_started_for_this_rank():
     env = make(seed=7)
-    told = {"device": "cpu", "headless": False, "enable_cameras": False, "distributed": False}
-    assert started_with() == told
+    arguments = {"device": "cpu", "headless": False, "enable_cameras": False, "distributed": False}
+    assert started_with() == arguments
     assert (env.cfg.seed, env.cfg.sim.device, env.cfg.scene.num_envs) == (7, "cpu", 8)
     assert sys.argv[1:] == ["--flag-of-ours"]
     make(num_envs=3)  # The app already runs in this process.
@@ -84,9 +84,9 @@ def test_signal_handlers_are_restored():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-@pytest.mark.parametrize(("task", "told"), [(CAMERA, False), (SEEN, True)])
-def test_cameras_are_enabled_by_name_or_by_flag(task, told):
-    make(task, enable_cameras=told)
+@pytest.mark.parametrize(("task", "flag"), [(CAMERA, False), (SEEN, True)])
+def test_cameras_are_enabled_by_name_or_by_flag(task, flag):
+    make(task, enable_cameras=flag)
     assert started_with()["enable_cameras"]
 
 
@@ -95,7 +95,7 @@ def test_cameras_that_are_not_enabled_are_an_error():
         make(SEEN)
 
 
-def test_what_is_recorded_is_drawn_with_cameras_enabled():
+def test_recording_enables_cameras():
     env = make(renders=True)
     assert started_with()["enable_cameras"]
     env.reset(seed=0)
@@ -118,7 +118,7 @@ def test_wrong_options_and_tasks():
         make("Isaac-Cart-Double-Pendulum-Direct-v0")
 
 
-def test_groups_are_those_of_the_task():
+def test_groups_match_the_task():
     env = make(ASYMMETRIC)
     spaces = env.single_observation_space
     assert {name: space.shape for name, space in spaces.items()} == {"policy": (2,), "critic": (4,)}
@@ -127,7 +127,7 @@ def test_groups_are_those_of_the_task():
     assert make(CARTPOLE).single_observation_space.shape == (4,)
 
 
-def test_images_come_as_their_space_says():
+def test_images_match_their_space():
     env = make(CAMERA)
     assert env.single_observation_space.shape == (36, 36, 3)
     image, _ = env.reset(seed=0)
@@ -149,7 +149,7 @@ def test_the_policys_group_may_have_parts():
     assert first is not state
 
 
-def test_channels_that_come_first_are_put_last():
+def test_channels_first_images_become_channels_last():
     made = make(CAMERA)._env
     plain = made._get_observations
     made._get_observations = lambda: {"policy": plain()["policy"].movedim(-1, 1)}
@@ -161,7 +161,7 @@ def test_channels_that_come_first_are_put_last():
     assert channels_last((3, 36, 36)) == channels_last((36, 36, 3)) == (36, 36, 3)
 
 
-def test_what_is_given_is_not_written_to_afterwards():
+def test_returned_arrays_are_not_overwritten():
     env = make(episode_length_s=0.2)
     env.reset(seed=0)
     kept = [env.step(action) for action in pushes(env, 15)]
@@ -172,7 +172,7 @@ def test_what_is_given_is_not_written_to_afterwards():
         assert all(torch.equal(part, other) for part, other in zip(step, copied, strict=False))
 
 
-def test_time_outs_are_apart_unless_the_horizon_is_finite():
+def test_time_outs_are_truncations_unless_the_horizon_is_finite():
     ends = []
     for finite in (False, True):
         env = make(episode_length_s=0.1, is_finite_horizon=finite)
@@ -195,7 +195,7 @@ def test_lengths_metrics_and_other_attributes():
     assert not hasattr(env, "get_state")
 
 
-def test_choices_may_be_of_any_shape():
+def test_discrete_actions_may_have_any_shape():
     env = make(DISCRETE)
     env.reset(seed=0)
     one = env.step(torch.zeros(8, dtype=torch.long))[0]
@@ -203,7 +203,7 @@ def test_choices_may_be_of_any_shape():
     assert torch.equal(env.step(torch.zeros(8, 1, dtype=torch.long))[0], one)
 
 
-def test_seeds_are_the_ranks():
+def test_seeds_come_from_the_rank():
     def first(seed):
         return CountedEnv(make(seed=seed), seed).reset()[0]
 
@@ -211,7 +211,7 @@ def test_seeds_are_the_ranks():
     assert not torch.equal(first(1), first(2))
 
 
-def test_closing_leaves_the_app():
+def test_closing_keeps_the_app_running():
     env = make()
     inner = env._env
     env.close(), env.close()

@@ -43,7 +43,7 @@ def test_items_of_lists_and_functions_by_name(cfg):
     assert cfg.actions.joint_effort.class_type(4) == 2
 
 
-def test_null_takes_the_place_of_anything(cfg):
+def test_null_replaces_any_value(cfg):
     options.change(cfg, {"rewards": {"pole_pos": None}}, TASK)
     assert cfg.rewards.pole_pos is None
 
@@ -70,6 +70,6 @@ def test_null_takes_the_place_of_anything(cfg):
         ({"seed": 1}, "Give --seed"),
     ],
 )
-def test_what_does_not_fit_is_refused(cfg, given, message):
+def test_values_that_do_not_fit_are_refused(cfg, given, message):
     with pytest.raises(UsageError, match=message):
         options.change(cfg, given, TASK)

@@ -1,4 +1,4 @@
-"""How the suite describes tasks before ranks start, and what that costs."""
+"""How the suite describes tasks before ranks start, and the cost of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def asked(monkeypatch):
     return calls
 
 
-def test_a_task_is_asked_for_once(asked):
+def test_a_task_is_described_only_once(asked):
     asking.ask.cache_clear()
     info = describe("Isaac-Cartpole-v0")
     assert (info.action, info.num_envs, info.max_episode_length) == ("continuous", 64, 300)
@@ -56,7 +56,7 @@ def test_several_agents_are_refused():
         describe("Isaac-Cart-Double-Pendulum-Direct-v0")
 
 
-def test_names_of_others_are_not_asked_for(asked):
+def test_names_from_other_suites_are_not_looked_up(asked):
     for task in ("CartPole-v1", "rltrain/CartPole-v1", "module:Task", "Isaac", "isaac-x", "a:b:c"):
         assert describe(task) is None
     assert not asked
@@ -75,7 +75,7 @@ gymnasium.register(
 """
 
 
-def test_a_task_of_a_module_of_ones_own(tmp_path, monkeypatch):
+def test_a_task_in_a_users_module(tmp_path, monkeypatch):
     (tmp_path / "my_isaac_tasks.py").write_text(MINE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     info = describe("my_isaac_tasks:Template-Mine-v0")

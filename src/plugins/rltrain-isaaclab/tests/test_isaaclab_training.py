@@ -27,7 +27,7 @@ PLACE = {"skrl": ["skrl:config.torch"]}
 
 def train(library, task, tmp_path, **options):
     pytest.importorskip(library)
-    # Once imported, the registry's tasks are registered with Gymnasium too: so name the suite.
+    # Imported tasks are registered with Gymnasium too, so the suite must be named.
     settings = {"suite": "isaaclab", "max_iterations": 1, "log_root": str(tmp_path)}
     world = FakeWorld(2, rank_local=PLACE.get(library, ()))
     return world.train(library=library, task=task, **settings | options)
@@ -46,7 +46,7 @@ def train(library, task, tmp_path, **options):
         ("skrl", CAMERA, 8),
     ],
 )
-def test_ranks_learn_with_what_is_registered(library, task, steps, tmp_path):
+def test_ranks_learn_with_registered_options(library, task, steps, tmp_path):
     runs = train(library, task, tmp_path)
     num_envs = 16 if task == CAMERA else 64
     assert runs[0].result.frames == 2 * num_envs * steps
@@ -57,7 +57,7 @@ def test_ranks_learn_with_what_is_registered(library, task, steps, tmp_path):
     ("library", "task"),
     [("rl_games", DEPTH), ("rsl_rl", DEPTH), ("skrl", DEPTH), ("rsl_rl", CAMERA)],
 )
-def test_cameras_are_learned_from_with_the_default_options(library, task, tmp_path):
+def test_ranks_learn_from_cameras_with_default_options(library, task, tmp_path):
     pytest.importorskip(library)
     (run,) = FakeWorld(1, rank_local=PLACE.get(library, ())).train(
         **{"library": library, "suite": "isaaclab", "task": task, "num_envs": 4},
@@ -69,7 +69,7 @@ def test_cameras_are_learned_from_with_the_default_options(library, task, tmp_pa
 
 
 @pytest.mark.parametrize("library", ["rl_games", "skrl"])
-def test_files_are_taken_as_they_are(library, agent_file, tmp_path):
+def test_files_work_unchanged(library, agent_file, tmp_path):
     name = "rl_games_asymmetric_ppo_cfg" if library == "rl_games" else "skrl_asymmetric_ppo_cfg"
     path = agent_file(f"{name}.yaml")
     runs = train(library, ASYMMETRIC, tmp_path, agent_config=path)
@@ -77,7 +77,7 @@ def test_files_are_taken_as_they_are(library, agent_file, tmp_path):
     assert not differing(runs)
 
 
-def test_rl_games_acts_within_its_bounds_where_nothing_is_registered(tmp_path):
+def test_rl_games_acts_within_its_own_bounds_without_registered_options(tmp_path):
     runs = train("rl_games", "Isaac-Cartpole-Discrete-Direct-v0", tmp_path)
     assert not differing(runs)
 

@@ -134,7 +134,7 @@ class JaxProcessGroup:
             jax.distributed.shutdown()
 
     def abandon(self, error: BaseException) -> None:
-        """Leave at once after an error, and tell the ranks that wait for this one."""
+        """Leave at once after an error, and notify the ranks that wait for this one."""
         if self._watchdog is None or not jax.distributed.is_initialized():
             return
         self._watchdog.close(error)

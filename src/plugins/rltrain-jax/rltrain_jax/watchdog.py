@@ -120,7 +120,7 @@ class Watchdog:
         self._result, self._waiting = result, False
 
     def close(self, error: BaseException | None = None) -> None:
-        """Stop watching; after an error, tell the ranks that wait for this one."""
+        """Stop watching; after an error, notify the ranks that wait for this one."""
         if self._stop.is_set():
             return
         self._stop.set()

@@ -16,7 +16,7 @@ from rltrain_jax.watchdog import Times
 
 
 class ImpatientGroup(JaxProcessGroup):
-    """A group whose watchdog speaks within the time of a test."""
+    """A group whose watchdog reports within the time of a test."""
 
     def __init__(self, world):
         super().__init__(world, Times(period=0.2, patience=1.0, limit=4.0))

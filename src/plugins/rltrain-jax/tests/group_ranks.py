@@ -1,4 +1,4 @@
-"""What one rank of a group says of its collectives: a process', or a fake world's."""
+"""Runs collectives on one rank and describes the results: in a process, or in a fake world."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def numbers(shape, dtype, seed):
     return np.asarray(np.abs(values) if dtype.startswith("u") else values)
 
 
-def said(x):
+def described(x):
     """Kind, dtype, shape and bytes."""
     kind = "jax" if isinstance(x, jax.Array) else type(x).__module__
     array = np.asarray(x)
@@ -45,55 +45,55 @@ def tree(value):
 
 
 def collectives(group):
-    """Call every collective with every kind of thing."""
-    told = {}
+    """Call every collective with every kind of value."""
+    results = {}
     for kind, make, cases in (("jax", jnp.asarray, JAX), ("numpy", np.asarray, NUMPY)):
         for dtype, shape in cases:
             x, name = make(numbers(shape, dtype, group.rank), dtype=dtype), f"{kind} {dtype}{shape}"
             for op in OPS:
                 if op != "mean" or "float" in dtype:
-                    told[f"{op} of {name}"] = said(group.all_reduce(x, op))
+                    results[f"{op} of {name}"] = described(group.all_reduce(x, op))
             for src in range(group.world_size):
-                told[f"{name} from {src}"] = said(group.broadcast(x, src))
+                results[f"{name} from {src}"] = described(group.broadcast(x, src))
     odd = jnp.array([-0.0, jnp.nan, jnp.inf]) * (1 if group.rank else -1)
-    told["odd"] = said(group.broadcast(odd, group.world_size - 1))
-    told["flags"] = said(group.broadcast(jnp.array([True, False, group.rank == 0])))
-    told["large"] = said(group.all_reduce(np.arange(5000.0) + group.rank))
+    results["odd"] = described(group.broadcast(odd, group.world_size - 1))
+    results["flags"] = described(group.broadcast(jnp.array([True, False, group.rank == 0])))
+    results["large"] = described(group.all_reduce(np.arange(5000.0) + group.rank))
     for size in (1, 10_000):
         everyone = group.gather_objects(["x" * size] * (group.rank + 1))
-        told[f"objects of {size}"] = [len(items) for items in everyone]
+        results[f"objects of {size}"] = [len(items) for items in everyone]
         for src in range(group.world_size):
             obj = group.broadcast_object({"rank": group.rank, "x": "x" * size}, src)
-            told[f"object of {size} from {src}"] = [obj["rank"], len(obj["x"])]
+            results[f"object of {size} from {src}"] = [obj["rank"], len(obj["x"])]
     group.barrier()
-    return told
+    return results
 
 
 def learning(group):
-    """Do what a run does over a group."""
-    told = {}
+    """Run a run's collectives over a group."""
+    results = {}
     mine = tree(group.rank + 1.0)
     averaged = TreeSync(group, mine)(mine) if group.world_size > 1 else mine
     received = broadcast_tree(group, tree(group.rank + 5.0), jax.local_devices()[0])
     for name, made in (("averaged", averaged), ("received", received)):
-        told[name] = [said(leaf) for leaf in jax.tree.leaves(made)]
+        results[name] = [described(leaf) for leaf in jax.tree.leaves(made)]
     merged = ScalarExchange(group).merge(3, {"loss": 0.1 + group.rank}, [1.0], 10.0)
-    told["merged"] = [merged.values, merged.sums, list(merged.fps)]
+    results["merged"] = [merged.values, merged.sums, list(merged.fps)]
     check_divergence(group, {"policy": lambda: {"w": 1}}, 1)
     try:
         check_divergence(group, {"policy": lambda: {"w": group.rank}}, 1)
     except DivergenceError as error:
-        told["divergence"] = str(error)
-    return told
+        results["divergence"] = str(error)
+    return results
 
 
 def compiled_anew(group):
-    """What is compiled by messages and gradients of sizes and forms that were there before."""
+    """Return compile events of messages and gradients whose sizes and shapes occurred before."""
     mine = tree(group.rank + 1.0)
-    sync, heard = TreeSync(group, mine), []
+    sync, events = TreeSync(group, mine), []
     sync(mine)
     jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **about: heard.append(event)
+        lambda event, seconds, **about: events.append(event)
     )
     for length in (5, 77, 500):
         group.all_reduce(np.arange(float(length)))
@@ -101,14 +101,14 @@ def compiled_anew(group):
         group.gather_objects(["x"] * length)
         group.broadcast_object(["x"] * length)
     sync(tree(group.rank + 9.0))
-    return [event for event in heard if "compile" in event and "cache" not in event]
+    return [event for event in events if "compile" in event and "cache" not in event]
 
 
 def main(rank: int, size: int) -> None:
     from rltrain_jax.backends import JaxBackend
 
     group = JaxBackend().rltrain_init_distributed(World(rank, rank, 0, size, size))
-    told = {
+    results = {
         "place": [group.rank, group.world_size, group.device],
         "devices": [jax.process_count(), jax.device_count(), jax.local_device_count()],
         "collectives": collectives(group),
@@ -117,9 +117,9 @@ def main(rank: int, size: int) -> None:
     }
     group.close()
     group.close()
-    told["closed"] = not jax.distributed.is_initialized()
-    told["torch"] = "torch" in sys.modules
-    print(json.dumps(told))
+    results["closed"] = not jax.distributed.is_initialized()
+    results["torch"] = "torch" in sys.modules
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

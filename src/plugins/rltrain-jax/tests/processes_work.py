@@ -1,4 +1,4 @@
-"""What ranks do in the tests of the launcher: importable by the processes that it starts."""
+"""Work of ranks in the launcher's tests, importable by the processes that it starts."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def rank() -> int:
 
 
 def tell_place(config, reports):
-    """Write down what this rank was told, and what it has imported."""
-    told = {name: os.environ.get(name) for name in NAMES}
-    told["heavy"] = sorted({"jax", "torch", "numpy"} & set(sys.modules))
-    Path(config.log_root, f"rank_{rank()}.json").write_text(json.dumps(told))
+    """Write this rank's environment variables and heavy imports to a file."""
+    place = {name: os.environ.get(name) for name in NAMES}
+    place["heavy"] = sorted({"jax", "torch", "numpy"} & set(sys.modules))
+    Path(config.log_root, f"rank_{rank()}.json").write_text(json.dumps(place))
     return TrainResult(rank() + 3, 0, None, None, run_dir="here") if rank() == 0 else None
 
 
 def wait(config, reports, ignoring=False):
-    """Say that this rank runs, and run for ever."""
+    """Signal that this rank runs, and run forever."""
     if ignoring:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     Path(config.log_root, f"{rank()}.pid").write_text(str(os.getpid()))
@@ -45,7 +45,7 @@ def wait_deaf(config, reports):
 
 
 def others_wait(config):
-    """Let the others run, and wait until they do: a rank that fails then ends running ones."""
+    """Wait until the others run, so that a failing rank stops running ranks."""
     if rank() != 1:
         wait(config, "")
     while not Path(config.log_root, "0.pid").exists():

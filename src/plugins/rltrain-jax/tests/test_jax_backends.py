@@ -15,7 +15,7 @@ from rltrain_jax.backends import JaxBackend
 
 
 class Parts:
-    """A suite and a library that tell where jax puts what names no device."""
+    """A suite and a library that record where jax puts arrays without a device."""
 
     @hookimpl
     def rltrain_make_env(self, session):
@@ -27,7 +27,7 @@ class Parts:
 
 
 @pytest.mark.parametrize("hook", ["rltrain_make_env", "rltrain_train"])
-def test_what_names_no_device_is_made_on_the_ranks(hook):
+def test_arrays_without_a_device_are_created_on_the_ranks_device(hook):
     plugins = RunPlugins()
     plugins.register(Parts(), "parts")
     plugins.register(JaxBackend(), "backend")
@@ -43,8 +43,8 @@ def test_leaving_a_run_that_never_joined_does_nothing():
     JaxBackend().rltrain_shutdown(error=ValueError("before there was a group"))
 
 
-def test_gloo_is_given_its_address(monkeypatch):
-    """In the contract's words: a factory under the name "cpu", made when the CPU is first used."""
+def test_gloo_gets_its_address(monkeypatch):
+    """The contract: a factory under the name "cpu", called when the CPU is first used."""
     registered = {}
     monkeypatch.setattr(
         coordination.xla_bridge,

@@ -1,4 +1,4 @@
-"""The plugin keeps the rules of its kinds."""
+"""The plugin passes the conformance kits of its kinds."""
 
 from __future__ import annotations
 

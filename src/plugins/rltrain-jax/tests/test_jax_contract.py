@@ -1,4 +1,4 @@
-"""What `rltrain_jax.coordination` takes of jax that is private, and options that it relies on."""
+"""The private parts of jax that `rltrain_jax.coordination` uses, and options it relies on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def board():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    state = distributed.State()  # One of our own: this process is in no world of jax's.
+    state = distributed.State()  # A separate one: this process has not joined a jax world.
     state.initialize(
         f"127.0.0.1:{port}", 1, 0, cluster_detection_method="deactivate", initialization_timeout=60
     )
@@ -30,7 +30,7 @@ def board():
     state.shutdown()
 
 
-def test_ranks_keep_a_line_each(board):
+def test_each_rank_keeps_one_line(board):
     assert board.read() == {}
     board.write(1, "first")
     board.write(12, "other")
@@ -42,12 +42,12 @@ def test_a_process_has_one_client_and_one_service():
     assert {"client", "service"} <= set(dir(distributed.global_state))
 
 
-def test_the_options_that_the_backends_set_are_there():
+def test_the_options_that_the_backends_set_exist():
     for name in ("jax_num_cpu_devices", "jax_platforms"):
         assert hasattr(jax.config, name), name
-    # Older versions choose it where nothing is chosen.
+    # Older versions choose it by default.
     assert jax.config.jax_cpu_collectives_implementation in ("gloo", None)
-    # A version that has none of the two is older than both.
+    # A version with neither is older than both.
     assert hasattr(jax.config, PREEMPTION) == hasattr(jax.config, RECOVERABILITY)
     arguments = inspect.signature(jax.distributed.initialize).parameters
     assert {"cluster_detection_method", "coordinator_bind_address"} <= set(arguments)

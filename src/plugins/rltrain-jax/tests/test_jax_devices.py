@@ -1,4 +1,4 @@
-"""Devices by their names, and what declaring the plugin costs."""
+"""Devices by name, and the cost of declaring the plugin."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def process(code: str, **variables: str) -> str:
 @pytest.mark.parametrize(
     "module", ["rltrain_jax", "rltrain_jax.plugin", "rltrain_jax.devices", "rltrain_jax.arrays"]
 )
-def test_what_discovery_imports_is_light(module):
+def test_discovery_imports_nothing_heavy(module):
     code = (
         f"import sys, {module}\n"
         "print([name for name in ('torch', 'jax', 'numpy', 'gymnasium') if name in sys.modules])"
@@ -49,7 +49,7 @@ def test_the_cpu_is_jaxs_cpu():
     assert local_device("cpu") is jax.local_devices(backend="cpu")[0]
 
 
-def test_a_device_that_is_not_there_is_an_error(monkeypatch):
+def test_a_missing_device_is_an_error(monkeypatch):
     with pytest.raises(RuntimeError):
         local_device("nonsense:3")
     monkeypatch.setattr(jax, "local_devices", lambda backend: [f"{backend}:0", f"{backend}:1"])
@@ -76,13 +76,13 @@ def test_without_a_driver_there_is_no_gpu_and_jax_is_not_imported():
     assert process(code) == "0 False"
 
 
-def test_jax_says_what_it_is_installed_for():
-    told = about()
-    assert told["version"] == jax.__version__
-    cuda = any("cuda" in name for name in told["installed for"].split())
-    assert (told["installed for"] == "the CPU only") is not cuda
+def test_jax_reports_what_it_is_installed_for():
+    described = about()
+    assert described["version"] == jax.__version__
+    cuda = any("cuda" in name for name in described["installed for"].split())
+    assert (described["installed for"] == "the CPU only") is not cuda
 
 
-def test_what_the_doctor_reduces_is_a_vector_on_the_device():
+def test_the_doctor_reduces_a_vector_on_the_device():
     x = filled(3, 2.0, "cpu")
     assert (x.tolist(), x.dtype, x.device.platform) == ([2.0, 2.0, 2.0], "float32", "cpu")

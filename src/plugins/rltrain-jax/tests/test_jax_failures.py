@@ -1,4 +1,4 @@
-"""Ranks that fail, on real processes: nobody waits for them, and everybody hears of it."""
+"""Failing ranks in real processes: no peer waits for them, and every peer learns of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOON = 20.0
 
 @pytest.mark.parametrize("how", ["raises", "exits"])
 @pytest.mark.parametrize("culprit", [0, 1])
-def test_a_rank_that_fails_ends_at_once_and_so_do_its_peers(how, culprit):
+def test_a_failing_rank_and_its_peers_exit_at_once(how, culprit):
     results = ended("failing_ranks.py", how, culprit)
     [acted] = [x for x in results[culprit][1].splitlines() if x.startswith("acts at")]
     assert time.time() - float(acted.split()[-1]) < SOON
@@ -31,7 +31,7 @@ def test_a_rank_that_fails_ends_at_once_and_so_do_its_peers(how, culprit):
 
 
 @pytest.mark.parametrize("how", ["raises", "exits"])
-def test_the_rank_that_lost_a_peer_can_say_so(how):
+def test_a_rank_can_report_that_it_lost_a_peer(how):
     code, out, err = ended("failing_ranks.py", how, 1)[0]
     assert code == 1
     assert "reports peer_lost" in out.splitlines()
@@ -48,15 +48,15 @@ def test_sigterm_ends_a_rank():
 
 
 @pytest.mark.parametrize("culprit", [0, 1])
-def test_a_stuck_rank_is_named_by_the_one_that_waits_which_ends(culprit):
+def test_a_waiting_rank_names_the_stuck_one_and_exits(culprit):
     with started("failing_ranks.py", "is stuck", culprit) as ranks:
         waiting = ranks[1 - culprit]
         _, err = waiting.communicate(timeout=120)
     assert waiting.returncode == 1
     lines = err.splitlines()
-    told = next(i for i, line in enumerate(lines) if "has waited" in line)
-    assert f"Rank {1 - culprit} has waited" in lines[told]
-    assert "(all_reduce(sum) of float32[3])" in lines[told]
-    assert f"  rank {culprit} was last seen after collective" in lines[told + 1]
-    assert lines[told + 1].endswith("in work")
+    index = next(i for i, line in enumerate(lines) if "has waited" in line)
+    assert f"Rank {1 - culprit} has waited" in lines[index]
+    assert "(all_reduce(sum) of float32[3])" in lines[index]
+    assert f"  rank {culprit} was last seen after collective" in lines[index + 1]
+    assert lines[index + 1].endswith("in work")
     assert lines[-1] == f"Rank {1 - culprit} stops waiting and exits."

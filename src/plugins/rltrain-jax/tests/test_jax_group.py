@@ -1,4 +1,4 @@
-"""The process group over real processes, held against the fake one."""
+"""The process group over real processes, compared with the fake one."""
 
 from __future__ import annotations
 
@@ -15,60 +15,60 @@ pytestmark = pytest.mark.slow
 DEVICES_FLAG = "--xla_force_host_platform_device_count=4"
 
 
-def told_by(**options):
+def run_ranks(**options):
     results = ended("group_ranks.py", **options)
     assert [code for code, _, _ in results] == [0] * len(results), results
     return [json.loads(out.splitlines()[-1]) for _, out, _ in results]
 
 
 @pytest.fixture(scope="module", params=[2, 3])
-def told(request):
-    """What each rank has to say."""
-    return told_by(size=request.param)
+def ranks(request):
+    """The results of each rank."""
+    return run_ranks(size=request.param)
 
 
-def test_each_rank_knows_its_place(told):
-    for rank, one in enumerate(told):
-        assert one["place"] == [rank, len(told), "cpu"]
-        assert one["devices"] == [len(told), len(told), 1]
+def test_each_rank_knows_its_place(ranks):
+    for rank, one in enumerate(ranks):
+        assert one["place"] == [rank, len(ranks), "cpu"]
+        assert one["devices"] == [len(ranks), len(ranks), 1]
         assert one["closed"]
 
 
-def test_nothing_imports_torch(told):
-    assert not any(one["torch"] for one in told)
+def test_nothing_imports_torch(ranks):
+    assert not any(one["torch"] for one in ranks)
 
 
-def test_nothing_is_compiled_for_messages_of_another_length_or_gradients_again(told):
-    assert [one["compiled anew"] for one in told] == [[]] * len(told)
+def test_new_message_lengths_and_repeated_gradients_compile_nothing(ranks):
+    assert [one["compiled anew"] for one in ranks] == [[]] * len(ranks)
 
 
-def test_all_ranks_get_the_same_bytes(told):
-    for one in told:
-        assert one["collectives"] == told[0]["collectives"]
-        assert one["learning"] == told[0]["learning"]
+def test_all_ranks_get_the_same_bytes(ranks):
+    for one in ranks:
+        assert one["collectives"] == ranks[0]["collectives"]
+        assert one["learning"] == ranks[0]["learning"]
 
 
 @pytest.mark.parametrize("what", [collectives, learning])
-def test_results_are_the_fake_groups_to_the_last_bit(told, what):
-    fake = FakeWorld(len(told)).run(what)
-    for rank, one in enumerate(told):
+def test_results_equal_the_fake_groups_bit_for_bit(ranks, what):
+    fake = FakeWorld(len(ranks)).run(what)
+    for rank, one in enumerate(ranks):
         for name, result in json.loads(json.dumps(fake[rank])).items():
             # gloo adds in a ring: only two numbers have the same sum in any order.
-            if len(told) == 2 or not name.startswith(("sum of jax", "mean of jax", "averaged")):
+            if len(ranks) == 2 or not name.startswith(("sum of jax", "mean of jax", "averaged")):
                 assert one[what.__name__][name] == result, name
 
 
 def test_ranks_meet_over_ipv6():
-    told = told_by(host="::1")
-    assert [one["place"][:2] for one in told] == [[0, 2], [1, 2]]
+    ranks = run_ranks(host="::1")
+    assert [one["place"][:2] for one in ranks] == [[0, 2], [1, 2]]
 
 
-def test_a_users_flag_for_several_devices_is_overruled():
-    told = told_by(environ={"XLA_FLAGS": DEVICES_FLAG})
-    assert [one["devices"] for one in told] == [[2, 2, 1]] * 2
+def test_a_users_flag_for_several_devices_is_overridden():
+    ranks = run_ranks(environ={"XLA_FLAGS": DEVICES_FLAG})
+    assert [one["devices"] for one in ranks] == [[2, 2, 1]] * 2
 
 
 def test_a_world_of_one_needs_no_coordinator():
-    [told] = told_by(size=1)
-    assert told["place"] == [0, 1, "cpu"]
-    assert told["collectives"] == json.loads(json.dumps(FakeWorld(1).run(collectives)[0]))
+    [rank] = run_ranks(size=1)
+    assert rank["place"] == [0, 1, "cpu"]
+    assert rank["collectives"] == json.loads(json.dumps(FakeWorld(1).run(collectives)[0]))

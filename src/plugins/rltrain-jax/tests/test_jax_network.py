@@ -12,7 +12,7 @@ def test_this_machine_is_reached_over_loopback(host):
     assert address_towards(host) == host
 
 
-def test_a_host_that_is_not_known_tells_nothing():
+def test_an_unknown_host_has_no_address():
     assert address_towards("nowhere.invalid") is None
 
 

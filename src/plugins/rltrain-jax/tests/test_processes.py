@@ -1,4 +1,4 @@
-"""The launcher `processes`: places, results, failures, signals, and what it leaves behind."""
+"""The launcher `processes`: ranks' places, results, failures, signals, and cleanup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMIT = 30
 
 @pytest.fixture
 def launch(tmp_path, monkeypatch):
-    """Launch two ranks, or as many as asked for, in a folder of the test's own."""
+    """Launch two ranks, or as many as requested, in the test's own folder."""
     for name in works.NAMES:
         monkeypatch.delenv(name, raising=False)
 
@@ -40,7 +40,7 @@ def launch(tmp_path, monkeypatch):
     return launch
 
 
-def told(tmp_path) -> list[dict]:
+def places(tmp_path) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted(tmp_path.glob("rank_*.json"))]
 
 
@@ -49,7 +49,7 @@ def running(tmp_path) -> list[int]:
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-def test_nobody_else_gets_the_port_before_rank_0_listens():
+def test_the_port_stays_reserved_until_rank_0_listens():
     with held_port() as port, held_port() as another, socket.socket() as stranger:
         assert another != port
         with pytest.raises(OSError, match="in use"):
@@ -57,10 +57,10 @@ def test_nobody_else_gets_the_port_before_rank_0_listens():
         socket.create_server(("127.0.0.1", port)).close()
 
 
-def test_each_rank_is_told_its_place_and_rank_0s_result_comes_back(launch, tmp_path):
+def test_each_rank_gets_its_place_and_rank_0s_result_is_returned(launch, tmp_path):
     result = launch(works.tell_place)
     assert (result.iterations, result.run_dir) == (3, "here")
-    first, second = told(tmp_path)
+    first, second = places(tmp_path)
     assert first["MASTER_ADDR"] == "127.0.0.1"
     assert first["MASTER_PORT"] == second["MASTER_PORT"]
     threads = str(max(1, available_cores() // 2))
@@ -74,21 +74,21 @@ def test_each_rank_is_told_its_place_and_rank_0s_result_comes_back(launch, tmp_p
 def test_a_node_of_several_starts_its_own_ranks(launch, tmp_path):
     result = launch(works.tell_place, nnodes=2, node_rank=1, master_addr="::1", master_port=2345)
     assert result.run_dir == ""
-    first, second = told(tmp_path)
+    first, second = places(tmp_path)
     assert (first["RANK"], second["RANK"], second["LOCAL_RANK"]) == ("2", "3", "1")
     assert (first["WORLD_SIZE"], first["LOCAL_WORLD_SIZE"]) == ("4", "2")
     assert (first["GROUP_RANK"], first["GROUP_WORLD_SIZE"]) == ("1", "2")
     assert (first["MASTER_ADDR"], first["MASTER_PORT"]) == ("::1", "2345")
 
 
-def test_the_environment_is_lent_and_the_users_own_choice_stands(launch, tmp_path, monkeypatch):
+def test_the_environment_is_restored_and_user_variables_are_kept(launch, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.setenv("JAX_RANK", "9")
     monkeypatch.setenv("WORLD_SIZE", "16")
     before = dict(os.environ)
     launch(works.tell_place, nproc_per_node=1)
     assert dict(os.environ) == before
-    (place,) = told(tmp_path)
+    (place,) = places(tmp_path)
     assert (place["OMP_NUM_THREADS"], place["JAX_RANK"], place["WORLD_SIZE"]) == ("7", None, "1")
 
 
@@ -116,11 +116,11 @@ if __name__ == "__main__":
         check=False,
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
-    assert told(tmp_path)[0]["heavy"] == []
+    assert places(tmp_path)[0]["heavy"] == []
 
 
 @pytest.mark.parametrize(
-    ("work", "code", "said"),
+    ("work", "code", "message"),
     [
         (works.raise_, 1, "ValueError: planted"),
         (works.exit_3, 3, "Rank 1 exited with code 3 without an exception."),
@@ -129,11 +129,11 @@ if __name__ == "__main__":
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_the_first_rank_that_fails_ends_the_others(launch, tmp_path, work, code, said):
+def test_the_first_failing_rank_stops_the_others(launch, tmp_path, work, code, message):
     with pytest.raises(RankFailed) as caught:
         launch(work, nproc_per_node=3)
     assert (caught.value.rank, caught.value.exit_code) == (1, code)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert running(tmp_path) == []
 
 
@@ -195,7 +195,7 @@ def test_a_second_signal_kills_at_once(launch, tmp_path, monkeypatch):
     assert running(tmp_path) == []
 
 
-def test_what_is_ignored_stays_ignored(launch, tmp_path, monkeypatch):
+def test_an_ignored_signal_stays_ignored(launch, tmp_path, monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         sender = signal_when_running(tmp_path, signal.SIGHUP, signal.SIGTERM)

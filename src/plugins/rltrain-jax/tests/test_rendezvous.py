@@ -1,4 +1,4 @@
-"""The roll call before jax is told of the ranks."""
+"""The roll call before jax is initialized."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def met(worlds, host="127.0.0.1", timeout=30.0) -> list[str]:
-    """Let ranks meet, each in a thread; return what each was refused with."""
+    """Let ranks meet, each in a thread; return each one's error message."""
     port = free_port(host)
 
     def one(world):
@@ -36,9 +36,9 @@ def met(worlds, host="127.0.0.1", timeout=30.0) -> list[str]:
         return ""
 
     with ThreadPoolExecutor(len(worlds)) as threads:
-        said = list(threads.map(one, worlds))
+        messages = list(threads.map(one, worlds))
     with socket.create_server((host, port), family=FAMILIES[host]):
-        return said  # The port is free for jax.
+        return messages  # The port is free for jax.
 
 
 def worlds(*ranks, of):
@@ -50,7 +50,7 @@ def test_all_ranks_meet(host):
     assert met(worlds(0, 1, 2, 3, of=4), host) == [""] * 4
 
 
-def test_they_meet_whoever_comes_first():
+def test_ranks_meet_in_any_order_of_arrival():
     port = free_port()
     early = threading.Thread(target=meet, args=(World(1, world_size=2), "127.0.0.1", port))
     early.start()
@@ -59,32 +59,32 @@ def test_they_meet_whoever_comes_first():
     assert not early.is_alive()
 
 
-def test_who_did_not_come_is_named_on_all_that_did():
-    said = met(worlds(0, 2, of=5), timeout=1.0)
-    assert len(set(said)) == 1
-    assert said[0].startswith("The ranks did not find each other at 127.0.0.1:")
-    assert "Ranks 1, 3, 4 of 5 did not connect. Check --nnodes" in said[0]
+def test_all_present_ranks_name_the_missing_ones():
+    messages = met(worlds(0, 2, of=5), timeout=1.0)
+    assert len(set(messages)) == 1
+    assert messages[0].startswith("The ranks did not find each other at 127.0.0.1:")
+    assert "Ranks 1, 3, 4 of 5 did not connect. Check --nnodes" in messages[0]
 
 
-def test_without_rank_0_the_others_say_so():
-    (said,) = met(worlds(1, of=2), timeout=0.5)
-    assert "Rank 0 did not answer: " in said
-    assert "refused" in said
+def test_the_other_ranks_report_a_missing_rank_0():
+    (message,) = met(worlds(1, of=2), timeout=0.5)
+    assert "Rank 0 did not answer: " in message
+    assert "refused" in message
 
 
-def test_two_nodes_of_the_same_number_are_told():
-    said = met(worlds(0, 1, 1, of=4))
+def test_two_nodes_with_the_same_rank_are_reported():
+    messages = met(worlds(0, 1, 1, of=4))
     assert all(
-        "Rank 1 connected twice: two nodes have the same --node-rank." in text for text in said
+        "Rank 1 connected twice: two nodes have the same --node-rank." in text for text in messages
     )
 
 
-def test_nodes_that_start_different_numbers_of_ranks_are_told():
-    said = met([World(0, world_size=4), World(1, world_size=2)])
-    assert all("Rank 1 has a world size of 2, and rank 0 has 4" in text for text in said)
+def test_nodes_that_start_different_numbers_of_ranks_are_reported():
+    messages = met([World(0, world_size=4), World(1, world_size=2)])
+    assert all("Rank 1 has a world size of 2, and rank 0 has 4" in text for text in messages)
 
 
-def test_a_stranger_is_not_taken_for_a_rank():
+def test_another_client_is_not_mistaken_for_a_rank():
     port = free_port()
     rank_0 = threading.Thread(target=meet, args=(World(0, world_size=2), "127.0.0.1", port))
     rank_0.start()
@@ -102,7 +102,7 @@ def test_a_stranger_is_not_taken_for_a_rank():
     assert not rank_0.is_alive()
 
 
-def test_a_port_that_is_taken_is_told():
+def test_a_port_in_use_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"127.0.0.1:{port}. Rank 0 cannot listen there"):

@@ -18,26 +18,26 @@ EVENTS = []
 
 
 @pytest.fixture(autouse=True, scope="module")
-def heard():
-    """Keep what jax tells."""
+def compile_events():
+    """Keep jax's compile events."""
 
-    def hear(event, seconds, **about):
-        EVENTS.append((event, about.get("fun_name")))
+    def keep_event(event, seconds, **details):
+        EVENTS.append((event, details.get("fun_name")))
 
-    jax.monitoring.register_event_duration_secs_listener(hear)
+    jax.monitoring.register_event_duration_secs_listener(keep_event)
     yield
     forget = getattr(jax.monitoring, "unregister_event_duration_listener", None)
     if forget is not None:  # Older versions keep every listener.
-        forget(hear)
+        forget(keep_event)
 
 
 def compiled(since):
-    """The names of the programs compiled since there were so many events."""
+    """Return the names of the programs compiled since event number `since`."""
     return [name for event, name in EVENTS[since:] if "backend_compile" in event]
 
 
 def gradients(seed, dtypes=("float32",)):
-    """A pytree as flax has it, with leaves of these dtypes in turn."""
+    """Return a pytree like flax's, with leaves of these dtypes in turn."""
     draw = np.random.default_rng(seed).standard_normal
     shapes = iter([(3, 2), (), (4,), (0,), (2, 1, 2)])
     leaves = [
@@ -74,7 +74,7 @@ def test_one_all_reduce_serves_each_dtype():
         )
 
 
-def test_nothing_is_compiled_after_the_first_call_nor_again_for_another_rank():
+def test_only_the_first_call_compiles_and_once_for_all_ranks():
     made = [{"a": jnp.full((7, 3), float(seed)), "b": [jnp.zeros(11)]} for seed in range(8)]
     since = len(EVENTS)
 
@@ -89,12 +89,12 @@ def test_nothing_is_compiled_after_the_first_call_nor_again_for_another_rank():
     FakeWorld(2).run(work)
     names = compiled(since)
     assert names
-    if any(names):  # Older versions do not tell them.
+    if any(names):  # Older versions do not report them.
         ours = [name for name in names if name in ("jit(pack)", "jit(unpack)")]
         assert sorted(ours) == ["jit(pack)", "jit(unpack)"]
 
 
-def test_gradients_of_another_structure_are_an_error():
+def test_a_changed_gradient_structure_is_an_error():
     sync = TreeSync(SingleProcess("cpu"), gradients(0))
     with pytest.raises(ValueError, match="the sync was made for"):
         sync({"params": jnp.ones(3)})

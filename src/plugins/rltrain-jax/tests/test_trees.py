@@ -1,4 +1,4 @@
-"""Pytrees that all ranks have alike, and the fingerprints by which that is checked."""
+"""Pytrees that are equal on all ranks, and the fingerprints that verify it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_one_rank_keeps_its_tree():
     assert fingerprints(got) == fingerprints(tree(3))
 
 
-def test_fingerprints_are_equal_exactly_where_trees_are():
+def test_only_equal_trees_have_equal_fingerprints():
     before = fingerprints(tree(1))
     assert before == fingerprints(tree(1))
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree(1)):
@@ -78,12 +78,12 @@ def test_fingerprints_are_equal_exactly_where_trees_are():
         }
 
 
-def test_a_permutation_has_another_fingerprint():
+def test_a_permutation_changes_the_fingerprint():
     assert fingerprints([jnp.array([1.0, 2.0])]) != fingerprints([jnp.array([2.0, 1.0])])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
-def test_on_a_device_every_changed_bit_is_seen(dtype):
+def test_every_changed_bit_on_a_device_changes_the_fingerprint(dtype):
     before = np.array(jnp.arange(1, 6).astype(dtype))
     each = [before, before[::-1], before[:4], np.append(before, before[:1] * 0)]
     for bit in range(8 * before.itemsize):
@@ -95,7 +95,7 @@ def test_on_a_device_every_changed_bit_is_seen(dtype):
     assert np.asarray(device_checksums([jnp.asarray(before)])).tolist() == sums[:1]
 
 
-def test_on_a_device_leaves_of_every_form_have_one():
+def test_leaves_of_every_kind_on_a_device_have_a_fingerprint():
     leaves = [jnp.float32(3), jnp.zeros(0), jnp.array([True, False]), jax.random.PRNGKey(1)]
     assert device_checksums(leaves).shape == (4,)
     assert device_checksums([]).shape == (0,)
@@ -105,7 +105,7 @@ def test_numbers_have_fingerprints():
     assert fingerprints({"rate": 1e-3}) != fingerprints({"rate": 2e-3})
 
 
-def test_a_tree_that_drifts_apart_is_named():
+def test_a_diverging_tree_is_named():
     def work(group):
         session, current = session_of(group), tree(1)
         watch_tree(session, "policy", lambda: current)

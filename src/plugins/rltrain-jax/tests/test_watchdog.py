@@ -1,4 +1,4 @@
-"""The watchdog of a rank that waits, with the others' lines on a table in memory."""
+"""The watchdog of a waiting rank, with the others' lines in a table in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG = 10.0
 
 
 class Table(dict):
-    """Lines by rank; it can be told not to answer."""
+    """Lines by rank; it can be set not to answer."""
 
     gone = False
 
@@ -32,13 +32,13 @@ class Table(dict):
 
 
 class Watched:
-    """A watchdog whose words are kept, and which ends nothing."""
+    """A watchdog whose messages are kept, and which ends no process."""
 
     def __init__(self, others=(), times=FAST):
-        self.table, self.said, self.ended = Table(), [], threading.Event()
+        self.table, self.messages, self.ended = Table(), [], threading.Event()
         for place in others:
             self.table.write(len(self.table) + 1, json.dumps(asdict(place)))
-        self.dog = Watchdog(self.table, 0, times, self.said.append, self.end)
+        self.dog = Watchdog(self.table, 0, times, self.messages.append, self.end)
 
     def end(self):
         self.ended.set()
@@ -50,7 +50,7 @@ class Watched:
 
 @pytest.fixture
 def watched():
-    """Makes watchdogs, and lets them go."""
+    """Makes watchdogs, and stops them."""
     made = []
 
     def make(*arguments, **options):
@@ -69,18 +69,18 @@ def until(condition):
         time.sleep(0.01)
 
 
-def test_a_rank_that_waits_names_the_ones_that_have_not_come(watched):
+def test_a_waiting_rank_names_the_missing_ones(watched):
     here = Place(1, "barrier", "a.py:1 in f")
     one = watched([here, Place(0, "none", "b.py:7 in step")])
     one.dog.enter("all_reduce(sum)", np.zeros((2, 3), "float32"))
     assert one.ended.wait(LONG)
-    first = one.said[0]
+    first = one.messages[0]
     assert first.startswith("Rank 0 has waited 0 s in collective 1 (all_reduce(sum) of float32[2,")
     assert "threading.py:" in first, "where this test stands, innermost"
     assert "rank 2 was last seen after collective 0 (none), at b.py:7 in step" in first
     assert "rank 1" not in first
-    assert one.said[-1] == "Rank 0 stops waiting and exits."
-    assert 2 <= len(one.said) - 1 <= 5, "after 1, 2, 4, ... times its patience, and at the end"
+    assert one.messages[-1] == "Rank 0 stops waiting and exits."
+    assert 2 <= len(one.messages) - 1 <= 5, "after 1, 2, 4, ... times its patience, and at the end"
 
 
 def test_a_rank_that_has_left_is_not_waited_for(watched):
@@ -88,11 +88,11 @@ def test_a_rank_that_has_left_is_not_waited_for(watched):
     for _ in range(6):
         one.dog.enter("barrier")
     assert one.ended.wait(LONG)
-    assert "rank 1 has left with ValueError: boom" in one.said[-2]
-    assert len(one.said) <= 3
+    assert "rank 1 has left with ValueError: boom" in one.messages[-2]
+    assert len(one.messages) <= 3
 
 
-def test_a_rank_whose_collectives_are_done_says_nothing(watched):
+def test_a_rank_with_finished_collectives_reports_nothing(watched):
     class Result:
         def is_ready(self):
             return True
@@ -102,11 +102,11 @@ def test_a_rank_whose_collectives_are_done_says_nothing(watched):
         one.dog.enter("barrier")
         one.dog.leave(Result())
         time.sleep(0.01)
-    assert one.said == []
+    assert one.messages == []
     assert not one.ended.is_set()
 
 
-def test_a_result_that_does_not_come_is_waited_for(watched):
+def test_a_result_that_never_arrives_triggers_the_watchdog(watched):
     class Result:
         def is_ready(self):
             return False
@@ -117,24 +117,24 @@ def test_a_result_that_does_not_come_is_waited_for(watched):
     assert one.ended.wait(LONG)
 
 
-def test_each_rank_tells_where_it_is(watched):
+def test_each_rank_reports_where_it_is(watched):
     one = watched()
     one.dog.enter("broadcast(src=0)", np.zeros(3, "float32"))
     until(lambda: 0 in one.table and one.own().number == 1)
     assert one.own().call == "broadcast(src=0) of float32[3]"
-    assert "in test_each_rank_tells_where_it_is" in one.own().line or "in until" in one.own().line
+    assert "in test_each_rank_reports_where_it_is" in one.own().line or "in until" in one.own().line
 
 
-def test_a_rank_that_leaves_says_why(watched):
+def test_a_leaving_rank_reports_why(watched):
     one = watched(times=Times())
     one.dog.close(ValueError("boom\nand more"))
     assert one.own().error == "ValueError: boom"
 
 
-def test_without_a_table_there_is_nothing_to_say(watched):
+def test_without_a_table_nothing_is_reported(watched):
     one = watched()
     one.table.gone = True
     one.dog.enter("barrier")
     until(lambda: not one.dog._thread.is_alive())
     one.dog.close(ValueError("boom"))
-    assert one.said == []
+    assert one.messages == []

@@ -19,7 +19,7 @@ NUM_ENVS = 256
 
 
 class Bundled(NamedTuple):
-    """Facts about a task that otherwise only its environment could tell."""
+    """Facts about a task that otherwise only its environment knows."""
 
     length: int
     """The length of an episode, in steps."""

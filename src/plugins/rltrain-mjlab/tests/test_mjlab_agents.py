@@ -12,14 +12,14 @@ GO1, CAMERA = "Mjlab-Velocity-Flat-Unitree-Go1", "Mjlab-Lift-Cube-Yam-Rgb"
 
 
 @pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
-def test_a_run_takes_them(library):
+def test_a_run_uses_the_translated_options(library):
     plan = make_plan({"library": library, "task": GO1, "num_envs": 4, "device": "cpu"}, {})
     assert plan.options_from == f"those of the suite mjlab for {GO1}"
     assert (plan.iteration.steps, plan.iteration.iterations) == (24, 10_000)
     assert plan.config.seed == 42
 
 
-def test_rsl_rls_are_mjlabs_own():
+def test_rsl_rl_options_are_mjlabs_own():
     options = agent_options(GO1, "rsl_rl")
     assert options["obs_groups"] == {"actor": ["policy"], "critic": ["critic"]}
     assert options["actor"] == {
@@ -38,7 +38,7 @@ def test_rsl_rls_are_mjlabs_own():
     assert not {"logger", "wandb_project", "resume", "experiment_name"} & set(options)
 
 
-def test_rl_games_are_translated():
+def test_rl_games_options_are_translated():
     params = agent_options(GO1, "rl_games")["params"]
     config, critic = params["config"], params["config"]["central_value_config"]
     assert params["network"]["mlp"]["units"] == [512, 256, 128]
@@ -51,7 +51,7 @@ def test_rl_games_are_translated():
     assert config["clip_actions"] is False
 
 
-def test_skrls_are_translated():
+def test_skrl_options_are_translated():
     options = agent_options(GO1, "skrl")
     policy, value = (options["models"][name]["network"][0] for name in ("policy", "value"))
     assert (policy["input"], value["input"]) == ("OBSERVATIONS", "STATES")
@@ -70,6 +70,6 @@ def test_convolutions_are_mjlabs_for_rsl_rl_and_the_librarys_own_for_others():
     assert describe(CAMERA).images == ("camera",)
 
 
-def test_other_algorithms_and_libraries_have_none():
+def test_other_algorithms_and_libraries_have_no_options():
     assert tuned(describe(GO1), "skrl", "sac") is None
     assert tuned(describe(GO1), "sb3", "ppo") is None

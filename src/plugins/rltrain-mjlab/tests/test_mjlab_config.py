@@ -35,7 +35,7 @@ def test_values_are_replaced_at_any_depth():
     assert with_options(GO1, {}).decimation != 2  # The registry's configuration did not change.
 
 
-def test_parts_of_a_tuple_are_reached_by_number():
+def test_tuple_items_are_set_by_index():
     config = with_options(GO1, {"scene": {"sensors": {"0": {"debug_vis": True}}}})
     assert config.scene.sensors[0].debug_vis is True
     assert isinstance(config.scene.sensors, tuple)
@@ -76,7 +76,7 @@ def test_wrong_options_are_refused(options, message):
         with_options(BALANCE, options)
 
 
-def test_a_motion_to_be_tracked_has_to_be_given(tmp_path):
+def test_a_tracking_task_requires_a_motion(tmp_path):
     motion, task = tmp_path / "motion.npz", "Mjlab-Tracking-Flat-Unitree-G1"
     with pytest.raises(UsageError, match=r"env\.commands\.motion\.motion_file='': "):
         with_options(task, {})

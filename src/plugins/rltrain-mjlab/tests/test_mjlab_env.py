@@ -56,7 +56,7 @@ def test_a_time_limit_truncates():
     assert not any(terminated.any() for terminated, _ in ends)
 
 
-def test_what_a_finite_horizon_ends_is_terminated():
+def test_a_finite_horizon_terminates_episodes():
     with make(is_finite_horizon=True, **SHORT) as env:
         env.reset(seed=0)
         *_, (_, _, terminated, truncated, _) = [still(env) for _ in range(3)]
@@ -122,7 +122,7 @@ def test_random_numbers_are_separate():
         assert torch.equal(play(env, lambda: still(other)), alone)
 
 
-def test_an_asymmetric_task_is_as_described():
+def test_an_asymmetric_task_matches_its_description():
     with make(GO1, num_envs=2) as env:
         info = describe(GO1)
         parts = env.single_observation_space.spaces
@@ -153,7 +153,7 @@ def test_wrong_use():
         make(sim={"mujoco": {"disableflags": ["contcat"]}})
 
 
-def test_what_is_recorded_is_what_the_viewers_camera_sees():
+def test_videos_show_what_the_viewers_camera_sees():
     try:
         made = make(renders=True)
     except UsageError as error:

@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_two_ranks_learn_alike_with_an_asymmetric_critic(tmp_path):
+def test_two_ranks_stay_equal_with_an_asymmetric_critic(tmp_path):
     """Every iteration checks that ranks hold equal values, including normalizers."""
     command = [sys.executable, "-m", "rltrain", "--library", "rsl_rl", "--distributed"]
     command += ["--task", "Mjlab-Velocity-Flat-Unitree-Go1", "--nproc-per-node", "2"]

@@ -61,7 +61,7 @@ def test_describing_imports_nothing_heavy():
     assert run(LIGHT) == "[]"
 
 
-def test_the_names_are_those_that_mjlab_has():
+def test_names_match_mjlab():
     assert set(BUNDLED) == set(registry.names()) == set(tasks())
     for name in BUNDLED:
         info, config = bundled_info(name), registry.env_config(name)
@@ -76,10 +76,10 @@ def test_the_names_are_those_that_mjlab_has():
 def test_tasks_of_other_packages(tmp_path):
     """They are known once mjlab is imported, which starts neither Warp nor CUDA."""
     (tmp_path / "robots.py").write_text(THIRD_PARTY)
-    about = tmp_path / "robots-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: robots\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[mjlab.tasks]\nrobots = robots\n")
+    dist_info = tmp_path / "robots-1.0.dist-info"
+    dist_info.mkdir()
+    (dist_info / "METADATA").write_text("Metadata-Version: 2.1\nName: robots\nVersion: 1.0\n")
+    (dist_info / "entry_points.txt").write_text("[mjlab.tasks]\nrobots = robots\n")
     code = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{ASKS}"
     assert run(code).splitlines()[-3:] == [
         "20 None True None",

@@ -1,4 +1,4 @@
-"""A user's task, registered with Playground: a point on a line. Fast, because without MuJoCo."""
+"""A user's task, registered with Playground: a point on a line. Fast: it needs no MuJoCo."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_spaces_and_arrays():
 
 
 @pytest.mark.long
-def test_ends_are_told_apart_and_episodes_begin_at_once():
+def test_terminations_differ_from_truncations_and_episodes_restart_at_once():
     env, ended = make(num_envs=32), np.zeros(2, int)
     env.reset(seed=0)
     for actions in draw(env, 60):

@@ -35,7 +35,7 @@ def test_describing_imports_nothing_heavy():
     assert result.stdout.strip() == "[]", result.stderr
 
 
-def test_the_names_are_those_that_playground_has():
+def test_names_match_playground():
     from mujoco_playground import dm_control_suite, locomotion, manipulation
 
     assert set(BUNDLED) == {name for name in dm_control_suite.ALL_ENVS if name != "Point"}

@@ -162,7 +162,7 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
         self.normalize_advantage = False
 
     def _share_schedule(self) -> None:
-        """Let all ranks adapt the learning rate alike."""
+        """Adapt the learning rate equally on all ranks."""
         schedule = FrameCountScheduler(self.scheduler, self)
         group = self.session.group
         # The other schedules ignore the KL divergence.

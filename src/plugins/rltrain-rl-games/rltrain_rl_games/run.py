@@ -91,7 +91,7 @@ class RunAgent(AgentFixes):
             self.resume()
 
     def end_training_phase(self, rollout: float, update: float) -> None:
-        """Record an epoch's times, in s, and pool the meters by which rl_games decides."""
+        """Record an epoch's times, in s, and pool the meters that rl_games bases decisions on."""
         self.writer.add_scalar("time/rollout", rollout)
         self.writer.add_scalar("time/update", update)
         if self.session.group.world_size > 1:
@@ -156,7 +156,7 @@ class RunAgent(AgentFixes):
     def resume(self) -> None:
         """Restore what rl_games clears when training starts."""
         self.restore_best_reward()
-        # The state belongs to running episodes; these go on only if the environments do.
+        # The state belongs to running episodes; these continue only if the environments do.
         if self.session.resuming_exactly:
             device = self.session.world.device
             self.set_rank_state(as_tensors(self.session.rank_state, device))

@@ -7,7 +7,7 @@ import pytest
 
 import rltrain
 
-sys.path.insert(0, str(Path(__file__).parent))  # For the helpers beside the tests.
+sys.path.insert(0, str(Path(__file__).parent))  # Makes the helpers beside the tests importable.
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ class Groups(Changed):
 
 
 class WithoutPolicy(Changed):
-    """The one group of observations has a name of its own."""
+    """The only group of observations is not named `policy`."""
 
     observations = Dict({"state": Box(-9.0, 9.0, (4,))})
 
@@ -123,7 +123,7 @@ class TwoChoices(Changed):
 
 
 def making(env):
-    """Return the factory of an observer that makes these environments in the suite's stead."""
+    """Return the factory of an observer that makes these environments instead of the suite."""
 
     class Maker:
         @hookimpl(tryfirst=True)
@@ -134,7 +134,7 @@ def making(env):
 
 
 class _Described(gymnasium.Env):
-    """Says the spaces of `TwoChoices` to who asks what the task is."""
+    """Describes the task with the spaces of `TwoChoices`."""
 
     observation_space = Box(-9.0, 9.0, (4,))
     action_space = MultiDiscrete([2, 3])

@@ -1,4 +1,4 @@
-"""The seams of the installed rl_games that the adapter stands on."""
+"""What the adapter relies on in the installed rl_games."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AGENTS = [A2CAgent, DiscreteA2CAgent]
 
 
 def in_order(function, *parts):
-    """Each part is in the function's source, after the one before."""
+    """Check that each part is in the function's source, in this order."""
     source, place = inspect.getsource(function), 0
     for part in parts:
         assert part in source[place:], f"{part!r} is not in {function.__qualname__} where it was."
@@ -39,13 +39,13 @@ def in_order(function, *parts):
 
 
 @pytest.mark.parametrize("key", sorted(OPTION_KEYS - OWN_KEYS - WRAPPING_KEYS))
-def test_every_option_that_may_be_overridden_is_one_of_rl_games(key):
+def test_every_option_that_may_be_overridden_exists_in_rl_games(key):
     name = key.rsplit(".", 1)[-1]
     assert f"'{name}'" in SOURCE or f'"{name}"' in SOURCE
 
 
 @pytest.mark.parametrize("key", sorted(OWN_KEYS))
-def test_options_of_the_plugin_are_none_of_rl_games(key):
+def test_plugin_options_do_not_exist_in_rl_games(key):
     assert key.rsplit(".", 1)[-1] not in SOURCE
 
 
@@ -90,7 +90,7 @@ def test_gradients_are_synchronized_between_backward_and_clipping(agent):
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_normalizers_are_updated_in_every_mini_batch(agent):
-    # set_train undoes what the end of a mini-epoch has done.
+    # set_train reverts the effect of the end of a mini-epoch.
     assert in_order(agent.train_actor_critic, "self.set_train()", "self.calc_gradients(")
     assert "self.model.train()" in inspect.getsource(agent.set_train)
     model = inspect.getsource(models.ModelA2CContinuousLogStd.Network.forward)
@@ -134,7 +134,7 @@ def test_no_rows_are_masked():
 
 
 def test_moments_are_of_rows_and_count_rows():
-    # Per channel, they would not be: no model asks for that.
+    # Per channel, they would not be; no model uses that.
     calls = re.findall(r"RunningMeanStd(?:Obs)?\((.*?)\)\)", inspect.getsource(models))
     assert len(calls) == 3
     assert not any("per_channel" in call for call in calls)
@@ -160,12 +160,12 @@ def test_groups_pass_through_buffer_and_mini_batches():
     dataset = datasets.PPODataset(8, 4, False, False, "cpu", 4)
     dataset.update_values_dict({"obs": {"eye": torch.arange(8), "policy": torch.zeros(8)}})
     assert [batch["obs"]["eye"].tolist() for batch in dataset] == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    # So the normalizer of groups has a reason.
+    # This is why the normalizer of groups is needed.
     with pytest.raises(RuntimeError, match="items"):
         torch.jit.script(running_mean_std.RunningMeanStdObs({"policy": (2,)}))
 
 
-def test_images_of_bytes_are_converted_by_255():
+def test_byte_images_are_divided_by_255():
     for owner in (a2c_common.A2CBase, central_value.CentralValueTrain):
         images = torch.tensor([0, 51, 255], dtype=torch.uint8)
         assert torch.equal(owner._preproc_obs(None, images), images.float() / 255.0)
@@ -193,7 +193,7 @@ def test_schedulers_take_the_kl_last():
         assert parameters[1:6] == ["current_lr", "entropy_coef", "epoch", "frames", "kl_dist"]
 
 
-def test_only_the_adaptive_schedule_goes_by_the_kl():
+def test_only_the_adaptive_schedule_uses_the_kl():
     uses = {
         name: inspect.getsource(getattr(schedulers, name).update).count("kl_dist") > 1
         for name in ("AdaptiveScheduler", "LinearScheduler", "IdentityScheduler")
@@ -207,7 +207,7 @@ def test_the_continuous_agent_knows_two_types_of_schedule():
     assert source.count("self.scheduler.update(") == 2
 
 
-def test_a_meter_takes_episodes_in_by_their_mean_and_number():
+def test_a_meter_is_updated_with_the_mean_and_number_of_episodes():
     meter = torch_ext.AverageMeter(1, 10)
     meter.update(torch.tensor([[1.0], [3.0]]))
     meter.update(torch.tensor([[8.0]]))

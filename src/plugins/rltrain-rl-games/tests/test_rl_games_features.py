@@ -83,17 +83,17 @@ def test_ranks_learn_and_end_equal(train_on, case):
     runs = train_on(FakeWorld(2), agent, **options)
     assert not differing(runs)
     counts = [value for name, value in runs[0].state().items() if name.endswith("std.count")]
-    # Of those that were used: an actor beside a critic of its own normalizes no values.
+    # Only of those in use: an actor with a separate critic normalizes no values.
     assert max(counts) > 1
 
 
 @pytest.mark.parametrize("option", [{"bounds_loss_coef": None}, {"use_diagnostics": True}], ids=str)
-def test_what_fails_in_rl_games_alone_trains(train_on, option):
+def test_runs_that_fail_in_plain_rl_games_train(train_on, option):
     agent = {f"params.config.{name}": value for name, value in option.items()}
     assert not differing(train_on(FakeWorld(2), agent))
 
 
-def test_a_critic_of_its_own_is_averaged_and_its_moments_go_with_the_others(train_on):
+def test_a_separate_critic_is_averaged_and_its_moments_are_pooled(train_on):
     world = FakeWorld(2)
     runs = train_on(world, {**ASYMMETRIC, "params.config.mini_epochs": 3}, env=Groups)
     assert "central value.running_mean_std.running_mean" in runs[0].state()
@@ -107,7 +107,7 @@ def test_a_critic_of_its_own_is_averaged_and_its_moments_go_with_the_others(trai
 @pytest.mark.parametrize(
     ("agent", "env"), [(ASYMMETRIC, Groups), (BOTH_RECURRENT, Groups), (LSTM, None)]
 )
-def test_a_run_that_goes_on_ends_with_the_same_bytes(train_on, agent, env):
+def test_a_resumed_run_ends_with_the_same_bytes(train_on, agent, env):
     agent = {**agent, "params.config.save_frequency": 2, "params.config.save_best_after": 99}
     whole = train_on(FakeWorld(2), agent, env=env, max_iterations=4)
     folder = Path(whole[0].result.run_dir) / "checkpoints"

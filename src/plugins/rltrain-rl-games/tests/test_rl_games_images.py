@@ -1,4 +1,4 @@
-"""Images: convolutions by default, bytes in rl_games' buffer, none of them normalized by pixel."""
+"""Images: convolutions by default, bytes in rl_games' buffer, no normalization per pixel."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_defaults_have_convolutions_and_no_normalizer_of_pixels(action, num_
         (SPEC.default_agent(BESIDE, "ppo"), BESIDE, None),
     ],
 )
-def test_what_rl_games_would_not_see_is_refused(options, task, name):
+def test_images_that_rl_games_would_ignore_are_refused(options, task, name):
     if "params.network.cnn" in options:
         set_dotted(options, "params.network.cnn", options.pop("params.network.cnn"))
     config = make_config(library="rl_games", agent=options)
@@ -71,7 +71,7 @@ def test_what_rl_games_would_not_see_is_refused(options, task, name):
     assert [found.startswith(name) for found in names] == ([True] if name else [])
 
 
-def test_the_defaults_see_images_beside_vectors_and_normalize_those():
+def test_the_defaults_use_images_and_normalize_the_vectors_beside_them():
     params = SPEC.default_agent(BESIDE, "ppo")["params"]
     assert params["env"] == {
         "obs_groups": {"obs": ["policy", "eye"]},
@@ -86,7 +86,7 @@ def test_the_defaults_see_images_beside_vectors_and_normalize_those():
 
 
 @pytest.mark.parametrize("separate", [False, True])
-def test_the_network_is_rl_games_own_on_what_the_encoders_make(separate):
+def test_the_network_behind_the_encoders_is_rl_games_own(separate):
     params = SPEC.default_agent(BESIDE, "ppo")["params"]["network"]
     params["separate"] = separate
     shapes = {"eye": IMAGE.shape, "policy": (2,)}
@@ -103,7 +103,7 @@ def test_the_network_is_rl_games_own_on_what_the_encoders_make(separate):
 
 
 @pytest.mark.parametrize("critic", [False, True])
-def test_images_beside_vectors_are_learned_from_on_ranks(train_ranks, critic, monkeypatch):
+def test_ranks_learn_from_images_beside_vectors(train_ranks, critic, monkeypatch):
     seen = []
     prepare = ContinuousAgent.prepare_dataset
 
@@ -125,7 +125,7 @@ def test_images_beside_vectors_are_learned_from_on_ranks(train_ranks, critic, mo
 
 
 @pytest.mark.long
-def test_a_run_that_goes_on_ends_with_the_same_bytes(train_ranks):
+def test_a_resumed_run_ends_with_the_same_bytes(train_ranks):
     options = {
         "task": "rltrain/CartPoleContinuousCameraAndMotion-v1",
         "agent": {**SHORT, "params.config.save_frequency": 1, "params.config.save_best_after": 99},
@@ -157,7 +157,7 @@ def test_the_buffer_keeps_bytes(train, monkeypatch):
     "task", ["rltrain/CartPoleContinuousCamera-v1", "rltrain/CartPoleCamera-v1"]
 )
 def test_ranks_learn_from_images_with_the_default_options_and_end_equal(train_ranks, task):
-    # The shipped options of the first are the suite's, with the state for the critic.
+    # The first task's default options are the suite's, with the state for the critic.
     agent = dict(SHORT)
     if "Continuous" in task:
         agent["params.config.central_value_config.minibatch_size_per_env"] = 2

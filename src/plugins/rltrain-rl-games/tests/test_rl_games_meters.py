@@ -9,7 +9,7 @@ from rltrain_rl_games.meters import PooledMeter, pool_meters
 
 
 @pytest.mark.parametrize("sizes", [(3, 5), (0, 4), (40, 30)], ids=["some", "none on one", "many"])
-def test_two_ranks_have_the_meter_of_one_with_all_episodes(sizes):
+def test_two_ranks_have_the_same_meter_as_one_with_all_episodes(sizes):
     torch.manual_seed(0)
     epochs = [[torch.randn(size, 1) for size in sizes] for _ in range(3)]
 

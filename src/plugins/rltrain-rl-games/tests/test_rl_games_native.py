@@ -1,7 +1,7 @@
 """Faults of rl_games itself on several ranks, each with its counterpart under the adapter.
 
-Only rl_games' start-up is replaced, which would ask for NCCL and a GPU; its own collectives run
-over the fake group. When a test of a native fault fails, rl_games has mended it: see whether the
+Only rl_games' startup is replaced, because it needs NCCL and a GPU; its own collectives run over
+the fake group. If a test of a native fault fails, rl_games has fixed the fault: check whether the
 adapter can do less.
 """
 
@@ -53,11 +53,11 @@ def native(action, options, folder):
 def native_agent(group, action, options, folder):
     class Agent(STOCK[action]):
         def __init__(self, base_name, params):
-            if group.rank:  # What the replaced start-up does.
+            if group.rank:  # What the replaced startup does.
                 params["config"].update(print_stats=False, lr_schedule=None)
             super().__init__(base_name, params)
             self.multi_gpu, self.world_size = True, group.world_size
-            # To select the device -1 does nothing, also without a GPU.
+            # Selecting device -1 does nothing, even without a GPU.
             self.global_rank, self.local_rank = group.rank, -1
 
     runner = Runner()
@@ -73,7 +73,7 @@ def native_sac(group, folder):
     runner = Runner()
     runner.load_config(params)
     agent = SACAgent(base_name="run", params=runner.params)
-    agent.vec_env = params["config"]["vec_env"]  # It does not take one that is given.
+    agent.vec_env = params["config"]["vec_env"]  # It does not accept an existing one.
     agent.writer.close()
     agent.writer = SimpleNamespace(add_scalar=lambda *arguments: None)
     agent.epoch_num = 1
@@ -107,7 +107,7 @@ def native_params(rank, action, options, folder, algorithm="ppo"):
 @pytest.mark.parametrize("action", TASKS)
 def test_native_learning_rates_differ_and_weights_diverge(action, tmp_path):
     runs = native(action, ADAPTIVE, tmp_path)
-    # What each rank steps with after the first mini-batch; only rank 0's ever changes.
+    # Each rank's learning rate after the first mini-batch; only rank 0's ever changes.
     rates = [run.agent.last_lr for run in runs]
     assert rates[0] != rates[1] == float(runs[1].agent.config["learning_rate"])
     assert any("a2c_network" in name for name in differing(runs))
@@ -143,14 +143,14 @@ def test_adapted_frames_are_counted_on_every_rank(train_ranks):
     assert [run.result.iterations for run in runs] == [3, 3]
 
 
-def test_native_sac_trains_one_replica_a_rank(tmp_path):
+def test_native_sac_trains_a_separate_replica_on_each_rank(tmp_path):
     world = FakeWorld(2, torch=True)
     runs = world.run(lambda group: native_sac(group, tmp_path / str(group.rank)))
     assert any("actor" in name for name in differing(runs))
     assert not world.trace
 
 
-def test_adapted_sac_is_one_on_all_ranks(train_ranks):
+def test_adapted_sac_is_equal_on_all_ranks(train_ranks):
     agent = {f"params.config.{name}": value for name, value in SMALL_SAC.items()}
     assert not differing(train_ranks(FakeWorld(2), algorithm="sac", agent=agent))
 

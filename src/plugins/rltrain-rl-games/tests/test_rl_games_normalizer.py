@@ -13,7 +13,7 @@ def pooled(shape, **settings):
 
 
 @pytest.mark.parametrize("shape", [(3,), (1,), (2, 4, 4)])
-def test_two_ranks_have_the_moments_of_one_rank_with_all_data_for_one_collective(shape):
+def test_one_collective_gives_two_ranks_the_moments_of_all_data(shape):
     torch.manual_seed(0)
     steps = [1e3 + 2 * torch.randn(2, 8, *shape) for _ in range(3)]
 
@@ -52,7 +52,7 @@ def test_ranks_may_have_batches_of_different_sizes():
         assert torch.allclose(normalizer.running_var, alone.running_var, atol=1e-6)
 
 
-def test_uint8_images_are_pooled_as_they_are_and_passed_as_floats_from_0_to_1():
+def test_uint8_images_are_pooled_unchanged_and_passed_as_floats_from_0_to_1():
     images = torch.randint(0, 256, (6, 2, 2, 3), dtype=torch.uint8)
 
     def on_rank(group):
@@ -68,7 +68,7 @@ def test_uint8_images_are_pooled_as_they_are_and_passed_as_floats_from_0_to_1():
     assert torch.allclose(normalizer.running_var, alone.running_var, atol=1e-6)
 
 
-def test_moments_of_other_data_go_with_the_same_collective():
+def test_moments_of_other_data_share_the_collective():
     data = torch.arange(6.0)
 
     def on_rank(group):
@@ -88,7 +88,7 @@ def test_an_update_that_normalizes_nothing_runs_no_collective():
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (3, 2)], ids=["another batch", "another shape"])
-def test_data_that_is_not_pending_is_an_error(shape):
+def test_normalizing_data_that_was_not_pooled_is_an_error(shape):
     def on_rank(group):
         normalizer = pooled((2,))
         pool_pending(group, [PendingBatches(normalizer, [torch.randn(4, 2)])])
@@ -113,5 +113,5 @@ def test_evaluation_updates_nothing_and_needs_no_pooling():
     assert not world.trace
 
 
-def test_its_state_has_rl_games_names():
+def test_its_state_uses_rl_games_names():
     assert pooled((2,)).state_dict().keys() == RunningMeanStd((2,)).state_dict().keys()

@@ -44,7 +44,7 @@ def refusals(agent, task=CONTINUOUS, algorithm="ppo"):
     for refusal in SPEC.refuses:
         if refusal.applies(config, task):
             names.append(refusal.name)
-            break  # As the plan does: a later one may take for granted that this one is not so.
+            break  # Like the plan: a later refusal may assume that this one does not apply.
     return names
 
 
@@ -104,7 +104,7 @@ def test_defaults_are_files_of_this_library_and_are_not_refused(task):
         ),
     ],
 )
-def test_what_cannot_work_is_refused_by_name(agent, expected):
+def test_unsupported_options_are_refused_by_name(agent, expected):
     assert refusals(agent) == [expected]
 
 
@@ -119,7 +119,7 @@ def test_what_cannot_work_is_refused_by_name(agent, expected):
         ({"normalization": "batch_norm"}, False),  # Plain layers have none.
     ],
 )
-def test_what_normalizes_by_a_mini_batch_is_refused_on_several_ranks(network, refused):
+def test_normalization_over_a_mini_batch_is_refused_on_several_ranks(network, refused):
     config = resolved({"params.network": network})
     name = "params.network.normalization on several ranks"
     (refusal,) = [refusal for refusal in SPEC.refuses if refusal.name == name]
@@ -143,7 +143,7 @@ def test_every_algorithm_has_defaults_that_are_not_refused(algorithm):
         (DISCRETE, "sac", "sac_continuous.yaml"),
     ],
 )
-def test_defaults_are_those_of_the_kind_of_task(task, algorithm, file):
+def test_defaults_match_the_kind_of_task(task, algorithm, file):
     expected = load_yaml(str(Path(plugin.__file__).parent / "defaults" / file), "a file")
     assert SPEC.default_agent(task, algorithm) == expected
 
@@ -194,7 +194,7 @@ def test_mini_batches_are_scaled_by_the_number_of_environments():
     config = scaled(256, 64, minibatch_size=2048, central_value_config=central)
     assert config["minibatch_size"] == 512
     assert config["central_value_config"]["minibatch_size"] == 256
-    # More environments are scaled to as well.
+    # Scaling up works too.
     assert scaled(64, 256, minibatch_size=512)["minibatch_size"] == 2048
     assert scaled(256, 64, minibatch_size_per_env=8)["minibatch_size_per_env"] == 8
     sac = {**resolved(SAC).agent}
@@ -226,7 +226,7 @@ def test_mini_batches_that_cannot_be_scaled_are_refused(options, numbers, messag
         SPEC.scale_mini_batches(agent, *numbers)
 
 
-def test_sizes_that_do_not_fit_are_told_of_scaling():
+def test_a_size_mismatch_suggests_scaling():
     with pytest.raises(UsageError, match=r"leaves 48 over\. Give --scale-minibatches to keep"):
         iteration(resolved({"params.config.minibatch_size": 100}))
     with pytest.raises(UsageError, match=r"over\. Choose another size"):

@@ -22,7 +22,7 @@ RECURRENT = {
 @pytest.mark.parametrize(
     "options", [CONTINUOUS, DISCRETE, RECURRENT], ids=["continuous", "discrete", "recurrent"]
 )
-def test_ranks_learn_from_data_of_their_own_and_end_equal(train_ranks, options, local_gradients):
+def test_ranks_learn_from_their_own_data_and_end_equal(train_ranks, options, local_gradients):
     runs = train_ranks(FakeWorld(4), observers=[local_gradients], **options)
     first = [run.observers[0].given[0] for run in runs]
     assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
@@ -62,10 +62,8 @@ def test_an_update_costs_one_collective_for_everything_that_it_normalizes(train_
         ({"lr_schedule": "identity"}, 0),
     ],
 )
-def test_only_a_schedule_that_goes_by_the_kl_asks_all_ranks(
-    train_ranks, kind, options, collectives
-):
-    if collectives is None:  # The discrete agent always decides once a mini-epoch.
+def test_only_a_kl_schedule_needs_a_collective(train_ranks, kind, options, collectives):
+    if collectives is None:  # The discrete agent always decides once per mini-epoch.
         collectives = 3 * 4 if kind is CONTINUOUS else 3
     world = FakeWorld(2)
     agent = {f"params.config.{name}": value for name, value in options.items()}
@@ -86,7 +84,7 @@ def test_a_linear_schedule_over_frames_counts_those_of_all_ranks(train_ranks, sc
     }
     runs = train_ranks(FakeWorld(2), agent=options, max_iterations=None, observers=[scalars])
     rates = [values["info/last_lr"] for values in runs[0].observers[0].values]
-    # The frames of an epoch count from the next one on; that of the last update is recorded.
+    # An epoch's frames count from the next epoch on; the last update's value is recorded.
     assert rates == pytest.approx([1e-3, 7.5e-4, 5e-4, 2.5e-4], abs=2e-6)
 
 
@@ -98,7 +96,7 @@ def test_phases_and_losses_are_recorded(train_ranks, scalars):
     assert not any(name.startswith(("performance", "rewards")) for name in values)
 
 
-def test_a_rank_without_an_episode_takes_the_others_metrics(train_ranks):
+def test_a_rank_without_an_episode_uses_the_others_metrics(train_ranks):
     options = {"params.config.horizon_length": 8, "params.config.minibatch_size": 8}
     runs = train_ranks(FakeWorld(4), num_envs=1, max_iterations=5, agent=options)
     assert runs[0].result.episode_return > 0

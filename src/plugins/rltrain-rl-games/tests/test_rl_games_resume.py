@@ -1,4 +1,4 @@
-"""A run that is interrupted and goes on ends with the bytes of one that was not."""
+"""An interrupted and resumed run ends with the same bytes as an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def checkpoints(run):
 
 
 def contents(folder):
-    """Every file below a folder, the ranks' states too, with its bytes."""
+    """Return the bytes of every file below a folder, including the ranks' states."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
@@ -51,7 +51,7 @@ def test_resumed_runs_end_with_the_same_bytes(train_ranks, ranks, options):
     assert all(run.result.frames == whole[0].result.frames for run in resumed)
 
 
-def test_what_rl_games_forgets_is_in_the_checkpoint(train_ranks):
+def test_the_checkpoint_holds_the_state_that_rl_games_omits(train_ranks):
     (run,) = train_ranks(FakeWorld(1), max_iterations=3, **CONTINUOUS)
     state = torch.load(run.result.checkpoint, weights_only=False)
     assert state["last_mean_rewards"] > 0
@@ -59,7 +59,7 @@ def test_what_rl_games_forgets_is_in_the_checkpoint(train_ranks):
     assert state["rltrain"]["meters"]["game_rewards"][1] > 0
 
 
-def test_another_number_of_ranks_goes_on_with_what_fits(train_ranks):
+def test_another_number_of_ranks_resumes_with_the_state_that_fits(train_ranks):
     first = train_ranks(FakeWorld(2), max_iterations=2, **CONTINUOUS)
     runs = train_ranks(
         FakeWorld(4), max_iterations=3, checkpoint=first[0].result.checkpoint, **CONTINUOUS
@@ -68,7 +68,7 @@ def test_another_number_of_ranks_goes_on_with_what_fits(train_ranks):
     assert (state["epoch"], state["frame"]) == (3, (2 * 2 + 4) * 8 * 32)
 
 
-def test_a_checkpoint_of_the_end_is_refused(train_ranks):
+def test_a_checkpoint_of_a_finished_run_is_refused(train_ranks):
     first = train_ranks(FakeWorld(2), max_iterations=2)
     with pytest.raises(UsageError, match="--max-iterations 2"):
         train_ranks(FakeWorld(2), max_iterations=2, checkpoint=first[0].result.checkpoint)

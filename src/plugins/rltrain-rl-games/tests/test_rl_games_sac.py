@@ -32,7 +32,7 @@ def train_sac(train_ranks):
     return run
 
 
-def test_ranks_learn_from_data_of_their_own_and_end_equal(train_sac, local_gradients):
+def test_ranks_learn_from_their_own_data_and_end_equal(train_sac, local_gradients):
     runs = train_sac(FakeWorld(4), observers=[local_gradients])
     first = [run.observers[0].given[0] for run in runs]
     assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
@@ -52,7 +52,7 @@ def test_frames_and_the_warm_up_are_counted_over_all_ranks(train_sac):
     assert state["rltrain"]["update_counter"] == ITERATIONS * 4 * 3
 
 
-def test_an_update_costs_a_collective_for_moments_and_one_an_optimizer(train_sac):
+def test_an_update_costs_one_collective_for_moments_and_one_per_optimizer(train_sac):
     world = FakeWorld(2)
     train_sac(world)
     callers = [item.callers[0] for item in world.trace]
@@ -63,14 +63,14 @@ def test_an_update_costs_a_collective_for_moments_and_one_an_optimizer(train_sac
 
 
 @pytest.mark.parametrize("options", [{"params.config.learnable_temperature": False}, {}])
-def test_metrics_are_recorded_also_where_the_actor_waits(train_sac, options, scalars):
+def test_metrics_are_recorded_even_if_the_actor_is_not_updated(train_sac, options, scalars):
     runs = train_sac(FakeWorld(2), options, observers=[scalars])
     recorded = runs[0].observers[0].values[-1]
     assert {"losses/a_loss", "losses/c1_loss", "info/alpha", "time/rollout"} <= set(recorded)
     assert ("losses/alpha_loss" in recorded) == (not options)
 
 
-def test_training_ends_also_where_no_episode_does(train_sac):
+def test_training_ends_even_if_no_episode_does(train_sac):
     env = {"max_episode_length": 10_000}
     runs = train_sac(FakeWorld(2), task="rltrain/Pendulum-v1", env=env, max_iterations=2)
     assert [run.result.iterations for run in runs] == [2, 2]
@@ -90,7 +90,7 @@ def test_resumes_bit_for_bit_with_its_replay_buffer(train_sac, ranks, capsys):
 
 
 @pytest.mark.long
-def test_says_that_the_replay_buffer_starts_empty(train_sac, capsys):
+def test_an_empty_replay_buffer_is_reported(train_sac, capsys):
     first = train_sac(FakeWorld(2), max_iterations=3)
     resumed = train_sac(FakeWorld(2), max_iterations=4, checkpoint=first[0].result.checkpoint)
     assert capsys.readouterr().out.count("it starts empty") == 1
@@ -106,7 +106,7 @@ def test_checkpoints_of_the_other_algorithm_are_refused(train_sac, train_ranks):
 
 
 @pytest.mark.parametrize("rows", [3, 8, 11])
-def test_a_replay_buffer_comes_back_as_it_was(rows):
+def test_a_replay_buffer_is_restored_exactly(rows):
     buffer = filled(rows)
     again = ReplayBuffer((2,), (1,), 8, "cpu")
     again.set_state(buffer.get_state())
@@ -118,7 +118,7 @@ def test_a_replay_buffer_comes_back_as_it_was(rows):
     assert all(torch.equal(a, b) for a, b in zip(expected, again.sample(4), strict=True))
 
 
-def test_a_replay_buffer_of_another_capacity_is_left_out():
+def test_a_replay_buffer_of_another_capacity_is_ignored():
     again = ReplayBuffer((2,), (1,), 16, "cpu")
     again.set_state(filled(8).get_state())
     assert len(again) == 0

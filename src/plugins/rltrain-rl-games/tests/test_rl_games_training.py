@@ -60,7 +60,7 @@ def test_rl_games_itself_loads_the_checkpoint(train, tmp_path):
     assert all(torch.equal(loaded[name], saved[name]) for name in saved)
 
 
-def test_training_goes_on_from_a_checkpoint(train):
+def test_training_continues_from_a_checkpoint(train):
     first = train(max_iterations=3)
     before = torch.load(first.checkpoint, weights_only=False)
     second = train(checkpoint=first.checkpoint, max_iterations=5)
@@ -84,7 +84,7 @@ def test_the_same_seed_repeats_the_run_and_another_does_not(train):
     assert not torch.equal(states[0][name], states[2][name])
 
 
-def test_a_users_own_file_is_accepted_as_it_is(train, tmp_path):
+def test_a_users_own_file_is_accepted_unchanged(train, tmp_path):
     options = copy.deepcopy(dict(SPEC.default_agent(TaskInfo("any", "continuous", 512), "ppo")))
     config = options["params"]["config"]
     config.update(

@@ -1,4 +1,4 @@
-"""What files in Isaac Lab's way say under `params.env`."""
+"""Options under `params.env`, as in Isaac Lab's files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rltrain_rl_games.wrapping import Wrapping
 
 
 class Unbounded:
-    """Two environments that return what they are given, as Isaac Lab's are: without bounds."""
+    """Two environments that return their actions; unbounded, like Isaac Lab's."""
 
     single_action_space = Box(-np.inf, np.inf, (1,))
     single_observation_space = Dict(
@@ -31,8 +31,8 @@ class Unbounded:
         return groups, torch.ones(2), no, no, {}
 
 
-def wrapped(states=False, **told):
-    return RlGamesEnv(Unbounded(), states, Wrapping.read({"env": told}))
+def wrapped(states=False, **options):
+    return RlGamesEnv(Unbounded(), states, Wrapping.read({"env": options}))
 
 
 def test_observations_and_actions_are_clipped():
@@ -46,7 +46,7 @@ def test_observations_and_actions_are_clipped():
     assert observed["states"].tolist() == [[5.0, 5.0]] * 2
 
 
-def test_actions_without_bounds_are_those_that_rl_games_gives():
+def test_unbounded_actions_get_rl_games_bounds_and_pass_unchanged():
     env = wrapped()
     assert env.get_env_info()["action_space"] == Box(-1.0, 1.0, (1,))
     assert env.get_env_info()["observation_space"] == Box(-np.inf, np.inf, (1,))
@@ -71,7 +71,7 @@ def test_images_that_the_actor_would_not_see_are_refused():
     check_observations(wrapped(obs_groups={"obs": ["policy"]}), params)
 
 
-def test_groups_stay_apart_for_the_network_that_takes_them():
+def test_groups_stay_separate_for_the_network_that_takes_them():
     env_options = {"obs_groups": {"obs": ["policy", "image"]}, "concate_obs_groups": False}
     params = {
         "algo": {"name": "a2c_continuous"},
@@ -99,7 +99,7 @@ def test_bytes_are_not_clipped():
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("options", "message"),
     [
         ({"clip_actions": True}, r"agent\.params\.env\.clip_actions=True: must be a number"),
         ({"clip_observations": -1}, r"clip_observations=-1: must be a number above 0"),
@@ -108,6 +108,6 @@ def test_bytes_are_not_clipped():
         ({"obs_groups": {"obs": ["polcy"]}}, r"obs_groups\.obs=\['polcy'\]: must name"),
     ],
 )
-def test_what_cannot_be_done_is_refused(told, message):
+def test_invalid_values_are_refused(options, message):
     with pytest.raises(UsageError, match=message):
-        wrapped(**told).get_env_info()
+        wrapped(**options).get_env_info()

@@ -1,4 +1,4 @@
-"""A small task and a session without a core, for the tests of the rsl_rl adapter."""
+"""A small task and a stub session for the tests of the rsl_rl adapter."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ pools = pytest.mark.skipif(not POOLS, reason="rsl_rl pools its normalizers since
 
 
 class PointEnv(VectorEnv):
-    """A point on a line that is to be moved to 0: the reward is minus its distance.
+    """A point on a line that must be moved to 0: the reward is minus its distance.
 
-    An episode terminates outside [-4, 4], and is cut off after `limit` steps. Observations and
+    An episode terminates outside [-4, 4], and is truncated after `limit` steps. Observations and
     rewards are buffers that each step writes over, as simulators on a GPU do.
     """
 
@@ -78,7 +78,7 @@ class PointEnv(VectorEnv):
 
 
 class LocalSession:
-    """The methods of `rltrain.session.Session` that the adapter calls; it keeps what it is told."""
+    """The methods of `rltrain.session.Session` that the adapter calls; records its calls."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class LocalSession:
 
 
 def small_agent(**algorithm: Any) -> dict[str, Any]:
-    """The defaults, made small."""
+    """Return the defaults, scaled down."""
     agent = copy.deepcopy(default_agent(TaskInfo("Point-v0", "continuous"), "ppo"))
     agent.update(num_steps_per_env=8, max_iterations=3, save_interval=2)
     agent["actor"]["hidden_dims"] = agent["critic"]["hidden_dims"] = [8]
@@ -180,7 +180,7 @@ CURIOUS: dict[str, Any] = {
 
 
 def recurrent(kind: str, *models: str) -> dict[str, Any]:
-    """Overrides by which models are recurrent: actor and critic, if none is named."""
+    """Return overrides that make models recurrent; actor and critic by default."""
     chosen = {"class_name": "RNNModel", "rnn_type": kind, "rnn_hidden_dim": 8}
     return {
         f"{model}.{key}": value
@@ -190,7 +190,7 @@ def recurrent(kind: str, *models: str) -> dict[str, Any]:
 
 
 def mirrored(env: Any, obs: Any, actions: Any) -> tuple[Any, Any]:
-    """What symmetry knows of a task in which left is as right: the mirrored rows come after."""
+    """Symmetry function of a task without a preferred side: appends the mirrored rows."""
     return (
         None if obs is None else torch.cat([obs, obs.apply(torch.neg)]),
         None if actions is None else torch.cat([actions, -actions]),

@@ -28,7 +28,7 @@ def parameters(*classes: type) -> set[str]:
 
 
 def calls(function) -> list[str]:
-    """The dotted names that a function calls, in the order of the source."""
+    """Return the dotted names that a function calls, in source order."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     found.sort(key=lambda node: (node.lineno, node.col_offset))
@@ -36,7 +36,7 @@ def calls(function) -> list[str]:
 
 
 def known(names) -> set[str]:
-    """Those of names that the installed version has, as the adapter says."""
+    """Return the names that exist in the installed version, according to the adapter."""
     return {name for name in names if Version(migrations.ADDED_IN.get(name, "5.0")) <= VERSION}
 
 
@@ -55,7 +55,7 @@ def test_distillation_keys_are_parameters():
 
 def test_extension_keys_are_parameters():
     rnd = parameters(RandomNetworkDistillation)
-    # Before 5.1 the optimizer is the algorithm's, and so is its learning rate.
+    # Before 5.1 the algorithm owned the optimizer and its learning rate.
     rnd |= {"learning_rate"} if "rnd_cfg.pop(" in inspect.getsource(PPO.__init__) else set()
     assert set(options.RND_KEYS) <= rnd
     source = inspect.getsource(RandomNetworkDistillation)
@@ -100,7 +100,7 @@ def test_runner_keys_are_read():
         *((name, Distillation) for name in options.DISTILLATION_NAMES),
     ],
 )
-def test_names_of_algorithms_are_theirs(name, algorithm):
+def test_algorithm_names_match_rsl_rl(name, algorithm):
     from rsl_rl.utils import resolve_callable
 
     assert resolve_callable(name) is algorithm
@@ -135,9 +135,9 @@ def test_the_runner_of_distillation_only_asks_for_a_teacher():
     assert "self.alg.teacher_loaded" in inspect.getsource(DistillationRunner.learn)
 
 
-def test_checkpoints_hold_what_they_are_told_by():
+def test_checkpoints_hold_the_keys_that_identify_them():
     source = inspect.getsource(OnPolicyRunner.save)
-    assert "torch.save(saved_dict, path)" in source  # Which takes a file as well as a path.
+    assert "torch.save(saved_dict, path)" in source  # It accepts a file as well as a path.
     assert all(f'saved_dict["{key}"]' in source for key in ("iter", "infos"))
     source = inspect.getsource(Distillation.save) + inspect.getsource(Distillation.load)
     keys = ("student_state_dict", "teacher_state_dict", "actor_state_dict", "optimizer_state_dict")
@@ -176,7 +176,7 @@ def test_the_logger_has_what_the_adapter_overrides():
     assert "self._store_code_state" in calls(Logger.init_logging_writer)
     logger = Logger(None, small_agent(), {}, 1, False, 1, 0, "cpu")
     logger.writer, logger.logger_type = object(), None
-    # Nothing is asked of a writer that is none of rsl_rl's.
+    # rsl_rl calls no method of a writer that is not its own.
     logger.save_model("model_0.pt", 0)
     logger.stop_logging_writer()
     assert VecEnv.__abstractmethods__ == {"get_observations", "step"}
@@ -199,7 +199,7 @@ def test_ppo_asks_multi_gpu_whether_to_average():
     assert "local_rank" not in source
 
 
-def test_advantages_are_normalized_where_the_adapter_does_it_again():
+def test_advantages_are_normalized_where_the_adapter_normalizes_again():
     source = inspect.getsource(PPO.compute_returns)
     assert "if not self.normalize_advantage_per_mini_batch:" in source
     assert "(st.advantages - st.advantages.mean()) / (st.advantages.std() + 1e-8)" in source
@@ -217,7 +217,7 @@ def test_normalizers_are_updated_last(update):
 @pytest.mark.skipif(POOLS, reason="rsl_rl updates its normalizers after learning since 5.5")
 @pytest.mark.parametrize("algorithm", [PPO, Distillation])
 def test_normalizers_are_updated_in_every_step(algorithm):
-    """Where the adapter only collects what they are to learn from, and learns when 5.5 does."""
+    """There the adapter only collects the data, and updates the normalizers when 5.5 does."""
     updates = [name for name in calls(algorithm.process_env_step) if "update_normalization" in name]
     assert updates
     assert "update_normalization" not in inspect.getsource(algorithm.update)
@@ -230,7 +230,7 @@ def test_distillation_averages_between_backward_and_clipping():
     assert places == sorted(places)
 
 
-def test_the_rule_of_the_learning_rate_is_the_adapters():
+def test_the_learning_rate_rule_matches_the_adapters():
     source = inspect.getsource(PPO.update)
     for line in (
         'if self.desired_kl is not None and self.schedule == "adaptive":',
@@ -284,7 +284,7 @@ def test_intrinsic_rewards_are_first_read_when_the_rollout_is_over():
         for name, member in inspect.getmembers(cls, inspect.isfunction)
         if "rewards[" in inspect.getsource(member)
     ]
-    # One writes a step, the other reads them all.
+    # One writes a step, the other reads all steps.
     assert readers == ["compute_returns", "add_transition"]
 
 

@@ -24,7 +24,7 @@ EPISODES = {"max_episode_length": 12}
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
-    """Path of a checkpoint of PPO."""
+    """Return the path of a PPO checkpoint."""
     [run] = FakeWorld(1).train(
         library="rsl_rl",
         task=TASK,
@@ -53,7 +53,7 @@ def distil(train_ranks):
 
 
 class FirstGradients:
-    """An observer that keeps what this rank gave to its gradient sync first."""
+    """An observer that keeps the first gradients of this rank's gradient sync."""
 
     @hookimpl(wrapper=True)
     def rltrain_gradient_sync(self):
@@ -72,11 +72,11 @@ def loaded(path):
     return torch.load(path, weights_only=False)
 
 
-def test_ranks_distil_the_actor_of_a_ppo_run(distil, teacher):
+def test_ranks_distill_the_actor_of_a_ppo_run(distil, teacher):
     runs = distil(2, teacher, observers=[FirstGradients])
     assert not torch.equal(*(run.observers[0].given for run in runs))
     assert not differing(runs)
-    # It begins anew: iterations and frames of the teacher's run do not count.
+    # A new run: iterations and frames of the teacher's run do not count.
     assert [run.result.iterations for run in runs] == [2, 2]
     assert runs[0].result.frames == 2 * 16 * 8 * 2
     actor, saved = loaded(teacher)["actor_state_dict"], loaded(runs[0].result.checkpoint)
@@ -85,7 +85,7 @@ def test_ranks_distil_the_actor_of_a_ppo_run(distil, teacher):
     assert saved["iter"] == 1
 
 
-def test_the_student_comes_closer_to_the_teacher(distil, teacher, scalars):
+def test_the_student_gets_closer_to_the_teacher(distil, teacher, scalars):
     runs = distil(2, teacher, observers=[scalars], max_iterations=20)
     losses = [values["Loss/behavior"] for values in runs[0].observers[0].values]
     assert len(losses) == 20
@@ -121,7 +121,7 @@ def test_a_teacher_of_another_shape_is_a_usage_error(distil, teacher):
         distil(2, teacher, {"teacher.hidden_dims": [8]})
 
 
-def test_ppo_does_not_go_on_from_a_distillation(distil, teacher, train_ranks):
+def test_ppo_does_not_resume_from_a_distillation(distil, teacher, train_ranks):
     [run] = distil(1, teacher)
     with pytest.raises(UsageError, match="--algorithm distillation continues with"):
         train_ranks(FakeWorld(2), task=TASK, checkpoint=run.result.checkpoint, max_iterations=9)

@@ -12,7 +12,7 @@ from rltrain_rsl_rl.env import RslRlEnv
 
 
 def sent(space: Box, outputs: list[float], **options) -> list[float]:
-    """What the environment is sent for one environment's output."""
+    """Return the action sent to the environment for one environment's output."""
     inner = PointEnv(1, space)
     RslRlEnv(inner, "cpu", **options).step(torch.tensor([outputs]))
     assert inner.actions[0].shape == (1, *space.shape)
@@ -26,13 +26,13 @@ def test_outputs_are_mapped_onto_finite_bounds():
     assert sent(space, [7.0, -7.0]) == [2.0, 0.0]
 
 
-def test_outputs_pass_where_a_bound_is_infinite():
+def test_outputs_are_not_scaled_if_a_bound_is_infinite():
     space = Box(np.array([-np.inf, 0.0], np.float32), np.array([np.inf, np.inf], np.float32))
     assert sent(space, [7.0, 3.0]) == [7.0, 3.0]
     assert sent(space, [-7.0, -3.0]) == [-7.0, 0.0]
 
 
-def test_clip_actions_is_what_it_is_in_users_files():
+def test_clip_actions_means_the_same_as_in_user_files():
     assert sent(Box(-np.inf, np.inf, (2,)), [7.0, -7.0], clip_actions=2.0) == [2.0, -2.0]
 
 
@@ -41,7 +41,7 @@ def test_actions_have_the_shape_of_the_space():
 
 
 class Scripted(PointEnv):
-    """Ends environments as it is told."""
+    """Ends environments on a given schedule."""
 
     terminated = torch.tensor([False, True, False, True])
     truncated = torch.tensor([False, False, True, True])
@@ -54,7 +54,7 @@ class Scripted(PointEnv):
         return observations, rewards.double(), self.terminated, self.truncated, {}
 
 
-def test_time_outs_are_truncations_that_are_no_terminations():
+def test_time_outs_are_truncations_without_termination():
     env = RslRlEnv(Scripted(), "cpu")
     observations, rewards, dones, extras = env.step(torch.zeros(4, 1))
     assert extras["time_outs"].tolist() == [False, False, True, False]
@@ -66,7 +66,7 @@ def test_time_outs_are_truncations_that_are_no_terminations():
     assert env.get_observations() is observations
 
 
-def test_the_adapter_counts_lengths_where_the_environment_does_not():
+def test_the_adapter_counts_lengths_if_the_environment_does_not():
     env = RslRlEnv(Scripted(), "cpu")
     env.step(torch.zeros(4, 1))
     env.step(torch.zeros(4, 1))
@@ -123,7 +123,7 @@ class Grouped(PointEnv):
         return {"policy": super()._observe(), "critic": self.position.double().unsqueeze(1)}
 
 
-def test_groups_of_a_dict_space_are_rsl_rls(tmp_path):
+def test_groups_of_a_dict_space_become_rsl_rl_groups(tmp_path):
     observations = RslRlEnv(Grouped(), "cpu").get_observations()
     assert observations["critic"].shape == (8, 1)
     assert observations["critic"].dtype == torch.float32

@@ -1,4 +1,4 @@
-"""Images of bytes: in rsl_rl's storage as they are, divided by 255 where a network reads them."""
+"""Byte images: stored unchanged by rsl_rl, divided by 255 where a network reads them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IMAGE = ArrayInfo((12, 48, 2), "uint8")
 
 
 class Seeing(PointEnv):
-    """The point, as an image of bytes and as one of floats."""
+    """The point, as an image of bytes and as an image of floats."""
 
     def __init__(self):
         super().__init__(2)
@@ -40,7 +40,7 @@ class Seeing(PointEnv):
         return {"policy": image, "floats": image[..., :1] / 255}
 
 
-def test_images_come_with_their_channels_first_in_memory_of_their_own():
+def test_images_are_copied_with_channels_first():
     inner = Seeing()
     observations = RslRlEnv(inner, "cpu").get_observations()
     image = inner._observe()["policy"]
@@ -49,7 +49,7 @@ def test_images_come_with_their_channels_first_in_memory_of_their_own():
     assert torch.equal(observations["floats"], image.permute(0, 3, 1, 2)[:, :1] / 255)
 
 
-def test_the_model_is_rsl_rls_on_bytes_divided_by_255():
+def test_the_model_equals_rsl_rls_on_bytes_divided_by_255():
     images = torch.randint(0, 256, (5, 2, 8, 8), dtype=torch.uint8)
     given = TensorDict({"policy": images, "more": torch.rand(5, 3)}, batch_size=[5])
     groups = {"actor": ["policy", "more"]}
@@ -64,14 +64,14 @@ def test_the_model_is_rsl_rls_on_bytes_divided_by_255():
 
 
 @pytest.mark.parametrize("name", ["CNNModel", "rsl_rl.models:CNNModel"])
-def test_it_takes_the_place_of_rsl_rls_and_of_no_other(name):
+def test_it_replaces_rsl_rls_model_and_no_other(name):
     options = {"actor": {"class_name": name}, "critic": {"class_name": "MLPModel"}, "seed": 1}
     use_byte_models(options)
     assert options["actor"]["class_name"] is ByteCNNModel
     assert options["critic"]["class_name"] == "MLPModel"
 
 
-def test_defaults_see_what_the_task_has():
+def test_defaults_use_what_the_task_observes():
     sight = TaskInfo("any", "continuous", 64, observations={"policy": IMAGE})
     agent = default_agent(sight, "ppo")
     assert agent["actor"]["class_name"] == agent["critic"]["class_name"] == "CNNModel"

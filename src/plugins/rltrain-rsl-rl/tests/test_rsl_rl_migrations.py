@@ -50,7 +50,7 @@ def test_one_policy_becomes_two_models():
     assert given == before
 
 
-def test_normalization_of_the_whole_run_is_that_of_both_models():
+def test_run_level_normalization_applies_to_both_models():
     bare = {name: value for name, value in POLICY.items() if "normal" not in name}
     made = upgrade_options({"policy": bare, "empirical_normalization": True})
     assert made["actor"]["obs_normalization"] is made["critic"]["obs_normalization"] is True
@@ -74,14 +74,14 @@ def test_a_policy_that_is_distilled_becomes_a_student_and_its_teacher():
     given = {"policy": policy, "obs_groups": {"policy": ["policy"], "teacher": ["more"]}}
     made = upgrade_options(given)
     assert made["student"] == ACTOR
-    # A checkpoint of PPO, whose actor it becomes, has the noise.
+    # The PPO checkpoint that provides its weights has the noise.
     assert made["teacher"] == CRITIC | {"distribution_cfg": GAUSSIAN}
     assert made["obs_groups"] == {"student": ["policy"], "teacher": ["more"]}
     assert "actor" not in made
 
 
 @pytest.mark.parametrize("whose", [True, False])
-def test_recurrent_students_may_have_teachers_that_are_not(whose):
+def test_recurrent_students_may_have_feedforward_teachers(whose):
     sizes = {"student_hidden_dims": [8], "teacher_hidden_dims": [8], "activation": "elu"}
     rnn = {"rnn_type": "gru", "rnn_hidden_dim": 8, "rnn_num_layers": 1}
     policy = {"class_name": "StudentTeacherRecurrent", "teacher_recurrent": whose, **sizes, **rnn}
@@ -101,12 +101,12 @@ def test_models_that_say_whether_they_are_stochastic():
     assert kind == "HeteroscedasticGaussianDistribution"
 
 
-def test_options_of_version_5_are_left_as_they_are():
+def test_options_of_version_5_are_unchanged():
     given = {"actor": ACTOR, "critic": CRITIC, "obs_groups": {"actor": ["policy"]}}
     assert upgrade_options(given) == given
 
 
-def test_policies_that_cannot_be_taken_apart():
+def test_policies_that_cannot_be_split():
     for given in ({**POLICY, "class_name": "MyActorCritic"}, ACTOR, "mine"):
         assert upgrade_options({"policy": given}) == {"policy": given}
 

@@ -50,7 +50,7 @@ class ImageEnv(PointEnv):
 
 
 class Images:
-    """An observer that makes image environments in the suite's stead."""
+    """An observer that makes image environments instead of the suite."""
 
     @hookimpl(tryfirst=True)
     def rltrain_make_env(self, session):
@@ -70,16 +70,16 @@ CASES = {
 
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
 @pytest.mark.parametrize(("options", "observers"), CASES.values(), ids=CASES)
-def test_ranks_learn_from_data_of_their_own_and_end_equal(
+def test_ranks_learn_from_their_own_data_and_end_equal(
     train_ranks, local_gradients, options, observers
 ):
     world = FakeWorld(4)
     runs = train_ranks(world, agent={**SHORT, **options}, observers=[local_gradients, *observers])
     first = [run.observers[0].given[0] for run in runs]
     assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
-    # The run itself has compared learning rates and moments when it ended.
+    # The run itself compared learning rates and moments at its end.
     assert not differing(runs)
-    # A mini-batch costs the gradients' collective, and one for the divergence.
+    # A mini-batch costs one collective for the gradients and one for the KL divergence.
     here = [item.callers[0].rpartition(" in ")[2] for item in world.trace]
     assert here.count("reduce") == here.count("_adapt_learning_rate") == 2 * 2 * 2
 
@@ -90,12 +90,12 @@ def test_rsl_rl_calls_no_collective_by_itself(train_ranks):
     assert not [item for item in world.trace if "/rsl_rl/" in item.callers[0]]
 
 
-def test_recurrent_environments_that_are_not_divided_are_refused(train_ranks):
+def test_environments_that_do_not_divide_into_recurrent_mini_batches_are_refused(train_ranks):
     with pytest.raises(UsageError, match=r"num_mini_batches=2: does not divide a rank's 3 env"):
         train_ranks(FakeWorld(2), agent={**SHORT, **recurrent("gru")}, num_envs=3)
 
 
-def test_images_that_are_to_be_normalized_are_refused(train_ranks):
+def test_normalizing_images_is_refused(train_ranks):
     options = {**SHORT, **IMAGES, "actor.obs_normalization": True}
     with pytest.raises(UsageError, match=r"agent\.actor\.obs_normalization=false"):
         train_ranks(FakeWorld(2), agent=options, observers=[Images])

@@ -1,8 +1,8 @@
 """Faults of rsl_rl itself on several ranks, each with its counterpart under the adapter.
 
-Only rsl_rl's start-up is replaced, which would ask for NCCL and a GPU; its own collectives run over
-the fake group. When a test of a native fault fails, rsl_rl has mended it: see whether the adapter
-can do less.
+Only rsl_rl's startup is replaced, because it needs NCCL and a GPU; its own collectives run over
+the fake group. If a test of a native fault fails, rsl_rl has fixed the fault: check whether the
+adapter can do less.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def advantages(runs):
 
 
 def test_native_ranks_end_equal():
-    """No fault: rsl_rl broadcasts, averages and pools over the fake group as over any other.
+    """Not a fault: rsl_rl broadcasts, averages and pools over the fake group as over any other.
 
     Before 5.5 it did not pool.
     """
@@ -78,7 +78,7 @@ def test_native_ranks_end_equal():
 
 
 @pytest.mark.skipif(POOLS, reason="rsl_rl pools its normalizers since 5.5")
-def test_native_normalizers_drift_apart():
+def test_native_normalizers_diverge():
     assert "actor.obs_normalizer._mean" in differing(native())
 
 
@@ -94,7 +94,7 @@ def test_native_load_on_rank_0_only_diverges(tmp_path):
     runs = native(load)
     (iteration, rate), (other_iteration, other_rate) = [run.prepared for run in runs]
     assert (iteration, other_iteration) == (1, 0)
-    if Version("5.4.2") <= VERSION:  # Before, rsl_rl went on with its first learning rate.
+    if Version("5.4.2") <= VERSION:  # Earlier versions used the initial learning rate.
         assert rate != other_rate
     # Weights were broadcast, but Adam's moments were not.
     assert any("mlp" in name for name in differing(runs))
@@ -141,7 +141,7 @@ def test_native_rnd_waits_three_times_in_every_step():
     assert collectives(16) - collectives(8) == 2 * 3 * 8
 
 
-def test_native_learning_rates_take_two_collectives_a_mini_batch():
+def test_native_learning_rates_take_two_collectives_per_mini_batch():
     def collectives(schedule):
         world = FakeWorld(2, torch=True)
         native(world=world, options={"algorithm.schedule": schedule})
@@ -150,7 +150,7 @@ def test_native_learning_rates_take_two_collectives_a_mini_batch():
     assert collectives("adaptive") - collectives("fixed") == 2 * 2 * 2 * 2
 
 
-def test_an_adapted_run_of_one_process_trains_inside_anothers_group(tmp_path):
+def test_an_adapted_run_of_one_process_trains_inside_another_group(tmp_path):
     def on_rank(group):
         if group.rank:
             return None

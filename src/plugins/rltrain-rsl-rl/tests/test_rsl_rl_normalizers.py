@@ -37,7 +37,7 @@ def batches(sizes=(64, 64, 32), size: int = 3) -> list[torch.Tensor]:
 
 
 def learned(data: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What rsl_rl's own normalizer learns from all of the data in one process."""
+    """Return rsl_rl's own normalizer after learning from all data in one process."""
     stock = EmpiricalNormalization(data[0].shape[1])
     for batch in data:
         stock.update(batch)
@@ -61,8 +61,8 @@ def test_ranks_learn_what_one_rank_learns_from_all_data():
 
 
 @pools
-def test_native_ranks_learn_it_too():
-    """No fault: rsl_rl's own pooling is exact; it only costs three collectives."""
+def test_native_ranks_learn_the_same():
+    """Not a fault: rsl_rl's own pooling is exact; it only costs three collectives."""
 
     def on_rank(group):
         stock = EmpiricalNormalization(3)
@@ -92,7 +92,7 @@ def test_all_normalizers_of_an_update_share_one_collective():
 
 
 @pools
-def test_a_native_run_of_one_process_waits_inside_anothers_group():
+def test_a_native_run_of_one_process_waits_inside_another_group():
     def on_rank(group):
         if group.rank == 0:
             EmpiricalNormalization(3).update(torch.ones(4, 3))
@@ -114,7 +114,7 @@ def test_an_adapted_run_of_one_process_does_not():
     assert FakeWorld(2, torch=True).run(on_rank) == [4, None]
 
 
-def test_it_stops_learning_where_rsl_rls_does():
+def test_it_stops_learning_when_rsl_rls_does():
     def on_rank(group):
         model = Model(until=10)
         pool = pooled(group, model)
@@ -130,7 +130,7 @@ def test_it_stops_learning_where_rsl_rls_does():
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
-def test_what_it_takes_over_has_the_same_state_and_uses():
+def test_a_replaced_normalizer_keeps_its_state_and_its_methods():
     model = Model()
     model.obs_normalizer.update(batches()[0])
     before = copy.deepcopy(model.obs_normalizer)
@@ -144,7 +144,7 @@ def test_what_it_takes_over_has_the_same_state_and_uses():
     assert torch.equal(after.inverse(x), before.inverse(x))
 
 
-def test_a_derived_class_is_left_alone():
+def test_a_derived_class_is_not_changed():
     class Own(EmpiricalNormalization):
         pass
 

@@ -120,7 +120,7 @@ def test_options_of_another_algorithm_are_refused():
     assert distillation(algorithm="ppo") == ["the options of another algorithm"]
 
 
-def test_an_algorithm_of_ones_own_is_refused():
+def test_a_custom_algorithm_is_refused():
     agent = small_agent()
     agent["algorithm"]["class_name"] = "my_code:MyPPO"
     assert refused(agent) == ["an algorithm of one's own"]
@@ -140,7 +140,7 @@ CNN = {"class_name": "CNNModel", "cnn_cfg": {"output_channels": [4], "kernel_siz
 
 
 def seeing(task=SIGHT, **options):
-    """Return what is refused of an actor and a critic with a CNN, changed by dotted options."""
+    """Return the refusals of an actor and a critic with a CNN, changed by dotted options."""
     agent = small_agent()
     agent["obs_groups"] = {}
     for model in ("actor", "critic"):
@@ -150,7 +150,7 @@ def seeing(task=SIGHT, **options):
     return refused(agent, TaskInfo("any", "continuous", observations=task))
 
 
-def test_models_that_cannot_read_what_they_are_shown_are_refused():
+def test_models_that_cannot_read_their_observations_are_refused():
     vectors = {"critic__class_name": "MLPModel"}
     assert seeing(**vectors) == []
     assert seeing(None, actor__class_name="MLPModel") == [], "only the environments will tell"
@@ -161,7 +161,7 @@ def test_models_that_cannot_read_what_they_are_shown_are_refused():
     assert seeing(**both, critic__obs_normalization=True) == []
 
 
-def test_what_shares_or_mirrors_or_is_curious_needs_the_models_for_it():
+def test_shared_encoders_symmetry_and_rnd_need_suitable_models():
     vectors = {"critic__class_name": "MLPModel"}
     shared = {"algorithm__share_cnn_encoders": True}
     assert seeing(**vectors, **shared) == ["share_cnn_encoders without encoders"]
@@ -176,7 +176,7 @@ def test_what_shares_or_mirrors_or_is_curious_needs_the_models_for_it():
     assert seeing(None, critic__class_name="RNNModel") == ["CNNModel beside a recurrent model"]
 
 
-def test_options_of_a_class_that_was_replaced_are_left_out():
+def test_options_of_a_replaced_class_are_omitted():
     agent = small_agent()
     agent["actor"] |= {"class_name": "MLPModel", "rnn_type": "gru", "cnn_cfg": {}}
     agent["actor"]["distribution_cfg"] = {"class_name": "BetaDistribution", "init_std": 1.0}
@@ -194,7 +194,7 @@ def test_files_of_older_versions_are_refused():
     assert refused(agent) == ["options without actor and critic"]
 
 
-def test_an_iteration_is_told():
+def test_the_plan_knows_what_an_iteration_is():
     config = make_config(library="rsl_rl", agent=small_agent(), num_envs=4)
     assert SPEC.iteration(config) == Iteration(steps=8, iterations=3, mini_batches=2)
     assert SPEC.iteration(replace(config, max_iterations=7)).iterations == 7

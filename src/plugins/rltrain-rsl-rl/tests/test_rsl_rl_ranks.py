@@ -13,7 +13,7 @@ from rltrain_rsl_rl.storage import standardize_over_ranks
 
 
 class StrayVariables:
-    """An observer that sets the variables by which rsl_rl would find its place, to wrong values."""
+    """An observer that sets wrong values for the variables that rsl_rl reads its rank from."""
 
     @hookimpl(wrapper=True)
     def rltrain_init_distributed(self):
@@ -22,7 +22,7 @@ class StrayVariables:
         return group
 
 
-def test_ranks_learn_from_data_of_their_own_and_end_equal(train_ranks, local_gradients):
+def test_ranks_learn_from_their_own_data_and_end_equal(train_ranks, local_gradients):
     runs = train_ranks(FakeWorld(4), observers=[local_gradients])
     first = [run.observers[0].given[0] for run in runs]
     assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
@@ -33,7 +33,7 @@ def test_ranks_learn_from_data_of_their_own_and_end_equal(train_ranks, local_gra
     assert runs[0].models["actor"].obs_normalizer.count == 2 * 32 * 8 * 4
 
 
-def test_only_the_session_says_where_a_rank_is(train_ranks):
+def test_only_the_session_determines_a_ranks_place(train_ranks):
     runs = train_ranks(FakeWorld(2))
     assert not differing([*runs, *train_ranks(FakeWorld(2), observers=[StrayVariables])])
 

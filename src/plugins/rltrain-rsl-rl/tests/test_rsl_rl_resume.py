@@ -1,4 +1,4 @@
-"""A run that was interrupted goes on bit for bit where the uninterrupted one would have gone."""
+"""An interrupted and resumed run equals the uninterrupted one bit for bit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CASES = {
 
 
 def written(run) -> list[bytes]:
-    """The last checkpoint, and beside it what all ranks need to go on."""
+    """Return the last checkpoint and the ranks' states beside it."""
     path = Path(run.result.checkpoint)
     [beside] = (path.parent / "ranks").glob(f"{path.name}.*")
     return [path.read_bytes(), beside.read_bytes()]
@@ -58,7 +58,7 @@ def test_a_resumed_run_ends_with_the_same_bytes(train_ranks, options):
     assert written(whole[0]) == written(resumed[0])
 
 
-def test_on_another_number_of_ranks_it_goes_on_learning(train_ranks):
+def test_a_run_resumes_on_another_number_of_ranks(train_ranks):
     options = {**SHORT, **recurrent("lstm"), **CURIOUS}
     first = train_ranks(FakeWorld(2), agent=options, env=EPISODES)
     runs = train_ranks(
@@ -70,7 +70,7 @@ def test_on_another_number_of_ranks_it_goes_on_learning(train_ranks):
     )
     assert not differing(runs)
     assert [run.result.iterations for run in runs] == [1] * 4
-    # What is no rank's own goes on all the same.
+    # State that does not belong to one rank is resumed anyway.
     saved = torch.load(runs[0].result.checkpoint, weights_only=False)
     assert saved["iter"] == 2
     assert saved["infos"] == {"rltrain": {"rnd_update_counter": 3 * 16}}

@@ -21,7 +21,7 @@ SHORT = {"num_steps_per_env": 16, "algorithm.num_learning_epochs": 2}
 
 
 def stock(until=None) -> EmpiricalDiscountedVariationNormalization:
-    """rsl_rl's normalizer, as its RND makes it."""
+    """Return rsl_rl's normalizer as its RND makes it."""
     return EmpiricalDiscountedVariationNormalization(shape=[], until=until)
 
 
@@ -31,7 +31,7 @@ def rollouts(num_envs: int = 8, steps: int = 5) -> list[torch.Tensor]:
 
 
 def stepped(normalizer, steps: torch.Tensor) -> torch.Tensor:
-    """What rsl_rl makes of a rollout, step by step."""
+    """Return rsl_rl's result for a rollout, step by step."""
     return torch.stack([normalizer(rewards) for rewards in steps])
 
 
@@ -58,7 +58,7 @@ def test_ranks_normalize_as_rsl_rl_does_in_one_process(until):
         torch.testing.assert_close(together, rewards, rtol=1e-5, atol=1e-6)
     for _, state in runs:
         torch.testing.assert_close(state, dict(whole.state_dict()), rtol=1e-5, atol=1e-6)
-    # One in each rollout, not three in each step; none once it has seen as many rows as it may.
+    # One per rollout, not three per step; none after it has seen the maximum number of rows.
     assert len(world.trace) == (3 if until is None else 2)
 
 
@@ -79,7 +79,7 @@ def test_ranks_stay_equal(train_ranks, local_gradients, normalizes):
     assert not differing(runs)
     predictor = [run.models["rnd"].predictor[0].weight for run in runs]
     assert len(predictor) == 4
-    # Each rank's own data: predictor and policy have a gradient sync each.
+    # Each rank has its own data: predictor and policy have a gradient sync each.
     first = [run.observers[0].given[1] for run in runs]
     assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
     state = runs[0].models["rnd"].state_normalizer
@@ -96,7 +96,7 @@ def test_no_collective_is_made_in_an_environment_step(train_ranks):
     assert collectives(16) == collectives(32)
 
 
-def test_intrinsic_returns_are_means_over_all_ranks_episodes(train_ranks, scalars):
+def test_intrinsic_returns_are_means_over_the_episodes_of_all_ranks(train_ranks, scalars):
     runs = train_ranks(
         FakeWorld(2),
         agent={**SHORT, **CURIOUS},
@@ -115,7 +115,7 @@ def test_an_environment_without_a_time_step_is_a_usage_error(tmp_path):
         RslRlLibrary().rltrain_train(session)
 
 
-def test_padded_rows_count_by_their_number():
+def test_padded_rows_are_weighted_by_their_number():
     """A recurrent mini-batch has a padded trajectory for each episode that ended."""
     trajectories, means = [3, 1], [1.0, 5.0]
     rnd = SimpleNamespace(
@@ -148,7 +148,7 @@ def test_padded_rows_count_by_their_number():
     assert FakeWorld(2).run(on_rank) == [pytest.approx([2.0, 2.0, 2.0])] * 2
 
 
-def test_recurrent_ranks_weigh_it(train_ranks):
+def test_recurrent_ranks_weight_padding(train_ranks):
     options = {**SHORT, **CURIOUS, **recurrent("gru"), "algorithm.num_mini_batches": 2}
     world = FakeWorld(2)
     runs = train_ranks(world, agent=options)

@@ -54,7 +54,7 @@ class TimedEnv(PointEnv):
 
 
 def learned(runner) -> dict[str, torch.Tensor]:
-    """Every tensor of models and optimizers, by name."""
+    """Return every tensor of models and optimizers, by name."""
     algorithm = runner.alg
     models = {"actor": algorithm.actor, "critic": algorithm.critic}
     optimizers = {"optimizer": algorithm.optimizer}
@@ -78,7 +78,7 @@ def test_one_rank_learns_what_rsl_rl_learns(tmp_path, options, distributed):
     agent["obs_groups"]["rnd_state"] = ["policy"]
     for key, value in options.items():
         set_dotted(agent, key, copy.deepcopy(value))
-    if not POOLS:  # The adapter's normalizers learn when those of 5.5 do.
+    if not POOLS:  # The adapter's normalizers are updated when those of 5.5 are.
         for key in NORMALIZES:
             if get_dotted(agent, key, None):
                 set_dotted(agent, key, False)
@@ -98,7 +98,7 @@ def test_one_rank_learns_what_rsl_rl_learns(tmp_path, options, distributed):
         runner.learn(3)
         return learned(runner)
 
-    # Fake worlds of one: the generators are put back, and both begin alike.
+    # Fake worlds of one rank restore the generators, so both runs start equal.
     [expected], [state] = FakeWorld(1).run(stock), FakeWorld(1).run(adapted)
     assert list(state) == list(expected)
     for name, value in expected.items():

@@ -34,7 +34,7 @@ def test_each_iteration_is_recorded(tmp_path, capsys):
     assert "Learning iteration" not in capsys.readouterr().out
 
 
-def test_the_session_is_asked_in_order_and_before_the_first_record(tmp_path):
+def test_the_session_is_called_in_order_and_before_the_first_record(tmp_path):
     session = LocalSession(tmp_path)
     train(session)
     assert session.calls == [
@@ -48,13 +48,13 @@ def test_the_session_is_asked_in_order_and_before_the_first_record(tmp_path):
     assert [id(p) for p in session.parameters] == [id(p) for p in wanted]
 
 
-def test_max_iterations_of_the_run_are_before_the_files(tmp_path):
+def test_max_iterations_of_the_run_win_over_the_files(tmp_path):
     session = LocalSession(tmp_path, max_iterations=1)
     train(session)
     assert list(session.iterations()) == [1]
 
 
-def test_without_a_number_of_iterations_it_says_so(tmp_path):
+def test_a_missing_number_of_iterations_is_reported(tmp_path):
     agent = small_agent()
     del agent["max_iterations"]
     with pytest.raises(UsageError, match="--max-iterations"):
@@ -95,7 +95,7 @@ def test_rsl_rls_own_runner_loads_the_checkpoint(tmp_path):
     assert all(torch.equal(loaded[name], trained[name]) for name in trained)
 
 
-def test_a_resumed_run_counts_on(tmp_path):
+def test_a_resumed_run_continues_the_iteration_count(tmp_path):
     train(LocalSession(tmp_path / "first"))
     checkpoint = tmp_path / "first/checkpoints/model_2.pt"
     session = LocalSession(tmp_path / "second", checkpoint=checkpoint, max_iterations=5)

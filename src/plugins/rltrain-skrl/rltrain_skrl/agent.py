@@ -90,7 +90,7 @@ class SessionAgent(ABC):
 
     @abstractmethod
     def learning_rates(self) -> Mapping[str, float]:
-        """Return the learning rates by what they are for, such as "policy"."""
+        """Return the learning rates by purpose, such as "policy"."""
 
     @abstractmethod
     def with_final_observations(self, transition: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -109,7 +109,7 @@ class RolloutMemory(PooledMemory):
             tensor = tensor.data
         super().set_tensor_by_name(name, tensor)  # type: ignore[misc]
         if name == "advantages" and self._pool.group.world_size > 1:
-            # skrl hands out only the standardized ones. By its definition of returns, this is what
+            # skrl returns only the standardized ones. By its definition of returns, this is what
             # they were before.
             self._raw = (self.tensors["returns"] - self.tensors["values"]).reshape(-1, 1)
 

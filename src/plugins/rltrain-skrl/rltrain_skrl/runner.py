@@ -167,7 +167,7 @@ def by_algorithm(*modules: ModuleType) -> dict[str, type[Any]]:
 
 
 def runner_options(session: Session) -> dict[str, Any]:
-    """Return the Runner's options, with seed, length, files and window as the run decides."""
+    """Return the Runner's options, with the run's seed, length, files and window."""
     options: dict[str, Any] = copy.deepcopy(dict(session.config.agent))
     options["seed"] = session.seeds.model
     if session.config.framework == "torch":

@@ -1,4 +1,4 @@
-"""A small batched task and a session without plugins, for the tests of this folder."""
+"""A small batched task and a fake session for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ ACTIONS = {
 
 
 class Corridor(VectorEnv):
-    """A point on a line, to be kept at zero; cut off after `limit` steps, ended beyond 2.
+    """A point on a line, to be kept at 0; truncated after `limit` steps, terminated beyond 2.
 
-    The observation is (position, steps / limit), so that the final one is told from a first one.
+    The observation is (position, steps / limit), so that a final one differs from a first one.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
@@ -156,7 +156,7 @@ class FakeSession:
 
 
 def small_agent(action: str = "continuous", num_envs: int = 64, **agent: Any) -> dict[str, Any]:
-    """Return the default options, made small: rollouts of 4 steps, 2 epochs of 2 mini-batches."""
+    """Return the default options, scaled down: rollouts of 4 steps, 2 epochs of 2 mini-batches."""
     options: Any = default_agent(TaskInfo("none", action, num_envs=num_envs), "ppo")  # type: ignore[arg-type]
     options["agent"] |= {"rollouts": 4, "learning_epochs": 2, "mini_batches": 2} | agent
     options["trainer"]["timesteps"] = 12

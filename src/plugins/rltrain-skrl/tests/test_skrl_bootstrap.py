@@ -1,4 +1,4 @@
-"""Importing is harmless, and skrl knows its place only while a run goes on."""
+"""Importing has no side effects, and skrl knows its rank only during a run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ print(sorted({"torch", "skrl", "jax", "gymnasium"} & set(sys.modules)))
     assert in_child(code) == "[]"
 
 
-def test_what_both_frameworks_share_imports_neither_of_them():
+def test_shared_modules_import_neither_framework():
     code = """
 import importlib, pkgutil, sys
 import rltrain_skrl
@@ -66,7 +66,7 @@ print(started, skrl.config.torch.is_distributed, os.environ["WORLD_SIZE"])
 
 
 @pytest.mark.long
-def test_importing_the_jax_side_starts_nothing_and_asks_for_no_torch():
+def test_importing_the_jax_side_starts_nothing_and_needs_no_torch():
     code = """
 import sys
 sys.modules["torch"] = None
@@ -78,7 +78,7 @@ print(jax.distributed.is_initialized(), "rltrain_torch" in sys.modules)
     assert in_child(code, **rank) == "False False"
 
 
-def test_skrl_is_told_its_place_for_one_run_at_a_time(monkeypatch):
+def test_skrl_has_the_place_of_the_current_run_only(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "9")
     skrl = bootstrap.import_skrl()
     stock = skrl.config.torch
@@ -94,7 +94,7 @@ def test_skrl_is_told_its_place_for_one_run_at_a_time(monkeypatch):
     assert skrl.config.torch is stock
 
 
-def test_the_place_is_taken_back_after_an_error():
+def test_the_place_is_restored_after_an_error():
     skrl = bootstrap.import_skrl()
     stock = skrl.config.torch
     with pytest.raises(KeyError), bootstrap.configured(World(world_size=2)):

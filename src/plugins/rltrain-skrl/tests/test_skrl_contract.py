@@ -1,4 +1,4 @@
-"""What the plugin leans on in the installed skrl."""
+"""What the plugin relies on in the installed skrl."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def test_the_torch_configuration_can_be_made_again():
         (Agent, "post_interaction", ["self", "timestep", "timesteps"]),
     ],
 )
-def test_what_is_overridden_is_there(owner, method, parameters):
+def test_overridden_methods_exist(owner, method, parameters):
     assert list(inspect.signature(getattr(owner, method)).parameters) == parameters
 
 
-def test_what_a_transition_has():
+def test_fields_of_a_transition():
     names = set(inspect.signature(PPO.record_transition).parameters)
     assert names >= {"observations", "states", "next_observations", "next_states", "infos"}
     assert names >= {"terminated", "truncated"}
@@ -109,7 +109,7 @@ def test_gradients_are_reduced_policy_first_and_value_last(agent):
 
 
 @pytest.mark.parametrize("agent", [PPO, RPO, A2C])
-def test_what_is_standardized_goes_to_the_memory_before_the_first_mini_batch(agent):
+def test_standardized_values_are_stored_before_the_first_mini_batch(agent):
     update = inspect.getsource(agent.update)
     setters = [
         'set_tensor_by_name("values", self._value_preprocessor(values, train=True))',
@@ -127,13 +127,13 @@ def test_what_is_standardized_goes_to_the_memory_before_the_first_mini_batch(age
 
 
 @pytest.mark.parametrize("agent", [PPO, RPO])
-def test_an_epoch_is_left_by_a_comparison_with_the_threshold(agent):
+def test_a_comparison_with_the_threshold_ends_an_epoch(agent):
     update = inspect.getsource(agent.update)
     assert "if self.cfg.kl_threshold and kl_divergence > self.cfg.kl_threshold:" in update
     assert update.count("kl_threshold") == 2
 
 
-def test_a_batchs_statistics_are_merged_so():
+def test_how_batch_statistics_are_merged():
     merge = RunningStandardScaler._parallel_variance
     assert list(inspect.signature(merge).parameters)[1:] == [
         "input_mean",

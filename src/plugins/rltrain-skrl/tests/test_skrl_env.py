@@ -1,4 +1,4 @@
-"""The translation of the environments, and the value after a time limit."""
+"""How environments are wrapped, and the value after a time limit."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_the_policys_group_may_have_parts(parts, space):
         (spaces.Discrete(3), "take one_hot_encoding(OBSERVATION_SPACE, OBSERVATIONS)."),
     ],
 )
-def test_networks_that_take_whole_what_has_parts_are_refused(space, instead):
+def test_networks_that_take_a_composite_group_as_one_array_are_refused(space, instead):
     corridor = Corridor(1)
     corridor.single_observation_space = spaces.Dict({"policy": space})
     session = FakeSession(corridor, small_agent(observation_preprocessor=None))
@@ -127,7 +127,7 @@ def test_networks_that_take_whole_what_has_parts_are_refused(space, instead):
 
 @pytest.mark.parametrize("known", [True, False])
 def test_the_value_after_a_time_limit_is_that_of_the_final_observation(known):
-    """With a value that is the share of steps done, each end is told from a first observation."""
+    """The value is the share of steps done, so a final observation differs from a first one."""
 
     class Hidden(Corridor):
         def step(self, actions):

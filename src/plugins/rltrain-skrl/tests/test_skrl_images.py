@@ -31,7 +31,7 @@ SIGHT = {"policy": IMAGE}
 
 
 class Pictured(Corridor):
-    """The corridor as an image with a bright column where the point is."""
+    """The corridor as an image with a bright column at the point."""
 
     def __init__(self, num_envs, action="continuous"):
         super().__init__(num_envs, action)
@@ -73,7 +73,7 @@ def test_the_defaults_keep_bytes_and_read_floats(algorithm):
     assert all(math.isfinite(x) for record in records for x in record.values.values())
 
 
-def test_what_is_scaled_is_kept_as_floats():
+def test_scaled_images_are_kept_as_floats():
     options = agent(**{"agent.observation_preprocessor": "RunningStandardScaler"})
     runner = trained(Pictured(8), options)
     assert runner.agent.memory.tensors["observations"].dtype == torch.float32
@@ -106,7 +106,7 @@ def test_defaults_that_would_read_an_image_as_a_vector_are_refused(algorithm):
     assert not [refusal for refusal in REFUSES if refusal.applies(config, task)]
 
 
-def test_images_beside_the_policys_vector_are_observations_too():
+def test_images_next_to_the_policys_vector_are_observations_too():
     class Beside(Pictured):
         def __init__(self, num_envs):
             super().__init__(num_envs)
@@ -144,14 +144,14 @@ def test_the_defaults_have_an_encoder_for_each_image():
 
 @pytest.mark.parametrize("task", [CAMERA, BESIDE])
 def test_ranks_learn_from_images_with_the_default_options_and_end_equal(train_ranks, task):
-    # The shipped options of the first are the suite's, with the state for the critic.
+    # The first task's default options are the suite's, with the state for the critic.
     runs = train_ranks(FakeWorld(2, rank_local=PLACE), task=task, agent=SHORT, check_interval=1)
     assert not differing(runs)
     assert any(tensor.dim() == 4 for tensor in runs[0].state().values())
 
 
 @pytest.mark.long
-def test_networks_of_jax_read_the_channels_where_they_are():
+def test_jax_networks_read_channels_last():
     jax = pytest.importorskip("jax")
     from skrl.utils.model_instantiators.jax import deterministic_model
 

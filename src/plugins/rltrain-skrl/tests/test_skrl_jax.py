@@ -1,4 +1,4 @@
-"""skrl's jax agents on the ranks of a fake world: equal ends, few collectives, exact resumption."""
+"""skrl's jax agents on the ranks of a fake world: equal results, few collectives, exact resume."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def train(train_ranks, iterations=2, ranks=2, algorithm="ppo", agent=None, **opt
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("num_envs", [8, 512])
-def test_default_options_are_in_the_words_of_jax(algorithm, num_envs):
+def test_default_options_use_jax_terms(algorithm, num_envs):
     task = TaskInfo("any", ACTS_IN.get(algorithm, "continuous"), num_envs=num_envs)
     assert "torch" not in str(in_jax(default_agent(task, algorithm)))
 
@@ -103,7 +103,7 @@ def compilations():
     "algorithm", ["ppo", *(pytest.param(x, marks=pytest.mark.long) for x in ("sac", "dqn"))]
 )
 def test_nothing_is_compiled_after_the_second_iteration(train_ranks, algorithm, compilations):
-    # The ranks of a fake world share what is compiled: of the first to come, and of the others.
+    # The ranks of a fake world share compiled programs: first those of the first rank, then others.
     run, _ = train(train_ranks, 4, algorithm=algorithm, observers=[compilations])
     first, _, *later = run.observers[0].by_iteration
     assert first
@@ -144,7 +144,7 @@ def trees(path):
             for name, more in (
                 ("sac", {}),
                 ("td3", {}),
-                # By default exploring depends on the length of the whole run.
+                # By default exploration depends on the length of the whole run.
                 ("ddqn", {"agent.exploration_scheduler": 0.5}),
             )
         ),
@@ -180,7 +180,7 @@ def test_stock_skrl_reads_the_checkpoint_with_its_optimizers(train_ranks):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["agent.pt", "agent.pickle"])
-def test_a_checkpoint_of_another_framework_is_told(train_ranks, tmp_path, name):
+def test_a_checkpoint_of_another_framework_is_reported(train_ranks, tmp_path, name):
     import torch
 
     path = tmp_path / name
@@ -192,7 +192,7 @@ def test_a_checkpoint_of_another_framework_is_told(train_ranks, tmp_path, name):
         train(train_ranks, ranks=1, checkpoint=str(path))
 
 
-def test_what_is_for_torch_only_is_refused(train_ranks):
+def test_torch_only_options_are_refused(train_ranks):
     agent = {"models.policy.class": "MultivariateGaussianMixin"}
     with pytest.raises(UsageError, match="for torch only"):
         train(train_ranks, agent=agent)

@@ -1,4 +1,4 @@
-"""What the jax adapter leans on is so in the installed skrl."""
+"""What the jax adapter relies on in the installed skrl."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def source(x):
     return inspect.getsource(x)
 
 
-def test_skrl_believes_that_it_is_alone(monkeypatch):
+def test_skrl_sees_a_single_process(monkeypatch):
     monkeypatch.setenv("JAX_WORLD_SIZE", "2")
     stock = skrl.config.jax
     with bootstrap.configured(World(rank=1, world_size=2), "jax"):
@@ -51,7 +51,7 @@ def test_skrl_believes_that_it_is_alone(monkeypatch):
 
 
 @pytest.mark.parametrize("agent", [PPO, A2C, RPO, SAC])
-def test_all_that_skrl_does_with_others_hangs_on_one_flag(agent):
+def test_one_flag_controls_all_distributed_code_of_skrl(agent):
     text = source(agent)
     collectives = text.count("reduce_parameters(") + text.count("jax.pmap(")
     guards = text.count("if config.jax.is_distributed:")
@@ -79,7 +79,7 @@ def test_only_the_entropy_is_learned_after_the_policy():
         assert model not in between.replace("self.policy_learning_rate", "")
 
 
-def test_schedules_are_asked_one_after_the_other_with_the_same_number():
+def test_schedules_are_called_in_sequence_with_the_same_number():
     update = source(PPO.update)
     assert "self.policy_scheduler(timestep, lr=self.policy_learning_rate, kl=kl)" in update
     assert "self.value_scheduler(timestep, lr=self.value_learning_rate, kl=kl)" in update
@@ -109,7 +109,7 @@ def test_an_optimizer_is_a_tree_with_one_part():
     assert "module.state_dict = module.state_dict.replace(params=params)" in source(Agent.load)
 
 
-def test_what_draws_has_a_key_and_a_counter():
+def test_sampling_uses_a_key_and_a_counter():
     policies = {"_g": GaussianMixin, "_c": CategoricalMixin, "_mc": MultiCategoricalMixin}
     for own, mixin in policies.items():
         assert f"self.{own}_key = config.jax.key" in source(mixin.__init__)
@@ -120,7 +120,7 @@ def test_what_draws_has_a_key_and_a_counter():
         assert "self._i += 1" in source(noise.sample)
 
 
-def test_the_memory_is_used_as_ours_overrides_it():
+def test_agents_use_the_memory_methods_that_ours_overrides():
     assert list(inspect.signature(RandomMemory.sample_by_index).parameters) == [
         "self",
         "names",

@@ -1,4 +1,4 @@
-"""What stock skrl does with jax that rltrain mends."""
+"""Faults of stock skrl with jax that rltrain fixes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rltrain_skrl.jax.env import SkrlEnv  # noqa: E402
 from rltrain_skrl.jax.memory import PooledMemory  # noqa: E402
 from rltrain_skrl.moment_pool import MomentPool  # noqa: E402
 
-pytestmark = pytest.mark.long  # Stock skrl compiles its updates anew for each agent.
+pytestmark = pytest.mark.long  # Stock skrl recompiles its updates for each agent.
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_it_does_not_load_optimizers(trained):
     assert "pass  # TODO: raise NotImplementedError" in inspect.getsource(type(trained).load)
 
 
-def test_it_reduces_by_a_program_that_is_made_anew_in_each_call(trained):
+def test_each_reduction_compiles_a_new_program(trained):
     assert "jax.pmap(lambda x:" in inspect.getsource(type(trained.policy).reduce_parameters)
     assert "jax.pmap(lambda x:" in inspect.getsource(type(trained).update)
 

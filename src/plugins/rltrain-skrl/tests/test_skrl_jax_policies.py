@@ -1,4 +1,4 @@
-"""Policies of skrl for jax: choices have an entropy, and compiled updates draw anew."""
+"""skrl's jax policies: discrete actions have an entropy, and compiled updates sample new noise."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_compiled_update_samples_new_noise(extended):
     assert np.allclose(first, other, atol=1e-6) is not extended
 
 
-def test_each_rank_draws_from_a_key_of_its_own_and_goes_on_with_it():
+def test_each_rank_samples_from_its_own_key_and_resumes_with_it():
     action = spaces.Box(-9.0, 9.0, (2,))
 
     def drawn(group):

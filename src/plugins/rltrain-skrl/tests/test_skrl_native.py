@@ -1,8 +1,8 @@
 """Faults of skrl itself on several ranks, each with its counterpart under the adapter.
 
-Only skrl's start-up is replaced, which would ask for NCCL and a GPU: it is told its place, and its
-own collectives run over the fake group. When a test of a native fault fails, skrl has mended it:
-see whether the adapter can do less.
+Only skrl's startup is replaced, because it needs NCCL and a GPU: its rank is set directly, and its
+own collectives run over the fake group. If a test of a native fault fails, skrl has fixed the
+fault: check whether the adapter can do less.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def native_options(agent):
 def test_native_early_stopping_mismatches_collectives():
     with pytest.raises(CollectiveMismatch) as caught:
         native(**EARLY, learning_rate_scheduler="KLAdaptiveLR")
-    # A rank that has left the epoch reduces its divergence, the other its gradients.
+    # A rank that has left the epoch reduces its KL divergence, the other its gradients.
     assert re.search(r"float32\[\], called at .*ppo\.py:\d+ in update", str(caught.value))
     assert re.search(r"float32\[\d+\], called at .* in reduce_parameters", str(caught.value))
 
@@ -83,7 +83,7 @@ def test_adapted_early_stopping_is_by_all_ranks_or_none(train_ranks, local_gradi
     assert not differing(runs)
 
 
-def test_native_trpo_averages_gradients_that_are_not_there():
+def test_native_trpo_averages_missing_gradients():
     with pytest.raises((RuntimeError, ValueError), match="non-empty") as caught:
         native(**{"class": "TRPO", "learning_rate_scheduler": None})
     assert "reduce_parameters" in [frame.name for frame in caught.traceback]

@@ -35,7 +35,7 @@ ALGORITHMS = {
 
 
 def replay_agent(algorithm, **agent):
-    """Return the default options, made small: iterations of 6 steps, learning from the third."""
+    """Return the default options, scaled down: iterations of 6 steps, learning from the third."""
     options = default_agent(TaskInfo("none", ALGORITHMS[algorithm], num_envs=64), algorithm)
     options["agent"] |= {"random_timesteps": 2, "learning_starts": 2, "batch_size": 8} | agent
     options["agent"]["experiment"] = {"write_interval": 6}
@@ -94,13 +94,13 @@ def test_what_is_refused(algorithm, action, changes, name):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_the_defaults_are_refused_nowhere(algorithm):
+def test_the_defaults_are_never_refused(algorithm):
     config = make_config(library="skrl", algorithm=algorithm, agent=replay_agent(algorithm))
     task = TaskInfo("none", ALGORITHMS[algorithm])
     assert not [refusal.name for refusal in REFUSES if refusal.applies(config, task)]
 
 
-def test_what_the_session_is_asked_for():
+def test_calls_to_the_session():
     session = train(FakeSession(Corridor(8), replay_agent("sac"), max_iterations=1))
     critics = ["critic_1", "critic_2"]
     models = ["policy", *critics, *(f"target_{name}" for name in critics)]
@@ -120,7 +120,7 @@ def test_the_entropy_coefficient_may_be_fixed():
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_first_actions_are_by_chance_and_of_the_seed(algorithm):
+def test_first_actions_are_random_and_depend_on_the_seed(algorithm):
     def actions():
         env = Corridor(64, ALGORITHMS[algorithm])
         session = train(FakeSession(env, replay_agent(algorithm), max_iterations=1))
@@ -133,7 +133,7 @@ def test_first_actions_are_by_chance_and_of_the_seed(algorithm):
     assert all(map(torch.equal, actions(), (first, second)))
 
 
-def test_actions_by_chance_of_an_unbounded_space():
+def test_random_actions_of_an_unbounded_space():
     space = spaces.Box(np.array([-np.inf, -0.1], np.float32), np.array([np.inf, 0.1], np.float32))
     actions = random_actions(space, 1000, torch.device("cpu"))
     assert actions.shape == (1000, 2)

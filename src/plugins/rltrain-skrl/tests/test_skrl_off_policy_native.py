@@ -1,4 +1,4 @@
-"""What skrl's own agents with a replay buffer do wrong, and what the adapter relies on in them."""
+"""Faults of skrl's own agents with a replay buffer, and what the adapter relies on in them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def native_sac():
     return FakeWorld(2, torch=True, rank_local=PLACE).run(on_rank)
 
 
-def test_native_sac_learns_an_entropy_coefficient_a_rank():
+def test_native_sac_learns_a_separate_entropy_coefficient_on_each_rank():
     one, other = native_sac()
     assert torch.equal(*(next(agent.policy.parameters()) for agent in (one, other)))
     assert not torch.equal(one.log_entropy_coefficient, other.log_entropy_coefficient)
@@ -69,7 +69,7 @@ def test_native_sac_learns_an_entropy_coefficient_a_rank():
 
 
 @pytest.mark.parametrize("space", [spaces.Box(-1.0, 1.0, (1,)), spaces.Discrete(1000)], ids=str)
-def test_native_actions_by_chance_are_the_same_in_every_step(space):
+def test_native_random_actions_are_the_same_in_every_step(space):
     space.seed(0)
     first, second = (
         sample_space(space, batch_size=4, backend="native", device="cpu") for _ in range(2)
@@ -77,7 +77,7 @@ def test_native_actions_by_chance_are_the_same_in_every_step(space):
     assert torch.equal(first, second)
 
 
-def test_native_actions_by_chance_know_no_seed():
+def test_native_random_actions_ignore_the_seed():
     drawn = []
     for _ in range(2):
         torch.manual_seed(0)

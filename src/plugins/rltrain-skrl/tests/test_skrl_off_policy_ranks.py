@@ -27,7 +27,7 @@ SMALL = {
     "agent.gradient_steps": 2,
     "agent.experiment.write_interval": STEPS,
     "agent.experiment.checkpoint_interval": 0,
-    "memory.memory_size": 12,  # So that it is written over.
+    "memory.memory_size": 12,  # So that it wraps around.
 }
 SAVED = SMALL | {"memory.save_replay_buffer": True}
 ORNSTEIN = {
@@ -54,7 +54,7 @@ def train(train_ranks):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_ranks_learn_from_data_of_their_own_and_end_equal(train, algorithm, local_gradients):
+def test_ranks_learn_from_their_own_data_and_end_equal(train, algorithm, local_gradients):
     world, runs = train(algorithm, observers=[local_gradients])
     assert not differing(runs)
     given = [run.observers[0].given for run in runs]
@@ -100,7 +100,7 @@ class Nudge:
         return model
 
 
-def test_an_entropy_coefficient_that_differs_is_found(train):
+def test_a_diverged_entropy_coefficient_is_found(train):
     with pytest.raises(DivergenceError, match=r"entropy_coefficient\.log differs .* rank\(s\) 1"):
         train("sac", observers=[functools.partial(Nudge, 1)])
 
@@ -111,7 +111,7 @@ def test_an_entropy_coefficient_that_differs_is_found(train):
     [*((algorithm, {}) for algorithm in ALGORITHMS), ("ddpg", ORNSTEIN)],
     ids=[*ALGORITHMS, "ddpg with Ornstein-Uhlenbeck noise"],
 )
-def test_with_its_buffer_saved_a_run_goes_on_bit_for_bit(train, algorithm, more):
+def test_a_run_with_a_saved_buffer_resumes_bit_for_bit(train, algorithm, more):
     agent = SAVED | more | {"agent.experiment.checkpoint_interval": 3 * STEPS}
     _, whole = train(algorithm, agent=agent, max_iterations=5)
     expected = Path(whole[0].result.checkpoint)
@@ -124,7 +124,7 @@ def test_with_its_buffer_saved_a_run_goes_on_bit_for_bit(train, algorithm, more)
 
 
 @pytest.mark.long
-def test_a_buffer_that_was_not_saved_is_filled_again_first(train, local_gradients, capsys):
+def test_an_unsaved_buffer_is_refilled_first(train, local_gradients, capsys):
     agent = SMALL | {"agent.learning_starts": 3}
     _, first = train("sac", agent=agent, max_iterations=2)
     checkpoint = first[0].result.checkpoint
@@ -132,8 +132,8 @@ def test_a_buffer_that_was_not_saved_is_filled_again_first(train, local_gradient
     _, rest = train(
         "sac", agent=agent, max_iterations=3, checkpoint=checkpoint, observers=[local_gradients]
     )
-    said = "The replay buffer starts empty: learning resumes after 3 steps"
-    assert capsys.readouterr().out.count(said) == 1
+    message = "The replay buffer starts empty: learning resumes after 3 steps"
+    assert capsys.readouterr().out.count(message) == 1
     assert not differing(rest)
     assert len(rest[0].observers[0].given) == 3 * 2 * (STEPS - 3)
     saved = torch.load(rest[0].result.checkpoint, weights_only=False)
@@ -141,11 +141,11 @@ def test_a_buffer_that_was_not_saved_is_filled_again_first(train, local_gradient
 
 
 @pytest.mark.long
-def test_without_its_buffer_all_else_goes_on(train):
+def test_everything_else_resumes_without_the_buffer(train):
     agent = SMALL | {"agent.learning_starts": 3}
     _, first = train("sac", agent=agent, max_iterations=2)
     path = first[0].result.checkpoint
-    # Learning would go on after the end.
+    # Learning would continue after the end.
     late = agent | {"agent.learning_starts": STEPS}
     _, rest = train("sac", agent=late, max_iterations=3, checkpoint=path)
     before, after = (
@@ -159,7 +159,7 @@ def test_without_its_buffer_all_else_goes_on(train):
 
 @pytest.mark.long
 @pytest.mark.parametrize("agent", [SMALL, SAVED], ids=["without", "with"])
-def test_another_number_of_ranks_goes_on_with_an_empty_buffer(train, agent, capsys):
+def test_another_number_of_ranks_resumes_with_an_empty_buffer(train, agent, capsys):
     _, first = train("td3", agent=agent, max_iterations=2)
     _, rest = train(
         "td3",

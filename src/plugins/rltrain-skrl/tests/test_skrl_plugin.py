@@ -27,7 +27,7 @@ def refusals(changes=(), *, task=TASK, **options):
     return [refusal.name for refusal in spec.refuses if refusal.applies(config, task)]
 
 
-def test_defaults_are_refused_nowhere():
+def test_defaults_are_never_refused():
     assert refusals() == []
     assert refusals(distributed=True) == []
 
@@ -103,7 +103,7 @@ def test_the_plan_knows_what_an_iteration_is():
 
 @pytest.mark.parametrize("value", [0, -1, "many", 2.5, None])
 @pytest.mark.parametrize("key", ["rollouts", "mini_batches"])
-def test_what_is_no_count_is_told(key, value):
+def test_a_value_that_is_not_a_count_is_reported(key, value):
     agent = small_agent()
     agent["agent"][key] = value
     with pytest.raises(UsageError, match=f"agent.agent.{key}="):
@@ -112,7 +112,7 @@ def test_what_is_no_count_is_told(key, value):
 
 @pytest.mark.parametrize("key", ["memory.memory_size", "trainer.timesteps"])
 @pytest.mark.parametrize("value", ["a=b", True, None])
-def test_what_is_no_number_is_told(key, value):
+def test_a_value_that_is_not_a_number_is_reported(key, value):
     agent = default_agent(TASK, "sac")
     set_dotted(agent, key, value)
     with pytest.raises(UsageError, match=rf"agent\.{key}={value}: give a"):
@@ -126,7 +126,7 @@ def test_an_iteration_without_rollouts_is_a_number_of_steps(every, steps):
     assert iteration(make_config(library="skrl", agent=agent, num_envs=8)).steps == steps
 
 
-def test_the_plan_knows_what_is_kept():
+def test_the_plan_knows_what_is_stored():
     sight = {"policy": ArrayInfo((8, 8, 3), "uint8")}
     agent = default_agent(TaskInfo("any", "continuous", 8, observations=sight), "ppo")
     config = make_config(library="skrl", agent=agent, num_envs=8)

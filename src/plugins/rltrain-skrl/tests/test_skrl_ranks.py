@@ -31,7 +31,7 @@ TASKS = ["rltrain/CartPoleContinuous-v1", "rltrain/CartPole-v1"]
 
 
 @pytest.mark.parametrize("task", TASKS, ids=["continuous", "discrete"])
-def test_ranks_learn_from_data_of_their_own_and_end_equal(train_ranks, task, local_gradients):
+def test_ranks_learn_from_their_own_data_and_end_equal(train_ranks, task, local_gradients):
     runs = train_ranks(FakeWorld(4, rank_local=PLACE), task=task, observers=[local_gradients])
     first = [run.observers[0].given[0] for run in runs]
     assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
@@ -130,7 +130,7 @@ def rollout():
 
 
 def update(memory, values_scaler, scaler, data):
-    """Do with a memory and its scalers what skrl's PPO does in one epoch of two mini-batches."""
+    """Use a memory and its scalers like skrl's PPO in one epoch of two mini-batches."""
     for name, size in {"values": 1, "returns": 1, "advantages": 1, "observations": 2}.items():
         memory.create_tensor(name, size=size, dtype=torch.float32)
     memory.set_tensor_by_name("observations", data["observations"])
@@ -187,7 +187,7 @@ def test_without_training_nothing_is_reduced():
     assert not world.trace
 
 
-def test_a_threshold_is_met_by_the_mean_over_ranks():
+def test_the_mean_over_ranks_is_compared_with_the_threshold():
     def on_rank(group):
         threshold = SharedThreshold(0.5, group)
         high, low = torch.tensor(0.9), torch.tensor(0.2)

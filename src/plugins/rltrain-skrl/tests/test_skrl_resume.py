@@ -1,4 +1,4 @@
-"""A run that was interrupted goes on where it would have been."""
+"""An interrupted and resumed run equals the uninterrupted one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_resumed_run_ends_with_the_same_bytes(train_ranks, algorithm, agent):
             assert torch.equal(tensor, after.state()[name]), name
 
 
-def test_a_run_on_more_ranks_goes_on_with_what_was_learned(train_ranks):
+def test_a_run_resumes_on_more_ranks_with_the_learned_state(train_ranks):
     first = train(train_ranks, 2, **KL)
     path = first[0].result.checkpoint
     rest = train(train_ranks, 3, path, ranks=4, **KL)
@@ -73,7 +73,7 @@ def test_a_run_on_more_ranks_goes_on_with_what_was_learned(train_ranks):
     assert steps[1] == steps[0] * 3 / 2
 
 
-def test_nothing_left_to_do_is_told(train_ranks):
+def test_nothing_left_to_do_is_a_usage_error(train_ranks):
     first = train(train_ranks, 2)
     with pytest.raises(UsageError, match="--max-iterations 2"):
         train(train_ranks, 2, first[0].result.checkpoint)

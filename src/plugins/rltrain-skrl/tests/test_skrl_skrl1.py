@@ -1,4 +1,4 @@
-"""Networks of skrl 1 in the terms of skrl 2, and networks that stay as they are."""
+"""Networks of skrl 1 in skrl 2's terms, and networks that stay unchanged."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CHANNELS = "permute({}, (0, 3, 1, 2))"
 
 
 @pytest.mark.parametrize("has_states", [True, False])
-def test_what_skrl_1_calls_states_are_observations(has_states):
+def test_states_of_skrl_1_are_observations(has_states):
     assert inputs("STATES", "STATES", has_states, **OLD) == ["OBSERVATIONS", "OBSERVATIONS"]
     images = CHANNELS.format("STATES")
     assert inputs(images, images, has_states, **OLD)[0] == CHANNELS.format("OBSERVATIONS")
 
 
-def test_without_states_they_can_be_nothing_else():
+def test_without_states_all_inputs_are_observations():
     assert inputs("STATES", "STATES", has_states=False) == ["OBSERVATIONS", "OBSERVATIONS"]
 
 
@@ -35,9 +35,9 @@ def test_without_states_they_can_be_nothing_else():
     ("policy", "value", "agent"),
     [
         ("OBSERVATIONS", "STATES", OLD),
-        ("STATES", "STATES", {}),  # A teacher, which sees what is hidden from others.
+        ("STATES", "STATES", {}),  # A teacher, which has privileged observations.
         ("NUM_STATES", "OBSERVATIONS", OLD),
     ],
 )
-def test_files_of_skrl_2_are_left_as_they_are(policy, value, agent):
+def test_files_of_skrl_2_are_unchanged(policy, value, agent):
     assert inputs(policy, value, has_states=True, **agent) == [policy, value]

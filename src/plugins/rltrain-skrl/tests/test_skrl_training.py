@@ -51,7 +51,7 @@ def test_each_iteration_is_recorded(action, num_envs, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir()), "skrl must write no files of its own"
 
 
-def test_what_the_session_is_asked_for():
+def test_calls_to_the_session():
     session = train(FakeSession(Corridor(8, grouped=True), small_agent(), max_iterations=1))
     scalers = [f"{name}_preprocessor" for name in ("observation", "state", "value")]
     assert list(session.wrapped) == ["policy", "value", *scalers]
@@ -65,7 +65,7 @@ def test_what_the_session_is_asked_for():
 
 
 @pytest.mark.parametrize("before", [None, "0"])
-def test_the_environment_variables_are_left_as_they_were(before, monkeypatch):
+def test_environment_variables_are_not_changed(before, monkeypatch):
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     if before is not None:
         monkeypatch.setenv("PYTHONHASHSEED", before)
@@ -74,7 +74,7 @@ def test_the_environment_variables_are_left_as_they_were(before, monkeypatch):
 
 
 class Pictured(Corridor):
-    """The corridor with a bright spot, in an image of three channels, where the point is."""
+    """The corridor as an image of three channels, with a bright spot at the point."""
 
     def __init__(self, num_envs):
         super().__init__(num_envs)
@@ -107,7 +107,7 @@ def test_a_shared_model_is_one_model():
 
 def test_without_max_iterations_the_files_length_is_kept():
     agent = small_agent()
-    agent["trainer"]["timesteps"] = 11  # Two rollouts of four, and a rest that teaches nothing.
+    agent["trainer"]["timesteps"] = 11  # Two rollouts of four steps; the rest is unused.
     session = train(FakeSession(Corridor(8), agent))
     assert len(session.records) == 2
 
@@ -122,7 +122,7 @@ def test_checkpoints_are_saved_at_the_interval_and_at_the_end():
     assert session.saved == [("agent_16.pt", 4)]
 
 
-def test_a_stop_is_heeded_and_saved():
+def test_an_early_stop_ends_training_and_saves():
     agent = small_agent()
     set_dotted(agent, "agent.experiment.checkpoint_interval", 0)
     session = train(FakeSession(Corridor(8), agent, max_iterations=9, stop_at=2))
@@ -152,7 +152,7 @@ def test_a_checkpoint_loads_in_stock_skrl():
     )
 
 
-def test_training_goes_on_from_a_checkpoint():
+def test_training_continues_from_a_checkpoint():
     first = train(FakeSession(Corridor(8), small_agent(), max_iterations=2))
     path = saved(first)[-1]
     assert {"policy", "value", "optimizer"} <= set(torch.load(path, weights_only=False))

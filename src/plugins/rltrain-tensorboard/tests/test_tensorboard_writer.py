@@ -70,7 +70,7 @@ def test_iterations_make_one_curve_with_wall_time(tmp_path: Path) -> None:
     assert times[0] > 1e9
 
 
-def test_metrics_without_a_value_yet_are_left_out(tmp_path: Path) -> None:
+def test_metrics_without_a_value_are_omitted(tmp_path: Path) -> None:
     assert scalars(Scalars(1, {})) == {"iteration": 1}
     assert written(tmp_path, Scalars(1, {})).Tags()["scalars"] == ["iteration"]
 

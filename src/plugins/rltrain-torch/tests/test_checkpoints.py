@@ -11,13 +11,13 @@ def test_keys_are_those_of_the_saved_mapping(tmp_path):
     assert top_level_keys(str(path)) == ["model", "epoch"]
 
 
-def test_what_is_no_mapping_has_no_keys(tmp_path):
+def test_a_file_without_a_mapping_has_no_keys(tmp_path):
     path = tmp_path / "model.pt"
     torch.save([1], path)
     assert top_level_keys(str(path)) == []
 
 
-def test_why_a_file_cannot_be_read_is_one_line(tmp_path):
+def test_the_reason_for_an_unreadable_file_is_one_line(tmp_path):
     path = tmp_path / "text.pt"
     path.write_text("no checkpoint\n")
     for wrong in (top_level_keys(str(path)), top_level_keys(str(tmp_path / "absent.pt"))):

@@ -1,4 +1,4 @@
-"""Counting devices, and what declaring the plugin costs."""
+"""Counting devices, and the cost of declaring the plugin."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def process(code: str, **variables: str) -> str:
 @pytest.mark.parametrize(
     "module", ["rltrain_torch", "rltrain_torch.plugin", "rltrain_torch.devices"]
 )
-def test_what_discovery_imports_is_light(module):
+def test_discovery_imports_nothing_heavy(module):
     code = (
         f"import sys, {module}\n"
         "print([name for name in ('torch', 'numpy', 'gymnasium', 'omegaconf') "
@@ -70,14 +70,14 @@ def test_without_a_driver_there_are_no_gpus():
     assert count_cuda() == 0
 
 
-def test_torch_says_what_it_was_built_for():
-    told = about()
-    assert told["version"] == torch.__version__
-    assert (told["built for"] == "the CPU only") is not torch.backends.cuda.is_built()
-    assert "gloo" in told["has"]
-    assert ("NCCL" in told) is torch.distributed.is_nccl_available()
+def test_torch_reports_what_it_was_built_for():
+    described = about()
+    assert described["version"] == torch.__version__
+    assert (described["built for"] == "the CPU only") is not torch.backends.cuda.is_built()
+    assert "gloo" in described["has"]
+    assert ("NCCL" in described) is torch.distributed.is_nccl_available()
 
 
-def test_what_the_doctor_reduces_is_a_vector_on_the_device():
+def test_the_doctor_reduces_a_vector_on_the_device():
     x = filled(3, 2.0, "cpu")
     assert (x.tolist(), x.dtype, x.device.type) == ([2.0, 2.0, 2.0], torch.float32, "cpu")

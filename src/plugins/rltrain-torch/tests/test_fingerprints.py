@@ -1,4 +1,4 @@
-"""Checksums by which ranks compare tensors: every change is seen, on whichever device they are."""
+"""Checksums that ranks compare tensors by: every change shows, on any device."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_changed_bit_is_seen(checksum, dtype):
 def test_order_length_and_opposite_changes_are_seen(checksum):
     x = torch.arange(6.0)
     others = [x.flip(0), x.roll(1), x[:5], torch.cat([x, torch.zeros(1)]), -x, torch.zeros(6)]
-    # Changes that a plain sum of the bits, or one weighted by places, would not see.
+    # Changes that a plain sum of the bits, or one weighted by position, would miss.
     for change in ([1, -1, 0, 0, 0, 0], [1, -2, 1, 0, 0, 0], [0, 1, -1, -1, 1, 0]):
         others.append((x.view(torch.int32) + torch.tensor(change)).to(torch.int32).view(x.dtype))
     assert len({checksum(each) for each in (x, *others)}) == 1 + len(others)
@@ -52,11 +52,11 @@ def test_order_length_and_opposite_changes_are_seen(checksum):
     [torch.tensor(3.0), torch.zeros(0), torch.tensor([True, False]), torch.ones(2, 3).t()],
     ids=["scalar", "empty", "bool", "strided"],
 )
-def test_tensors_of_every_form_have_one(checksum, tensor):
+def test_tensors_of_every_kind_have_a_checksum(checksum, tensor):
     assert isinstance(checksum(tensor), int)
     assert checksum(tensor) == checksum(tensor.clone().contiguous())
 
 
-def test_what_is_not_a_number_is_compared_by_its_bits(checksum):
+def test_nan_is_compared_by_its_bits(checksum):
     assert checksum(torch.tensor([torch.nan])) == checksum(torch.tensor([torch.nan]))
     assert checksum(torch.tensor([0.0])) != checksum(torch.tensor([-0.0]))

@@ -1,4 +1,4 @@
-"""Gradient sync `flat`: the mean over ranks, in kept buffers."""
+"""Gradient sync `flat`: the mean over ranks, in reused buffers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gradients(made, seed):
 
 
 class InPlace:
-    """A group that, as gloo's, returns the tensor that it was given."""
+    """A group that returns its input tensor, like gloo's."""
 
     def __init__(self, group):
         self.world_size, self._group = group.world_size, group
@@ -73,7 +73,7 @@ def test_a_gradient_that_one_rank_lacks_counts_as_zero_there():
         made = parameters()
         mine = [torch.ones_like(p) for p in made]
         sync = FlatSync(group, made)
-        sync(mine)  # So that its buffer holds something.
+        sync(mine)  # So that its buffer is not empty.
         if group.rank == 1:
             mine[0] = mine[2] = None
         return sync(mine)
@@ -100,7 +100,7 @@ def test_a_gradient_that_every_rank_lacks_stays_none():
 
 
 def test_averages_set_as_gradients_serve_step_after_step():
-    """The views that are handed back become `.grad`, and come in again: accumulated, or as new."""
+    """The returned views become `.grad` and are passed in again, accumulated or replaced."""
 
     def train(group, synced):
         torch_model = torch.nn.Linear(3, 2)
@@ -128,7 +128,7 @@ def test_averages_set_as_gradients_serve_step_after_step():
         torch.testing.assert_close(ours, reference)
 
 
-def test_no_memory_is_taken_from_step_to_step():
+def test_steps_allocate_no_memory():
     def work(group):
         made = parameters()
         sync = FlatSync(InPlace(group), made)
@@ -137,7 +137,7 @@ def test_no_memory_is_taken_from_step_to_step():
     assert FakeWorld(2).run(work) == [1, 1]
 
 
-def test_gradients_that_are_strided_are_averaged():
+def test_strided_gradients_are_averaged():
     def work(group):
         made = [torch.nn.Parameter(torch.zeros(3, 2))]
         gradient = torch.arange(6.0).reshape(2, 3).t()

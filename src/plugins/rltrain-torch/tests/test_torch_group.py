@@ -15,8 +15,8 @@ SIZE = 2
 
 
 @pytest.fixture(scope="module")
-def told():
-    """What each of two ranks has to say."""
+def ranks():
+    """The results of each of two ranks."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -46,13 +46,13 @@ def told():
 pytestmark = pytest.mark.slow
 
 
-def test_each_rank_knows_its_place(told):
-    assert [rank["place"] for rank in told] == [[0, 2, "cpu"], [1, 2, "cpu"]]
+def test_each_rank_knows_its_place(ranks):
+    assert [rank["place"] for rank in ranks] == [[0, 2, "cpu"], [1, 2, "cpu"]]
 
 
 @pytest.mark.parametrize("kind", ["torch", "numpy"])
-def test_arrays_are_combined_and_equal_on_all_ranks(told, kind):
-    for rank in told:
+def test_arrays_are_combined_and_equal_on_all_ranks(ranks, kind):
+    for rank in ranks:
         assert rank[f"{kind} sum"] == [3.0, -1.0]
         assert rank[f"{kind} mean"] == [1.5, -0.5]
         assert rank[f"{kind} min"] == [1.0, -1.0]
@@ -63,36 +63,36 @@ def test_arrays_are_combined_and_equal_on_all_ranks(told, kind):
 
 @pytest.mark.parametrize("kind", ["torch", "numpy"])
 @pytest.mark.parametrize("src", range(SIZE))
-def test_each_rank_can_broadcast(told, kind, src):
-    assert [rank[f"{kind} broadcast {src}"] for rank in told] == [[src * 10]] * SIZE
+def test_each_rank_can_broadcast(ranks, kind, src):
+    assert [rank[f"{kind} broadcast {src}"] for rank in ranks] == [[src * 10]] * SIZE
 
 
-def test_numpy_arrays_are_left_alone_and_strides_do_not_matter(told):
-    for rank in told:
+def test_numpy_arrays_are_not_changed_and_strides_do_not_matter(ranks):
+    for rank in ranks:
         assert rank["array after"] == [1.0, 2.0]
         assert rank["strided"] == [[0.0, 4.0], [2.0, 6.0]]
 
 
-def test_objects_are_exchanged(told):
-    for rank in told:
+def test_objects_are_exchanged(ranks):
+    for rank in ranks:
         assert [rank[f"object {src}"] for src in range(SIZE)] == [{"rank": 0}, {"rank": 1}]
         assert rank["objects"] == [[0], [1, 1]]
 
 
-def test_it_is_torchs_default_group_until_it_is_closed(told):
-    for rank in told:
+def test_it_is_torchs_default_group_until_it_is_closed(ranks):
+    for rank in ranks:
         assert rank["default group"] == [2.0, 2, "gloo"]
         assert rank["closed"]
 
 
-def test_ranks_of_one_machine_meet_over_loopback_and_share_its_cores(told):
+def test_ranks_of_one_machine_meet_over_loopback_and_share_its_cores(ranks):
     cores = len(os.sched_getaffinity(0))
-    for rank in told:
+    for rank in ranks:
         assert rank["interface"] == "lo"
         assert rank["threads"] == max(1, cores // SIZE)
 
 
-def test_a_group_can_be_left_right_after_a_collective():
+def test_a_group_can_be_closed_right_after_a_collective():
     """Seen in torch 2.7: gloo's thread and the destructor of the group wait for each other."""
     script = """
 import torch, torch.distributed as dist

@@ -15,7 +15,7 @@ def data():
 
 
 @pytest.mark.parametrize("reference", [None, torch.full((3,), 1e3)])
-def test_they_are_those_of_all_ranks_data(data, reference):
+def test_moments_are_those_of_all_ranks_data(data, reference):
     def on_rank(group):
         return pool_moments(group, [(data[: 4 + 8 * group.rank][4 * group.rank :], reference)])
 

@@ -62,7 +62,7 @@ def test_every_rank_has_rank_0s_parameters_and_buffers():
             assert tensor.requires_grad == expected[name].requires_grad
 
 
-def test_parameters_stay_the_objects_that_an_optimizer_holds():
+def test_parameters_remain_the_same_objects_for_the_optimizer():
     def work(group):
         model = Mixed(group.rank)
         before = {name: (id(p), p.data_ptr()) for name, p in model.named_parameters()}
@@ -84,7 +84,7 @@ def test_tied_parameters_stay_tied():
     assert first[0]
 
 
-def test_fingerprints_are_equal_exactly_where_parameters_are():
+def test_only_equal_parameters_have_equal_fingerprints():
     fingerprints = wrap(SingleProcess("cpu"), model := Mixed(1))
     assert dict(fingerprints()) == dict(wrap(SingleProcess("cpu"), Mixed(1))())
     for name, parameter in model.named_parameters():
@@ -98,7 +98,7 @@ def test_fingerprints_are_equal_exactly_where_parameters_are():
         assert changed == {name}
 
 
-def test_a_permutation_has_another_fingerprint():
+def test_a_permutation_changes_the_fingerprint():
     one, two = torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(2, 1, bias=False)
     with torch.no_grad():
         one.weight.copy_(torch.tensor([[1.0, 2.0]]))
@@ -107,7 +107,7 @@ def test_a_permutation_has_another_fingerprint():
 
 
 @pytest.mark.parametrize("seed", [0, 2**31 - 1])
-def test_seeding_begins_torchs_sequence_anew(seed):
+def test_seeding_restarts_torchs_sequence(seed):
     with torch.random.fork_rng():
         GlooBackend().rltrain_seed(seed=seed)
         first = torch.rand(3)

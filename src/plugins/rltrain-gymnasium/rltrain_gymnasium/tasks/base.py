@@ -105,7 +105,7 @@ class BatchedTask(ABC):
 
     @abstractmethod
     def picture(self, state: Sequence[float]) -> npt.NDArray[np.uint8]:
-        """Draw one environment, for a video.
+        """Render one environment, for a video.
 
         Args:
             state: the components of its state.

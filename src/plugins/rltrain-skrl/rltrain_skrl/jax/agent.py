@@ -62,7 +62,7 @@ class JaxAgent(EnvironmentInfo):
         self._session.watch("learning rates", self.learning_rates)
 
     def learning_rates(self) -> Mapping[str, float]:
-        """Return the learning rates by what they are for."""
+        """Return the learning rates by purpose."""
         return {
             name.removesuffix(_RATE).replace("_", " ").strip(): float(value)
             for name, value in vars(self).items()
