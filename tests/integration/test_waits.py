@@ -34,7 +34,7 @@ SMALL = {
 }
 """Eight steps an iteration; fewer updates than by default."""
 
-RECORD = {"rltrain/metrics/episodes.py": 1}
+RECORD = {"rltrain_torch/arrays.py": 1}
 """An iteration's returns and lengths are read at once."""
 
 ON_RANKS = {
