@@ -221,6 +221,11 @@ class RunOptions:
             checked["plugins"] = by_plugin({**checked.get("plugins", {}), **sections})
         return cls(**with_video(with_coordinator(checked)))
 
+    def fields_of(self, resolved: type[Any]) -> dict[str, Any]:
+        """Return the options that a dataclass of the resolved run has too, by name."""
+        names = {item.name for item in dataclasses.fields(resolved)}
+        return {name: value for name, value in vars(self).items() if name in names}
+
 
 def by_plugin(sections: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return plugins' options, nested or dotted, as {plugin's name: {option: value}}."""

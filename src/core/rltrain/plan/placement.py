@@ -21,22 +21,6 @@ __all__ = ["choose_launcher", "of_framework", "place"]
 
 FrameworkSpecT = TypeVar("FrameworkSpecT", GradientSyncSpec, LauncherSpec)
 
-_AS_ASKED = (
-    *(
-        "framework",
-        "device",
-        "distributed",
-        "cluster",
-        "nnodes",
-        "node_rank",
-        "master_addr",
-        "master_port",
-    ),
-    *("coordinator_address", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "max_restarts"),
-    *("log_root", "no_plugins", "plugins"),
-)
-"""Options that the placement takes over."""
-
 
 def place(
     asked: RunOptions, registry: Registry, environ: Mapping[str, str]
@@ -72,12 +56,14 @@ def place(
     if asked.distributed or asked.launcher is not None:
         launcher = choose_launcher(asked, backend, registry).name
     chosen = asked.gpu_ids if isinstance(asked.gpu_ids, tuple) else None
-    placement = Placement(
-        backend=backend.name,
-        device_kind=kind,
-        gpu_ids=chosen,
-        **{name: getattr(asked, name) for name in _AS_ASKED},
-    )
+    settled = {
+        "backend": backend.name,
+        "device_kind": kind,
+        "gpu_ids": chosen,
+        "launcher": None,
+        "nproc_per_node": None,
+    }
+    placement = Placement(**asked.fields_of(Placement) | settled)
     if not asked.distributed:
         return placement, World(device=_one_device(asked, kind, gpus, visible))
     shared = kind != backend.device

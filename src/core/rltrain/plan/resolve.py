@@ -44,12 +44,6 @@ __all__ = ["Plan", "make_plan"]
 
 DEFAULT_WRITERS = ("console", "tensorboard")
 
-_UNCHANGED = (
-    *("task", "total_envs", "max_iterations", "check_interval", "target_return", "seed"),
-    *("agent_config", "checkpoint", "run_name", "headless", "enable_cameras", "observers"),
-)
-"""Options that the resolved run copies."""
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -94,22 +88,22 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     override_agent(agent, requested.agent, library, source)
     requested = _take_from_file(requested, agent, given, library)
     ranks = number_of_ranks(placement, world)
-    config = RunConfig(
-        **vars(placement),
-        library=library.name,
-        algorithm=algorithm,
-        suite=suite.name,
-        grad_sync=_grad_sync(requested, placement, registry).name,
-        agent=agent,
-        env=resolve_env(task, requested.env),
-        num_envs=envs_per_rank(requested, task, ranks),
-        random_lengths=task.random_lengths
+    resolved = {
+        "library": library.name,
+        "algorithm": algorithm,
+        "suite": suite.name,
+        "grad_sync": _grad_sync(requested, placement, registry).name,
+        "agent": agent,
+        "env": resolve_env(task, requested.env),
+        "num_envs": envs_per_rank(requested, task, ranks),
+        "random_lengths": task.random_lengths
         if requested.random_lengths is None
         else requested.random_lengths,
-        renders=any(registry.get(ObserverSpec, name).renders for name in requested.observers),
-        writers=_writers(requested, registry),
-        **{name: getattr(requested, name) for name in _UNCHANGED},
-    )
+        "renders": any(registry.get(ObserverSpec, name).renders for name in requested.observers),
+        "writers": _writers(requested, registry),
+    }
+    # What nothing above resolves stays as the user set it.
+    config = RunConfig(**requested.fields_of(RunConfig) | vars(placement) | resolved)
     check_options(_specs(config, registry), config.plugins)
     check_refusals(config, task, registry)
     if requested.scale_minibatches:
