@@ -140,8 +140,8 @@ NODES = [
     ("vertex", VERTEX, (2, 3, None, "a", 2222)),
     # Its own images of torch count nodes, too.
     ("vertex", {**VERTEX, "RANK": "2", "WORLD_SIZE": "3"}, (2, 3, None, "a", 2222)),
-    ("nodes", PAI_DLC, (1, 2, None, "dlc-0", 23456)),
-    ("nodes", {**PAI_DLC, "NPROC_PER_NODE": "4"}, (1, 2, 4, "dlc-0", 23456)),
+    ("pytorchjob", PAI_DLC, (1, 2, None, "dlc-0", 23456)),
+    ("pytorchjob", {**PAI_DLC, "NPROC_PER_NODE": "4"}, (1, 2, 4, "dlc-0", 23456)),
     ("kubeflow", TRAIN_JOB, (1, 2, 8, "job-node-0-0.job", 29400)),
     ("kubeflow", PYTORCH_JOB, (1, 2, 8, "job-node-0-0.job", 29400)),
     (

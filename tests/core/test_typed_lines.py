@@ -291,11 +291,13 @@ MJLAB = [
 CLUSTERS = [
     Line(
         f"{PAI_DLC} rltrain --library rsl_rl --task Isaac-Cartpole-v0 --distributed",
-        ("2 on this node, started by elastic; node 1 of 2, as nodes says, meeting at dlc-0:23456",),
+        (
+            "2 on this node, started by elastic; node 1 of 2, as pytorchjob says, meeting at dlc-0:23456",
+        ),
     ),
     Line(
         f"{PAI_DLC} rltrain Mjlab-Cartpole-Balance --gpu-ids 0 1",
-        ("2 on this node, started by elastic; node 1 of 2, as nodes says",),
+        ("2 on this node, started by elastic; node 1 of 2, as pytorchjob says",),
         gpus=2,
     ),
     Line(

@@ -23,7 +23,7 @@ work). The exit status is 0 without a problem, 1 with one, 2 for a wrong command
 
 _OPTIONS = (
     *("library", "framework", "log_root", "no_plugins"),
-    *("nproc_per_node", "num_gpus", "gpu_ids", "device", "backend", "launcher"),
+    *("nproc_per_node", "num_gpus", "gpu_ids", "device", "backend", "launcher", "cluster"),
     *("nnodes", "node_rank", "master_addr", "master_port", "coordinator_address"),
     *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "max_restarts"),
 )

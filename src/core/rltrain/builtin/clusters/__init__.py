@@ -92,10 +92,10 @@ CLUSTERS = (
         summary="nodes of a Vertex AI custom job",
     ),
     ClusterSpec(
-        name="nodes",
+        name="pytorchjob",
         find=nodes.counted,
         order=40,
         variables=("NPROC_PER_NODE",),
-        summary="nodes that WORLD_SIZE and RANK count: PyTorchJob, Volcano, PAI-DLC",
+        summary="nodes of PyTorchJob, Volcano, PAI-DLC: WORLD_SIZE and RANK count them",
     ),
 )
