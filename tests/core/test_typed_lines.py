@@ -292,7 +292,8 @@ CLUSTERS = [
     Line(
         f"{PAI_DLC} rltrain --library rsl_rl --task Isaac-Cartpole-v0 --distributed",
         (
-            "2 on this node, started by elastic; node 1 of 2, as pytorchjob says, meeting at dlc-0:23456",
+            "2 on this node, started by elastic",
+            "node 1 of 2, as pytorchjob says, meeting at dlc-0:23456",
         ),
     ),
     Line(
