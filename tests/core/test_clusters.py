@@ -277,6 +277,17 @@ def test_a_rank_meets_the_others_where_the_cluster_says():
     assert (asked.cluster, asked.master_addr, asked.master_port) == ("slurm", "n1", 61452)
 
 
+def test_a_node_whose_name_does_not_resolve_is_looked_up_with_scontrol(tmp_path, monkeypatch):
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text("#!/bin/sh\necho NodeName=n1 CPUTot=2 NodeAddr=10.7.0.1 NodeHostName=$4\n")
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert joined({**SLURM, "SLURM_STEP_NODELIST": "n1.invalid"})[0].master_addr == "10.7.0.1"
+    assert joined({**SLURM, "SLURM_STEP_NODELIST": "localhost"})[0].master_addr == "localhost"
+    scontrol.write_text("#!/bin/sh\nexit 1\n")
+    assert joined({**SLURM, "SLURM_STEP_NODELIST": "n1.invalid"})[0].master_addr == "n1.invalid"
+
+
 def test_flags_and_master_addr_come_before_the_cluster():
     asked, _ = joined({**SLURM, "MASTER_ADDR": "10.1.1.1", "MASTER_PORT": "77"})
     assert (asked.master_addr, asked.master_port) == ("10.1.1.1", 77)

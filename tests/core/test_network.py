@@ -6,7 +6,8 @@ import socket
 
 import pytest
 
-from rltrain.launch.network import interface_towards
+from rltrain.errors import UsageError
+from rltrain.launch.network import interface_towards, wait_for_host
 
 
 def test_this_machine_is_reached_over_loopback():
@@ -23,3 +24,23 @@ def test_the_result_is_an_interface_of_this_machine():
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "::1", "300.0.0.1"])
 def test_an_unknown_interface_is_none(host):
     assert interface_towards(host) is None
+
+
+def test_a_host_is_waited_for_until_its_name_resolves(monkeypatch):
+    answers = iter([OSError("not yet"), []])
+
+    def look_up(host, port):
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    wait_for_host("pod-0.service")
+    assert next(answers, None) is None
+
+
+def test_a_host_whose_name_never_resolves_is_an_error():
+    with pytest.raises(UsageError, match=r"cannot resolve no-such-host.invalid, where the ranks"):
+        wait_for_host("no-such-host.invalid", timeout=0.0)

@@ -46,10 +46,10 @@ class Command:
         self,
         *arguments: str,
         launcher: tuple[str, ...] = (),
-        mpiexec: tuple[str, ...] = (),
+        before: tuple[str, ...] = (),
         **environ: str,
     ):
-        command = [*mpiexec, sys.executable, "-m", *(launcher or ("rltrain",)), *arguments]
+        command = [*before, sys.executable, "-m", *(launcher or ("rltrain",)), *arguments]
         variables = {**os.environ, "PYTHONPATH": str(self.plugins), **environ}
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
             if name not in environ:

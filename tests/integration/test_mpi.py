@@ -38,7 +38,7 @@ def mpiexec(request, tmp_path_factory):
 
 def test_torch_joins_the_ranks_of_mpiexec(command, mpiexec):
     words = ("--library", "rsl_rl", *RUN, "--observer", "probe", "--master-port", free_port())
-    run = command(*words, mpiexec=mpiexec)
+    run = command(*words, before=mpiexec)
     assert run.returncode == 0, run.stderr
     assert "2 ranks on cpu" in run.stdout
     assert len(list(command.log_root.rglob("manifest.json"))) == 1
@@ -47,7 +47,7 @@ def test_torch_joins_the_ranks_of_mpiexec(command, mpiexec):
 def test_jax_joins_the_ranks_of_mpiexec(probe, mpiexec):
     words = ("--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--device", "cpu")
     # Hydra sets nothing by which two jobs on a machine could choose different ports.
-    run = probe(*words, *RUN, "--master-port", free_port(), mpiexec=mpiexec)
+    run = probe(*words, *RUN, "--master-port", free_port(), before=mpiexec)
     assert run.returncode == 0, run.stderr
     for rank in (0, 1):
         world = json.loads((probe.folder / f"seen_{rank}.json").read_text())["world"]
@@ -55,7 +55,7 @@ def test_jax_joins_the_ranks_of_mpiexec(probe, mpiexec):
 
 
 def test_ranks_of_mpiexec_do_not_each_train_alone(command, mpiexec):
-    run = command("--max-iterations", "1", mpiexec=mpiexec)
+    run = command("--max-iterations", "1", before=mpiexec)
     assert run.returncode != 0
     assert "started 2 ranks" in run.stderr
     assert "Add --distributed, or say --cluster none" in run.stderr

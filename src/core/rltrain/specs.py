@@ -242,6 +242,9 @@ class ClusterSpec(Spec):
     """Patterns of the names of its variables, such as "SLURM_*", for `rltrain doctor`."""
     frameworks: tuple[str, ...] = ()
     """The frameworks whose ranks it starts; empty for any."""
+    resolve: Callable[[str], str | None] | None = None
+    """Given the name of a host that this machine cannot resolve, return its address, or None. It
+    may ask the scheduler."""
 
 
 @dataclass(frozen=True, kw_only=True)

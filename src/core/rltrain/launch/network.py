@@ -5,9 +5,12 @@ from __future__ import annotations
 import fcntl
 import socket
 import struct
+import time
 from collections.abc import Mapping
 
-__all__ = ["NCCL_FALLBACKS", "interface_towards", "interfaces"]
+from rltrain.errors import UsageError
+
+__all__ = ["NCCL_FALLBACKS", "interface_towards", "interfaces", "wait_for_host"]
 
 NCCL_FALLBACKS: tuple[Mapping[str, str], ...] = (
     {"NCCL_P2P_DISABLE": "1"},
@@ -23,6 +26,30 @@ its combinations of them, and finally sockets only."""
 
 _SIOCGIFADDR = 0x8915
 """Linux's ioctl for an interface's IPv4 address; see netdevice(7)."""
+
+
+def wait_for_host(host: str, timeout: float = 60.0) -> None:
+    """Wait until this machine can resolve a host's name: a cluster's DNS may lag behind its nodes.
+
+    Args:
+        host: name or address.
+        timeout: in seconds.
+
+    Raises:
+        UsageError: the name still does not resolve.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            socket.getaddrinfo(host, None)
+            return
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise UsageError(
+                    f"{socket.gethostname()} cannot resolve {host}, where the ranks meet: {error}. "
+                    "Give its address with --master-addr, or correct the name."
+                ) from error
+        time.sleep(1.0)
 
 
 def interfaces() -> dict[str, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import socket
 from collections.abc import Iterator, Mapping
 
 from rltrain.clusters import StartedNode, StartedRank, number_or_none, shown
@@ -140,6 +141,17 @@ def _as_node(spec: ClusterSpec, place: StartedRank, environ: Mapping[str, str]) 
     )
 
 
+def _resolved(spec: ClusterSpec, host: str | None) -> str | None:
+    """Return a host that this machine can resolve, if the cluster knows its address."""
+    if host is None or spec.resolve is None:
+        return host
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return spec.resolve(host) or host
+    return host
+
+
 def _as_one_of_the_nodes(
     asked: RunOptions, spec: ClusterSpec, place: StartedNode, environ: Mapping[str, str]
 ) -> RunOptions:
@@ -164,7 +176,7 @@ def _with_master(
     usual = RunOptions()
     if asked.master_addr != usual.master_addr:
         return asked
-    host = environ.get("MASTER_ADDR") or place.master_addr
+    host = environ.get("MASTER_ADDR") or _resolved(spec, place.master_addr)
     if host is None:
         raise UsageError(
             f"{spec.name} ({shown(environ, place.variables)}) does not say on which host rank 0 "

@@ -8,6 +8,7 @@ from typing import Any
 
 from rltrain.config import Placement
 from rltrain.errors import PluginError
+from rltrain.launch.network import wait_for_host
 from rltrain.options.user_config import path, saved_variables, unset
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.plugins.options import make_plugin
@@ -33,6 +34,9 @@ def start(plan: Plan) -> TrainResult:
     """
     config = plan.config
     apply_saved_variables(config, plan.world)
+    if (plan.world.num_nodes if plan.world is not None else config.nnodes) > 1:
+        endpoint = config.rdzv_endpoint or config.coordinator
+        wait_for_host(endpoint.rpartition(":")[0].strip("[]") or endpoint)
     if plan.world is not None:
         return run_here(config, plan.world, run_rank)
     assert config.launcher is not None, "a run whose ranks have not been started has a launcher"

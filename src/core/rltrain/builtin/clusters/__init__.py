@@ -61,6 +61,7 @@ CLUSTERS = (
         find=slurm.find,
         order=20,
         variables=("SLURM_*",),
+        resolve=slurm.resolve,
         summary="tasks of srun",
     ),
     ClusterSpec(

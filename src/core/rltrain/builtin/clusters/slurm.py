@@ -7,19 +7,23 @@ and takes the same address and port, so that its users see no difference.
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Mapping
 
 from rltrain.clusters import StartedRank, read_numbers, shown
 from rltrain.errors import UsageError
 from rltrain.types import World
 
-__all__ = ["find", "first_host"]
+__all__ = ["find", "first_host", "resolve"]
 
 _VARIABLES = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS")
 
 _PORTS = 4096
 """The coordinator's port is one of the last so many, chosen by the job's number, as in jax's
 `jax/_src/clusters/slurm_cluster.py`: two jobs on a node rarely meet."""
+
+_ANSWER_TIMEOUT = 10.0
+"""Seconds for an answer of scontrol."""
 
 
 def find(environ: Mapping[str, str]) -> StartedRank | None:
@@ -62,6 +66,22 @@ def first_host(nodes: str) -> str:
     """Return the first of SLURM's short form of a list: "n[03-5,9],m1" begins with "n03"."""
     prefix, numbers = re.match(r"([^,\[]*)(?:\[([^,\-\]]*))?", nodes).groups()  # type: ignore[union-attr]
     return f"{prefix}{numbers or ''}"
+
+
+def resolve(host: str) -> str | None:
+    """Ask SLURM for a node's address (NodeAddr); None if it does not answer."""
+    try:
+        done = subprocess.run(
+            ["scontrol", "--oneliner", "show", "node", host],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"\bNodeAddr=(\S+)", done.stdout)
+    return found[1] if found else None
 
 
 def _tasks_per_node(text: str) -> list[int]:
