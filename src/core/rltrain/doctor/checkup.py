@@ -52,14 +52,14 @@ def checkup(
     Raises:
         UsageError: an option is wrong.
     """
-    asked = RunOptions.from_mapping({**options, "distributed": True})
-    registry = discover(asked.no_plugins)
+    requested = RunOptions.from_mapping({**options, "distributed": True})
+    registry = discover(requested.no_plugins)
     library = options.get("library")
-    _check_names(asked, library, registry)
-    placement, placed = _placed(asked, registry)
+    _check_names(requested, library, registry)
+    placement, placed = _placed(requested, registry)
     # One report per node: if a launcher started this process, only local rank 0 prints.
     shown = not isinstance(placed, World) or placed.local_rank == 0
-    checks = _checks(asked, placement, placed, registry, library)
+    checks = _checks(requested, placement, placed, registry, library)
     if start_ranks and placement is not None and not isinstance(placed, Exception):
 
         def report(text: str) -> None:
@@ -82,51 +82,51 @@ def checkup(
 
 
 def _checks(
-    asked: RunOptions,
+    requested: RunOptions,
     placement: Placement | None,
     placed: Placed,
     registry: Registry,
     library: str | None,
 ) -> list[Check]:
-    settled = placement or asked
+    settled = placement or requested
     starts = placed is None and settled.node_rank == 0
     several = placed.num_nodes > 1 if isinstance(placed, World) else settled.nnodes > 1
     master = _master(settled)
     return [
         ("Versions", lambda: versions(registry, library)),
-        ("Devices", lambda: devices(os.environ, registry, asked.framework)),
+        ("Devices", lambda: devices(os.environ, registry, requested.framework)),
         ("Launcher", lambda: variables(os.environ, registry, placement, placed)),
         ("Network", lambda: network(os.environ, master, several=several, hosted=starts)),
-        ("Limits", lambda: limits(asked.log_root)),
+        ("Limits", lambda: limits(requested.log_root)),
     ]
 
 
-def _check_names(asked: RunOptions, library: str | None, registry: Registry) -> None:
+def _check_names(requested: RunOptions, library: str | None, registry: Registry) -> None:
     """Refuse unknown names. A library whose plugin is not ready is reported in its section."""
     not_ready = {record.name for record in registry.records if record.status != "ready"}
     if library is not None and library not in not_ready:
         registry.get(LibrarySpec, library)
-    if asked.backend is not None:
-        registry.get(BackendSpec, asked.backend)
-    if asked.launcher is not None:
-        registry.get(LauncherSpec, asked.launcher)
+    if requested.backend is not None:
+        registry.get(BackendSpec, requested.backend)
+    if requested.launcher is not None:
+        registry.get(LauncherSpec, requested.launcher)
     backends = [registry.get(BackendSpec, name) for name in registry.names(BackendSpec)]
     frameworks = sorted({spec.framework for spec in backends})
-    if asked.framework not in {*frameworks, *not_ready}:
+    if requested.framework not in {*frameworks, *not_ready}:
         raise UsageError(
-            f"--framework {asked.framework}: unknown. Choose from {', '.join(frameworks)}."
-            f"{suggest(asked.framework, frameworks)}"
+            f"--framework {requested.framework}: unknown. Choose from {', '.join(frameworks)}."
+            f"{suggest(requested.framework, frameworks)}"
         )
 
 
-def _placed(asked: RunOptions, registry: Registry) -> tuple[Placement | None, Placed]:
+def _placed(requested: RunOptions, registry: Registry) -> tuple[Placement | None, Placed]:
     """Place the run as the plan does. An error is returned, to be reported as a finding."""
     try:
-        placement, world = place(asked, registry, os.environ)
+        placement, world = place(requested, registry, os.environ)
     except RltrainError as error:
         return None, error
     saved_variables(placement.backend)  # A mistake in the user's file is reported at once.
-    few = placement.nproc_per_node == 1 and asked.nproc_per_node is None
+    few = placement.nproc_per_node == 1 and requested.nproc_per_node is None
     if world is None and few and placement.device_kind == "cpu":
         # The default for one core is one rank, which has no peer to talk to.
         placement = dataclasses.replace(placement, nproc_per_node=2)

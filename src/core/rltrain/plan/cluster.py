@@ -21,11 +21,13 @@ Found = tuple[ClusterSpec, StartedRank | StartedNode]
 _ALONE = "or say --cluster none: then each trains alone."
 
 
-def find_place(asked: RunOptions, registry: Registry, environ: Mapping[str, str]) -> Found | None:
+def find_place(
+    requested: RunOptions, registry: Registry, environ: Mapping[str, str]
+) -> Found | None:
     """Return the cluster that started this process as one of several; None if none did.
 
     Args:
-        asked: `cluster` and `framework` are read.
+        requested: `cluster` and `framework` are read.
         registry: the installed plugins.
         environ: the environment variables.
 
@@ -33,10 +35,10 @@ def find_place(asked: RunOptions, registry: Registry, environ: Mapping[str, str]
         UsageError: two clusters disagree, variables are incomplete, or the ranks are of another
             framework.
     """
-    if asked.cluster == "none":
+    if requested.cluster == "none":
         return None
-    if asked.cluster is not None:
-        spec = registry.get(ClusterSpec, asked.cluster)
+    if requested.cluster is not None:
+        spec = registry.get(ClusterSpec, requested.cluster)
         place = spec.find(environ)
         if place is None:
             raise UsageError(
@@ -45,7 +47,7 @@ def find_place(asked: RunOptions, registry: Registry, environ: Mapping[str, str]
             )
         return spec, place
     found: Found | None = None
-    for spec, place in _places(asked, registry, environ):
+    for spec, place in _places(requested, registry, environ):
         if found is None:
             found = spec, place
         elif spec.order > found[0].order:
@@ -60,7 +62,7 @@ def find_place(asked: RunOptions, registry: Registry, environ: Mapping[str, str]
 
 
 def join(
-    asked: RunOptions, found: Found | None, environ: Mapping[str, str]
+    requested: RunOptions, found: Found | None, environ: Mapping[str, str]
 ) -> tuple[RunOptions, World | None]:
     """Return the options with what the cluster adds, and this rank's place if it joins.
 
@@ -70,41 +72,41 @@ def join(
         UsageError: the ranks would each train alone, or nobody says where they meet.
     """
     if found is None:
-        return asked, None
+        return requested, None
     spec, place = found
-    if not asked.distributed:
+    if not requested.distributed:
         if isinstance(place, StartedRank) and place.world.world_size > 1:
             raise UsageError(
                 f"{spec.name} started {place.world.world_size} ranks "
                 f"({shown(environ, place.variables)}), but --distributed was not given. Add "
                 f"--distributed, {_ALONE}"
             )
-        return asked, None
-    if spec.order > 0 and (asked.nnodes > 1 or asked.rdzv_endpoint is not None):
-        return asked, None
-    if isinstance(place, StartedRank) and spec.order > 0 and _starts_ranks(asked):
+        return requested, None
+    if spec.order > 0 and (requested.nnodes > 1 or requested.rdzv_endpoint is not None):
+        return requested, None
+    if isinstance(place, StartedRank) and spec.order > 0 and _starts_ranks(requested):
         place = _as_node(spec, place, environ)
     if isinstance(place, StartedNode):
-        return _as_one_of_the_nodes(asked, spec, place, environ), None
+        return _as_one_of_the_nodes(requested, spec, place, environ), None
     if spec.order > 0 or place.master_addr is not None:
-        asked = _with_master(asked, spec, place, environ)
-    return dataclasses.replace(asked, cluster=spec.name), place.world
+        requested = _with_master(requested, spec, place, environ)
+    return dataclasses.replace(requested, cluster=spec.name), place.world
 
 
 def _places(
-    asked: RunOptions, registry: Registry, environ: Mapping[str, str]
+    requested: RunOptions, registry: Registry, environ: Mapping[str, str]
 ) -> Iterator[tuple[ClusterSpec, StartedRank | StartedNode]]:
     """Yield what each cluster finds, in their order."""
     for spec in sorted(registry.all(ClusterSpec), key=lambda each: each.order):
         place = spec.find(environ)
         if place is None:
             continue
-        if spec.frameworks and asked.framework not in spec.frameworks:
+        if spec.frameworks and requested.framework not in spec.frameworks:
             if isinstance(place, StartedRank) and place.world.world_size > 1:
                 raise UsageError(
                     f"{spec.name} started {place.world.world_size} ranks "
                     f"({shown(environ, place.variables)}) for {' or '.join(spec.frameworks)}, and "
-                    f"the run is on {asked.framework}. Add --framework {spec.frameworks[0]}, "
+                    f"the run is on {requested.framework}. Add --framework {spec.frameworks[0]}, "
                     f"{_ALONE}"
                 )
             continue
@@ -119,8 +121,11 @@ def _agree(a: StartedRank | StartedNode, b: StartedRank | StartedNode) -> bool:
     return False
 
 
-def _starts_ranks(asked: RunOptions) -> bool:
-    return any(each is not None for each in (asked.launcher, asked.nproc_per_node, asked.num_gpus))
+def _starts_ranks(requested: RunOptions) -> bool:
+    return any(
+        each is not None
+        for each in (requested.launcher, requested.nproc_per_node, requested.num_gpus)
+    )
 
 
 def _as_node(spec: ClusterSpec, place: StartedRank, environ: Mapping[str, str]) -> StartedNode:
@@ -153,29 +158,29 @@ def _resolved(spec: ClusterSpec, host: str | None) -> str | None:
 
 
 def _as_one_of_the_nodes(
-    asked: RunOptions, spec: ClusterSpec, place: StartedNode, environ: Mapping[str, str]
+    requested: RunOptions, spec: ClusterSpec, place: StartedNode, environ: Mapping[str, str]
 ) -> RunOptions:
     return dataclasses.replace(
-        _with_master(asked, spec, place, environ),
+        _with_master(requested, spec, place, environ),
         cluster=spec.name,
         nnodes=place.num_nodes,
         node_rank=place.node_rank,
-        nproc_per_node=asked.nproc_per_node
-        if asked.nproc_per_node is not None or asked.num_gpus is not None
+        nproc_per_node=requested.nproc_per_node
+        if requested.nproc_per_node is not None or requested.num_gpus is not None
         else place.nproc_per_node,
     )
 
 
 def _with_master(
-    asked: RunOptions,
+    requested: RunOptions,
     spec: ClusterSpec,
     place: StartedRank | StartedNode,
     environ: Mapping[str, str],
 ) -> RunOptions:
     """Take the master's address from the flags, from MASTER_ADDR, or from the cluster."""
     usual = RunOptions()
-    if asked.master_addr != usual.master_addr:
-        return asked
+    if requested.master_addr != usual.master_addr:
+        return requested
     host = environ.get("MASTER_ADDR") or _resolved(spec, place.master_addr)
     if host is None:
         raise UsageError(
@@ -183,6 +188,6 @@ def _with_master(
             "is. Add --master-addr HOST, or set MASTER_ADDR, the same for every rank."
         )
     port = number_or_none(environ.get("MASTER_PORT")) or place.master_port
-    if asked.master_port != usual.master_port or port is None:
-        port = asked.master_port
-    return dataclasses.replace(asked, master_addr=host, master_port=port)
+    if requested.master_port != usual.master_port or port is None:
+        port = requested.master_port
+    return dataclasses.replace(requested, master_addr=host, master_port=port)

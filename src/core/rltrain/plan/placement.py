@@ -23,7 +23,7 @@ FrameworkSpecT = TypeVar("FrameworkSpecT", GradientSyncSpec, LauncherSpec)
 
 
 def place(
-    asked: RunOptions, registry: Registry, environ: Mapping[str, str]
+    requested: RunOptions, registry: Registry, environ: Mapping[str, str]
 ) -> tuple[Placement, World | None]:
     """Choose backend, devices and launcher; count the ranks, or find this one's place.
 
@@ -31,64 +31,85 @@ def place(
         Where the run runs, and the place of this process: None if ranks are to be started.
 
     Raises:
-        UsageError: what was asked for is not there, or contradicts itself.
+        UsageError: an option names what is not there, or two contradict each other.
     """
-    if asked.gpu_ids == "none":
-        asked = dataclasses.replace(asked, device="cpu")
-    several = isinstance(asked.gpu_ids, tuple) and len(asked.gpu_ids) > 1
-    if several and not asked.distributed:  # As with mjlab, several GPUs are several ranks.
-        asked = dataclasses.replace(asked, distributed=True)
-    for name in ("nproc_per_node", "num_gpus", "nnodes"):
-        if not asked.distributed and getattr(asked, name) not in (None, 1):
-            raise UsageError(f"{flag(name)} {getattr(asked, name)}: add --distributed.")
-    backend, visible = _backend(asked, registry)
-    kind = backend.kind_of_device(asked.device)
-    gpus = _gpus(asked, backend, kind, visible)
-    if asked.gpu_ids == "all" and len(gpus) > 1:
-        asked = dataclasses.replace(asked, distributed=True)
-    asked, joined = join(asked, find_place(asked, registry, environ), environ)
-    if asked.distributed and ":" in (asked.device or ""):
-        raise UsageError(
-            f"--device {asked.device}: each rank of a distributed run has a device of its own. "
-            "Choose them by --gpu-ids."
-        )
+    requested = _as_distributed(requested)
+    backend, visible = _backend(requested, registry)
+    kind = backend.kind_of_device(requested.device)
+    gpus = _gpus(requested, backend, kind, visible)
+    if requested.gpu_ids == "all" and len(gpus) > 1:
+        requested = dataclasses.replace(requested, distributed=True)
+    requested, joined = join(requested, find_place(requested, registry, environ), environ)
     launcher = None
-    if asked.distributed or asked.launcher is not None:
-        launcher = choose_launcher(asked, backend, registry).name
-    chosen = asked.gpu_ids if isinstance(asked.gpu_ids, tuple) else None
-    settled = {
-        "backend": backend.name,
-        "device_kind": kind,
-        "gpu_ids": chosen,
-        "launcher": None,
-        "nproc_per_node": None,
-    }
-    placement = Placement(**asked.fields_of(Placement) | settled)
-    if not asked.distributed:
-        return placement, World(device=_one_device(asked, kind, gpus, visible))
+    if requested.distributed or requested.launcher is not None:
+        launcher = choose_launcher(requested, backend, registry).name
+    placement = _placement(requested, backend.name, kind)
+    if not requested.distributed:
+        return placement, World(device=_one_device(requested, kind, gpus, visible))
+    _check_distributed(requested)
     shared = kind != backend.device
     if shared or (kind != "cpu" and len(gpus) < visible):
         placement = dataclasses.replace(placement, gpu_ids=gpus)
-    instead = _to_share(kind, asked.framework, registry)
+    instead = _to_share(kind, requested.framework, registry)
     if joined:
         device = rank_device(kind, joined.local_rank, len(gpus), shared, instead)
         return placement, dataclasses.replace(joined, device=device)
-    ranks = count_ranks(asked.nproc_per_node, kind, gpus, shared, instead)
-    if asked.node_rank >= asked.nnodes:
-        raise UsageError(f"--node-rank {asked.node_rank}: must be below --nnodes {asked.nnodes}.")
+    ranks = count_ranks(requested.nproc_per_node, kind, gpus, shared, instead)
     return dataclasses.replace(placement, nproc_per_node=ranks, launcher=launcher), None
 
 
-def choose_launcher(asked: RunOptions, backend: BackendSpec, registry: Registry) -> LauncherSpec:
-    """Return the launcher that was asked for, or the backend's usual one.
+def _as_distributed(requested: RunOptions) -> RunOptions:
+    """Turn on --distributed if several GPUs are named, as mjlab does.
+
+    Raises:
+        UsageError: an option of several ranks was given without it.
+    """
+    if requested.gpu_ids == "none":
+        requested = dataclasses.replace(requested, device="cpu")
+    if isinstance(requested.gpu_ids, tuple) and len(requested.gpu_ids) > 1:
+        return dataclasses.replace(requested, distributed=True)
+    for name in ("nproc_per_node", "num_gpus", "nnodes"):
+        if not requested.distributed and getattr(requested, name) not in (None, 1):
+            raise UsageError(f"{flag(name)} {getattr(requested, name)}: add --distributed.")
+    return requested
+
+
+def _check_distributed(requested: RunOptions) -> None:
+    if ":" in (requested.device or ""):
+        raise UsageError(
+            f"--device {requested.device}: each rank of a distributed run has its own device. "
+            "Choose them with --gpu-ids."
+        )
+    if requested.node_rank >= requested.nnodes:
+        raise UsageError(
+            f"--node-rank {requested.node_rank}: must be below --nnodes {requested.nnodes}."
+        )
+
+
+def _placement(requested: RunOptions, backend: str, kind: str) -> Placement:
+    """Return the placement of a run whose ranks are not counted yet."""
+    settled = {
+        "backend": backend,
+        "device_kind": kind,
+        "gpu_ids": requested.gpu_ids if isinstance(requested.gpu_ids, tuple) else None,
+        "launcher": None,
+        "nproc_per_node": None,
+    }
+    return Placement(**requested.fields_of(Placement) | settled)
+
+
+def choose_launcher(
+    requested: RunOptions, backend: BackendSpec, registry: Registry
+) -> LauncherSpec:
+    """Return the requested launcher, or the backend's own.
 
     Raises:
         UsageError: it does not fit the framework, or lacks an option that was given.
     """
-    spec = of_framework(asked, registry, LauncherSpec, "launcher", backend.launcher)
+    spec = of_framework(requested, registry, LauncherSpec, "launcher", backend.launcher)
     defaults = RunOptions()
     for name in spec.lacks:
-        value = getattr(asked, name)
+        value = getattr(requested, name)
         if value != getattr(defaults, name):
             raise UsageError(
                 f"{flag(name)} {value}: the launcher {spec.name} does not have it. Leave it "
@@ -98,24 +119,24 @@ def choose_launcher(asked: RunOptions, backend: BackendSpec, registry: Registry)
 
 
 def of_framework(
-    asked: RunOptions,
+    requested: RunOptions,
     registry: Registry,
     kind: type[FrameworkSpecT],
     option: str,
     usual: str | None,
 ) -> FrameworkSpecT:
-    """Return the launcher or gradient sync that was asked for, or the usual one.
+    """Return the requested launcher or gradient sync, or the usual one.
 
     Raises:
         UsageError: it is not installed, or does not work with the framework.
     """
-    framework, name = asked.framework, getattr(asked, option)
+    framework, name = requested.framework, getattr(requested, option)
     able = [spec.name for spec in registry.all(kind) if framework in spec.frameworks]
     if name is None:
-        # What else is installed must not change what a command does.
+        # Installing another plugin must not change what a command does.
         name = able[0] if able and usual not in able else usual
     if name is None:
-        raise UsageError(f"{flag(option)}: nothing that is installed works with {framework}.")
+        raise UsageError(f"{flag(option)}: no installed plugin works with {framework}.")
     spec = registry.get(kind, name)
     if framework not in spec.frameworks:
         instead = f" Instead: {flag(option)} {' or '.join(able)}." if able else ""
@@ -126,12 +147,12 @@ def of_framework(
     return spec
 
 
-def _gpus(asked: RunOptions, backend: BackendSpec, kind: str, visible: int) -> tuple[int, ...]:
+def _gpus(requested: RunOptions, backend: BackendSpec, kind: str, visible: int) -> tuple[int, ...]:
     """Return the chosen GPUs; none on the CPU, where choosing some is refused."""
     if kind != "cpu":
-        return select_gpus(asked.gpu_ids, asked.num_gpus, visible)
+        return select_gpus(requested.gpu_ids, requested.num_gpus, visible)
     for name in ("gpu_ids", "num_gpus"):
-        if getattr(asked, name) not in (None, "none"):
+        if getattr(requested, name) not in (None, "none"):
             raise UsageError(
                 f"{flag(name)}: the run is on the CPU, by backend {backend.name}. Leave it out, "
                 "or for GPUs leave out --backend and --device."
@@ -139,40 +160,40 @@ def _gpus(asked: RunOptions, backend: BackendSpec, kind: str, visible: int) -> t
     return ()
 
 
-def _backend(asked: RunOptions, registry: Registry) -> tuple[BackendSpec, int]:
+def _backend(requested: RunOptions, registry: Registry) -> tuple[BackendSpec, int]:
     """Return the backend and how many of its devices are visible (0 for the CPU)."""
-    kind = (asked.device or "").partition(":")[0] or None
-    if asked.backend is not None:
-        candidates = [registry.get(BackendSpec, asked.backend)]
+    kind = (requested.device or "").partition(":")[0] or None
+    if requested.backend is not None:
+        candidates = [registry.get(BackendSpec, requested.backend)]
     else:
         candidates = registry.all(BackendSpec)
-        _check_some(asked.framework, candidates, registry)
-    of_framework = [spec for spec in candidates if spec.framework == asked.framework]
+        _check_some(requested.framework, candidates, registry)
+    of_framework = [spec for spec in candidates if spec.framework == requested.framework]
     fitting = [spec for spec in of_framework if kind in (None, spec.device)]
-    if asked.backend is not None:  # Never by default.
+    if requested.backend is not None:  # Never by default.
         fitting += [spec for spec in of_framework if kind in spec.shares]
     if not fitting:
-        wanted = f"{asked.framework}" + (f" on {kind}" if kind else "")
+        wanted = f"{requested.framework}" + (f" on {kind}" if kind else "")
         have = "; ".join(f"{spec.name}: {spec.supports()}" for spec in registry.all(BackendSpec))
-        what = f"--backend {asked.backend}" if asked.backend else "No backend"
+        what = f"--backend {requested.backend}" if requested.backend else "No backend"
         raise UsageError(f"{what}: does not run {wanted}. Installed: {have}.")
-    # An accelerator is used where there is one, the CPU otherwise; and of two that would do, the
-    # one that is always here: what else is installed must not change what a command does.
+    # An accelerator if there is one, else the CPU. Of two backends for the same device, the usual
+    # one: installing another must not change what a command does.
     fitting.sort(key=lambda spec: (spec.device == "cpu", not spec.usual))
-    wants_gpu = asked.num_gpus is not None or isinstance(asked.gpu_ids, tuple)
-    starts = asked.distributed or asked.gpu_ids == "all"
+    wants_gpu = requested.num_gpus is not None or isinstance(requested.gpu_ids, tuple)
+    starts = requested.distributed or requested.gpu_ids == "all"
     for spec in fitting:
         if spec.kind_of_device(kind) == "cpu":
             return spec, 0
         visible = preflight(spec.count_devices, in_child=starts) if spec.count_devices else 0
-        if visible or wants_gpu or asked.gpu_ids == "all":
+        if visible or wants_gpu or requested.gpu_ids == "all":
             return spec, visible
-    by_backend = asked.backend if fitting[-1].kind_of_device(None) != "cpu" else None
-    what = f"--backend {by_backend}" if by_backend else f"--device {asked.device}"
+    by_backend = requested.backend if fitting[-1].kind_of_device(None) != "cpu" else None
+    what = f"--backend {by_backend}" if by_backend else f"--device {requested.device}"
     on_cpu = [
         spec.name
         for spec in registry.all(BackendSpec)
-        if spec.usual and spec.framework == asked.framework and spec.device == "cpu"
+        if spec.usual and spec.framework == requested.framework and spec.device == "cpu"
     ]
     raise UsageError(
         f"{what}: needs a GPU, and no GPU is visible on this machine. "
@@ -205,13 +226,13 @@ def _check_some(framework: str, candidates: list[BackendSpec], registry: Registr
     )
 
 
-def _one_device(asked: RunOptions, kind: str, gpus: tuple[int, ...], visible: int) -> str:
+def _one_device(requested: RunOptions, kind: str, gpus: tuple[int, ...], visible: int) -> str:
     """Return the device of a run that is one process."""
     if kind == "cpu":
         return "cpu"
-    index = (asked.device or "").partition(":")[2]
+    index = (requested.device or "").partition(":")[2]
     if not index:
         return f"{kind}:{gpus[0]}"
     if not index.isdigit() or int(index) >= visible:
-        raise UsageError(f"--device {asked.device}: {visible} are visible, from 0.")
+        raise UsageError(f"--device {requested.device}: {visible} are visible, from 0.")
     return f"{kind}:{int(index)}"
