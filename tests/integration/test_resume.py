@@ -12,10 +12,10 @@ from rltrain.options import DEFAULT_TASK
 from rltrain.storage.checkpoints import find_checkpoint, read_state
 from rltrain.testing import FakeWorld
 
-KILLS = 20
-REAL_KILLS = 5
-ITERATIONS = 22
 STEPS = 8
+KILLS = STEPS
+REAL_KILLS = 5
+ITERATIONS = KILLS + 2
 OPTIONS = {
     "rl_games": {
         "params.config.horizon_length": STEPS,
@@ -75,7 +75,7 @@ def end_of(log_root, library):
 
 @pytest.mark.long
 @pytest.mark.parametrize("library", list(OPTIONS))
-def test_a_run_killed_twenty_times_ends_with_the_same_bytes(library, tmp_path):
+def test_a_run_killed_at_each_step_of_a_rollout_ends_with_the_same_bytes(library, tmp_path):
     options = {
         "library": library,
         "num_envs": 8,

@@ -85,6 +85,8 @@ class BackendSpec(Spec):
     arrays: str | None = None
     """Import string of the class that handles the framework's arrays; see `rltrain.types.Arrays`.
     Its module must not import the framework."""
+    joins_first: bool = False
+    """Whether a process must not use the framework before it has joined its ranks."""
     usual: bool = False
     """Whether it is the backend of its framework and kind of device unless the user names one."""
     about: str | None = None

@@ -9,7 +9,7 @@ from rltrain.config import RunConfig
 from rltrain.errors import UsageError
 from rltrain.launch.preflight import preflight
 from rltrain.plugins.registry import Registry
-from rltrain.specs import LibrarySpec
+from rltrain.specs import BackendSpec, LibrarySpec
 from rltrain.storage.checkpoints import CHOICES, find_checkpoint, read_state
 from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import check_log_root
@@ -40,8 +40,9 @@ def resolve_files(
     path = config.checkpoint
     if path in CHOICES:
         path = str(find_checkpoint(path, config.log_root, config.library, config.task))
-    # A framework may have to stay untouched until this process has joined its ranks.
-    in_child = config.distributed
+    # The launcher imports no framework, and a rank that joins may have to join first.
+    backend = registry.get(BackendSpec, config.backend)
+    in_child = config.distributed and (world is None or backend.joins_first)
     _check_checkpoint(path, library, registry, in_child)
     state = read_state(Path(path))
     before = state["circumstances"].get("framework") if state else None
