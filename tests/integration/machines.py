@@ -1,0 +1,70 @@
+"""Two machines as network namespaces: each has an address and a host name of its own.
+
+It needs root, and ip and unshare (Debian's iproute2 and util-linux).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Machine", "missing", "two_machines"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One of them."""
+
+    name: str
+    """Of its namespace."""
+    host: str
+    """Its host name, which resolves nowhere."""
+    address: str
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """The words before a command that run it there."""
+        enter = ("ip", "netns", "exec", self.name, "unshare", "--uts")
+        return (*enter, "sh", "-c", f'hostname {self.host} && exec "$@"', "sh")
+
+
+def missing() -> str | None:
+    """Return why there can be no machines here, or None."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    lacking = [name for name in ("ip", "unshare") if shutil.which(name) is None]
+    if lacking:
+        return f"{', '.join(lacking)} are not installed: apt-get install iproute2 util-linux"
+    name = f"rltrain-{os.getpid()}-probe"
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True, timeout=30).returncode:
+        return "this container may not make network namespaces"
+    _ip("netns", "delete", name)
+    return None
+
+
+@contextlib.contextmanager
+def two_machines() -> Iterator[tuple[Machine, Machine]]:
+    """Make two namespaces and a cable between them."""
+    tag = os.getpid()
+    first, second = (
+        Machine(f"rltrain-{tag}-{i}", f"machine{i}", f"10.77.{tag % 256}.{i + 1}") for i in (0, 1)
+    )
+    with contextlib.ExitStack() as stack:
+        for each in (first, second):
+            _ip("netns", "add", each.name)
+            stack.callback(_ip, "netns", "delete", each.name)
+            _ip("-n", each.name, "link", "set", "lo", "up")
+        peer = ("peer", "name", "cable", "netns", second.name)
+        _ip("link", "add", "cable", "netns", first.name, "type", "veth", *peer)
+        for each in (first, second):
+            _ip("-n", each.name, "address", "add", f"{each.address}/24", "dev", "cable")
+            _ip("-n", each.name, "link", "set", "cable", "up")
+        yield first, second
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=30)
