@@ -60,7 +60,10 @@ def plain_environment(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("home")))
     for name in list(os.environ):
         if name.startswith(
-            ("RLTRAIN_", "STUB_", "CUDA_VISIBLE", "SLURM_", "OMPI_", "PET_")
+            (
+                *("RLTRAIN_", "STUB_", "CUDA_VISIBLE", "SLURM_", "OMPI_", "PMI", "MPI_", "MV2_"),
+                *("JSM_", "FLUX_", "PET_", "SM_", "SKYPILOT_", "CLUSTER_SPEC"),
+            )
         ) or name in (
             *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
             *("GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
