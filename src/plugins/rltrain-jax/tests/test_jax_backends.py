@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import pytest
 
 from rltrain import hookimpl
+from rltrain.errors import UsageError
 from rltrain.plugins.manager import RunPlugins
+from rltrain.testing import make_config
 from rltrain_jax import coordination
-from rltrain_jax.backends import JaxBackend
+from rltrain_jax.backends import JaxBackend, coordinator
 
 
 class Parts:
@@ -53,3 +55,29 @@ def test_gloo_gets_its_address(monkeypatch):
     )
     coordination.set_gloo_address("127.0.0.1")
     assert list(registered) == ["cpu"]
+
+
+ON_JAX = make_config(framework="jax", distributed=True)
+MASTER = {"MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+
+
+def test_the_coordinator_is_at_the_masters_address():
+    assert coordinator(ON_JAX, MASTER) == ("a", 29500)
+
+
+def test_the_coordinator_avoids_the_port_on_which_torchrun_listens():
+    variables = {**MASTER, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    assert coordinator(ON_JAX, variables) == ("a", 29501)
+
+
+def test_a_coordinator_that_the_user_names_comes_first():
+    named = make_config(
+        framework="jax", coordinator_address="[::1]:2345", master_addr="::1", master_port=2345
+    )
+    assert coordinator(named, MASTER) == ("::1", 2345)
+
+
+@pytest.mark.parametrize("variables", [{}, {"MASTER_ADDR": "a"}, {**MASTER, "MASTER_PORT": "x"}])
+def test_without_an_address_there_is_an_error(variables):
+    with pytest.raises(UsageError, match="MASTER_ADDR and MASTER_PORT are not set.*--coordinator"):
+        coordinator(ON_JAX, variables)
