@@ -169,6 +169,10 @@ def test_ranks_of_skrls_launcher_are_found_for_jax():
     assert (place.master_addr, place.master_port) == ("10.0.0.1", 5000)
     with pytest.raises(UsageError, match=r"for jax, and the run is on torch. Add --framework jax"):
         found(SKRL)
+    with pytest.raises(UsageError, match="JAX_RANK=x, JAX_LOCAL_RANK=1, JAX_WORLD_SIZE=2 are not"):
+        found({**SKRL, "JAX_RANK": "x"}, framework="jax")
+    with pytest.raises(UsageError, match="contradict each other: JAX_RANK=2"):
+        found({**SKRL, "JAX_RANK": "2"}, framework="jax")
 
 
 @pytest.mark.parametrize(

@@ -79,5 +79,5 @@ def test_a_coordinator_that_the_user_names_comes_first():
 
 @pytest.mark.parametrize("variables", [{}, {"MASTER_ADDR": "a"}, {**MASTER, "MASTER_PORT": "x"}])
 def test_without_an_address_there_is_an_error(variables):
-    with pytest.raises(UsageError, match="MASTER_ADDR and MASTER_PORT are not set.*--coordinator"):
+    with pytest.raises(UsageError, match=r"MASTER_ADDR and MASTER_PORT are not set.*--coordinator"):
         coordinator(ON_JAX, variables)
