@@ -230,13 +230,15 @@ def differences(state: Mapping[str, np.ndarray], expected: State) -> dict[str, f
 
 def main(name: str, file: str) -> None:
     """Be the rank that the environment variables say."""
+    from rltrain.config import Placement
     from rltrain.launch.ranks import rank_from_env
     from rltrain_jax.backends import JaxBackend
 
     (claim,) = [claim for claim in JAX if str(claim) == name]
     world = rank_from_env(os.environ)
     assert world is not None
-    group = JaxBackend().rltrain_init_distributed(world=world)
+    config = Placement(backend="jax")
+    group = JaxBackend().rltrain_init_distributed(world=world, config=config)
     learned = learn(claim, group, [group.rank], group.world_size)
     Path(file).write_bytes(pickle.dumps(learned))
     group.close()

@@ -8,6 +8,7 @@ import time
 
 import jax.numpy as jnp
 
+from rltrain.config import Placement
 from rltrain.launch import make_report
 from rltrain.types import World
 from rltrain_jax import backends
@@ -43,7 +44,8 @@ def work(group, how, culprit):
 def main(rank: int, size: int, how: str, culprit: int) -> None:
     backend, error = Backend(), None
     try:
-        group = backend.rltrain_init_distributed(World(rank, rank, 0, size, size))
+        world = World(rank, rank, 0, size, size)
+        group = backend.rltrain_init_distributed(world, Placement(backend="jax"))
         work(group, how, culprit)
     except BaseException as raised:
         error = raised

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rltrain.config import Placement
 from rltrain.errors import DivergenceError
 from rltrain.metrics.divergence import check_divergence
 from rltrain.metrics.scalars import ScalarExchange
@@ -107,7 +108,8 @@ def compiled_anew(group):
 def main(rank: int, size: int) -> None:
     from rltrain_jax.backends import JaxBackend
 
-    group = JaxBackend().rltrain_init_distributed(World(rank, rank, 0, size, size))
+    world = World(rank, rank, 0, size, size)
+    group = JaxBackend().rltrain_init_distributed(world, Placement(backend="jax"))
     results = {
         "place": [group.rank, group.world_size, group.device],
         "devices": [jax.process_count(), jax.device_count(), jax.local_device_count()],

@@ -16,7 +16,7 @@ from rltrain.types import TrainResult
 
 NAMES = (
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
-    *("MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "PJRT_NPROC", "JAX_RANK"),
+    *("MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "PJRT_NPROC"),
 )
 
 
