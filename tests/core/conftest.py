@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import importlib
 import itertools
 import os
@@ -10,6 +11,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
+
+from rltrain.plugins.registry import discover
+from rltrain.specs import ClusterSpec
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -58,17 +62,10 @@ class Site:
 def plain_environment(monkeypatch, tmp_path_factory):
     """Isolate tests from the environment variables and the user config of the machine."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("home")))
+    of_clusters = [name for spec in discover().all(ClusterSpec) for name in spec.variables]
     for name in list(os.environ):
-        if name.startswith(
-            (
-                *("RLTRAIN_", "STUB_", "CUDA_VISIBLE", "SLURM_", "OMPI_", "PMI", "MPI_", "MV2_"),
-                *("JSM_", "FLUX_", "PET_", "SM_", "SKYPILOT_", "CLUSTER_SPEC"),
-            )
-        ) or name in (
-            *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
-            *("GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
-            *("JAX_RANK", "JAX_LOCAL_RANK", "JAX_WORLD_SIZE"),
-        ):
+        hidden = ("RLTRAIN_*", "STUB_*", "CUDA_VISIBLE*", *of_clusters)
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in hidden):
             monkeypatch.delenv(name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import socket
 
 import pytest
 
@@ -49,6 +50,13 @@ FLUX = {
     "FLUX_TASK_LOCAL_ID": "1",
     "FLUX_JOB_NNODES": "2",
 }
+PALS = {
+    "PALS_RANKID": "3",
+    "PMI_RANK": "3",
+    "PMI_SIZE": "4",
+    "PMI_LOCAL_RANK": "1",
+    "PMI_LOCAL_SIZE": "2",
+}
 TORCHRUN = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
 SKRL = {
     "JAX_RANK": "1",
@@ -69,6 +77,33 @@ PYTORCH_JOB = {**TRAIN_JOB, "WORLD_SIZE": "16", "RANK": "1"}
 """With `nprocPerNode`: WORLD_SIZE counts ranks."""
 
 
+JAX_JOB = {
+    "COORDINATOR_ADDRESS": "job-worker-0",
+    "COORDINATOR_PORT": "6666",
+    "NUM_PROCESSES": "2",
+    "PROCESS_ID": "1",
+}
+JAX_TRAIN_JOB = {
+    "JAX_COORDINATOR_ADDRESS": "job-node-0-0.job:29500",
+    "JAX_NUM_PROCESSES": "2",
+    "JAX_PROCESS_ID": "1",
+}
+VOLCANO = {
+    "VC_TASK_INDEX": "1",
+    "VC_WORKER_HOSTS": "job-worker-0.job,job-worker-1.job",
+    "VC_WORKER_NUM": "2",
+    "HOSTNAME": "job-worker-1",
+}
+VOLCANO_WITH_MASTER = {**VOLCANO, "VC_MASTER_HOSTS": "job-master-0.job", "VC_MASTER_NUM": "1"}
+INDEXED_JOB = {"JOB_COMPLETION_INDEX": "1", "HOSTNAME": "train-workers-0-1"}
+
+AWS_BATCH = {
+    "AWS_BATCH_JOB_NUM_NODES": "3",
+    "AWS_BATCH_JOB_NODE_INDEX": "0",
+    "AWS_BATCH_JOB_MAIN_NODE_INDEX": "2",
+    "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": "10.0.0.7",
+}
+GKE_TPU = {"TPU_WORKER_ID": "1", "TPU_WORKER_HOSTNAMES": "tpu-0.svc,tpu-1.svc"}
 SAGEMAKER = {
     "SM_HOSTS": '["algo-2", "algo-1"]',
     "SM_CURRENT_HOST": "algo-2",
@@ -119,6 +154,22 @@ RANKS = [
     ("mvapich", MVAPICH, FOUR_ON_TWO, None, None),
     ("jsrun", JSRUN, FOUR_ON_TWO, None, None),
     ("flux", FLUX, FOUR_ON_TWO, None, None),
+    # With Flux's simple PMI.
+    ("flux", {**FLUX, "PMI_RANK": "3", "PMI_SIZE": "4"}, FOUR_ON_TWO, None, None),
+    ("pals", PALS, FOUR_ON_TWO, None, None),
+    # Ray Train, Azure ML and DeepSpeed, the latter two without the ranks on this node.
+    ("torchrun", {**TORCHRUN, "NODE_RANK": "1"}, FOUR_ON_TWO, None, None),
+    (
+        "torchrun",
+        {"RANK": "3", "LOCAL_RANK": "3", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "NODE_RANK": "0"},
+        *(World(3, 3, 0, 4, 4, 1), "a", None),
+    ),
+    # Azure ML's jobs of Open MPI.
+    (
+        "open-mpi",
+        {**dict(list(OPEN_MPI.items())[:4]), "AZ_BATCH_MASTER_NODE": "10.0.0.4:6000"},
+        *(FOUR_ON_TWO, "10.0.0.4", None),
+    ),
 ]
 
 
@@ -137,6 +188,12 @@ NODES = [
     ("sagemaker", SAGEMAKER, (1, 2, 4, "algo-1", None)),
     ("sagemaker", {**SAGEMAKER, "SM_NUM_GPUS": "0"}, (1, 2, None, "algo-1", None)),
     ("skypilot", SKYPILOT, (1, 2, 8, "10.0.0.5", None)),
+    ("aws-batch", AWS_BATCH, (1, 3, None, "10.0.0.7", None)),
+    (
+        "aws-batch",
+        {**without(AWS_BATCH, list(AWS_BATCH)[3]), "AWS_BATCH_JOB_NODE_INDEX": "2"},
+        (0, 3, None, None, None),
+    ),
     ("vertex", VERTEX, (2, 3, None, "a", 2222)),
     # Its own images of torch count nodes, too.
     ("vertex", {**VERTEX, "RANK": "2", "WORLD_SIZE": "3"}, (2, 3, None, "a", 2222)),
@@ -149,6 +206,14 @@ NODES = [
         {**TRAIN_JOB, "PET_NPROC_PER_NODE": "gpu"},
         (1, 2, None, *("job-node-0-0.job",), 29400),
     ),
+    ("jaxjob", JAX_JOB, (1, 2, None, "job-worker-0", 6666)),
+    ("jaxjob", JAX_TRAIN_JOB, (1, 2, None, "job-node-0-0.job", 29500)),
+    ("volcano", VOLCANO, (1, 2, None, "job-worker-0.job", None)),
+    ("volcano", VOLCANO_WITH_MASTER, (2, 3, None, "job-master-0.job", None)),
+    # With Volcano's plugin for torch.
+    ("pytorchjob", {**VOLCANO, **PAI_DLC}, (1, 2, None, "dlc-0", 23456)),
+    ("indexed-job", INDEXED_JOB, (1, None, None, "train-workers-0-0", None)),
+    ("indexed-job", {"JOB_COMPLETION_INDEX": "0"}, (0, None, None, None, None)),
 ]
 
 
@@ -185,6 +250,12 @@ def test_ranks_of_skrls_launcher_are_found_for_jax():
         {**SLURM, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"},
         {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"},
         {**PAI_DLC, "WORLD_SIZE": "1"},
+        {**JAX_JOB, "NUM_PROCESSES": "1", "PROCESS_ID": "0"},
+        without(JAX_JOB, "COORDINATOR_ADDRESS"),
+        {**VOLCANO, "VC_TASK_INDEX": "0", "VC_WORKER_HOSTS": "job-worker-0.job"},
+        without(VOLCANO, "VC_WORKER_HOSTS"),
+        {**AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "1"},
+        {"TPU_WORKER_HOSTNAMES": "localhost", "TPU_WORKER_ID": "0"},
         {**TRAIN_JOB, "PET_NNODES": "1"},
         {**SAGEMAKER, "SM_HOSTS": '["algo-2"]'},
         {**SKYPILOT, "SKYPILOT_NODE_IPS": "10.0.0.5"},
@@ -206,6 +277,17 @@ def test_a_process_that_is_not_one_of_several_is_not_found(environ):
         {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "x"},
         {**PAI_DLC, "RANK": "one"},
         {**TRAIN_JOB, "PET_NODE_RANK": "a"},
+        # Incomplete.
+        without(SLURM, "SLURM_PROCID"),
+        without(OPEN_MPI, "OMPI_COMM_WORLD_SIZE"),
+        without(MVAPICH, "MV2_COMM_WORLD_RANK"),
+        without(JSRUN, "JSM_NAMESPACE_SIZE"),
+        without(FLUX, "FLUX_JOB_SIZE"),
+        without(PALS, "PMI_SIZE"),
+        without(SKYPILOT, "SKYPILOT_NODE_RANK"),
+        without(JAX_JOB, "PROCESS_ID"),
+        without(AWS_BATCH, "AWS_BATCH_JOB_NODE_INDEX"),
+        {"JOB_COMPLETION_INDEX": "one"},
     ],
 )
 def test_variables_that_are_no_numbers_are_shown(environ):
@@ -222,6 +304,14 @@ def test_variables_that_are_no_numbers_are_shown(environ):
             without(HYDRA, "MPI_LOCALRANKID"),
             r"PMI_RANK=3, PMI_SIZE=4, MPI_LOCALRANKID \(not set\): several ranks were started",
         ),
+        (without(PALS, "PMI_LOCAL_RANK"), r"PMI_LOCAL_RANK \(not set\): several ranks were"),
+        ({"PMIX_RANK": "1"}, r"PMIX_RANK=1, PMIX_NAMESPACE \(not set\).*does not say how many"),
+        (
+            without(AWS_BATCH, list(AWS_BATCH)[3]),
+            r"PRIVATE_IPV4_ADDRESS \(not set\): the main node's address is missing",
+        ),
+        ({**VOLCANO_WITH_MASTER, "HOSTNAME": "x"}, "this pod is in none of the lists of hosts"),
+        (without(SAGEMAKER, "SM_CURRENT_HOST"), "the host is not in the list of hosts"),
         ({**SAGEMAKER, "SM_CURRENT_HOST": "x"}, "the host is not in the list of hosts"),
         ({**SAGEMAKER, "SM_HOSTS": "[a"}, r"SM_HOSTS=\[a: rltrain cannot read it"),
         ({"CLUSTER_SPEC": '{"cluster": {}}'}, "CLUSTER_SPEC=.*rltrain cannot read it"),
@@ -248,6 +338,10 @@ def test_incomplete_or_contradictory_variables_are_shown(environ, message):
         ({**PAI_DLC, **OPEN_MPI}, "open-mpi"),
         # srun with --mpi=pmi2.
         ({**SLURM, "PMI_RANK": "3", "PMI_SIZE": "5"}, "slurm"),
+        # srun with --mpi=pmix.
+        ({**SLURM, "PMIX_RANK": "3"}, "slurm"),
+        # A JobSet in which the user has set torchrun's flags.
+        ({**INDEXED_JOB, **TRAIN_JOB}, "kubeflow"),
         # Two that agree.
         ({**OPEN_MPI, **HYDRA}, "mpich"),
     ],
@@ -317,7 +411,9 @@ def test_a_node_starts_its_ranks():
     assert joined(TRAIN_JOB, num_gpus=2)[0].nproc_per_node is None
 
 
-@pytest.mark.parametrize("options", [{"nnodes": 3}, {"rdzv_endpoint": "host:29400"}])
+@pytest.mark.parametrize(
+    "options", [{"nnodes": 3, "node_rank": 2}, {"rdzv_endpoint": "host:29400"}]
+)
 @pytest.mark.parametrize("environ", [TRAIN_JOB, SLURM])
 def test_nodes_that_the_user_counts_are_believed(environ, options):
     asked, world = joined(environ, **options)
@@ -334,6 +430,36 @@ def test_the_only_task_on_a_node_may_start_ranks(options):
     assert (asked.nnodes, asked.node_rank, asked.master_addr) == (3, 1, "n1")
     with pytest.raises(UsageError, match=r"several tasks on this node.*Start one task a node"):
         joined(SLURM, **options)
+
+
+def test_nodes_that_the_user_only_counts_are_numbered_by_the_cluster():
+    assert joined(TRAIN_JOB, nnodes=2)[0].node_rank == 1
+    with pytest.raises(UsageError, match=r"--nnodes 3: kubeflow counts 2 nodes \(PET_NNODES=2"):
+        joined(TRAIN_JOB, nnodes=3)
+    asked, world = joined(INDEXED_JOB, nnodes=4)
+    assert (asked.nnodes, asked.node_rank, world) == (4, 1, None)
+    with pytest.raises(UsageError, match=r"JOB_COMPLETION_INDEX=1.*how many nodes.*--nnodes N"):
+        joined(INDEXED_JOB)
+
+
+def test_the_first_pod_of_a_job_is_looked_up_in_this_pods_domain(monkeypatch):
+    monkeypatch.setattr(socket, "getfqdn", lambda: "job-1.job.ns.svc.cluster.local")
+    asked, _ = joined({**INDEXED_JOB, "HOSTNAME": "job.invalid-1"}, nnodes=2)
+    assert asked.master_addr == "job.invalid-0.job.ns.svc.cluster.local"
+
+
+def test_the_first_node_may_be_its_own_master(monkeypatch):
+    monkeypatch.setattr("rltrain.plan.cluster.own_address", lambda: "10.0.0.7")
+    main = {**without(AWS_BATCH, list(AWS_BATCH)[3]), "AWS_BATCH_JOB_NODE_INDEX": "2"}
+    assert joined(main)[0].master_addr == "10.0.0.7"
+    with pytest.raises(UsageError, match=r"indexed-job \(.*does not say on which host rank 0 is"):
+        joined({"JOB_COMPLETION_INDEX": "1"}, nnodes=2)
+
+
+def test_tpu_hosts_are_found_for_jax():
+    assert found(GKE_TPU) is None
+    place = found(GKE_TPU, framework="jax")[1]
+    assert (place.node_rank, place.num_nodes, place.master_addr) == (1, 2, "tpu-0.svc")
 
 
 def test_started_ranks_do_not_train_alone_in_silence():

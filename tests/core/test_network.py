@@ -37,7 +37,7 @@ def test_a_host_is_waited_for_until_its_name_resolves(monkeypatch):
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    wait_for_host("pod-0.service")
+    wait_for_host("pod-0.service", timeout=60.0)
     assert next(answers, None) is None
 
 

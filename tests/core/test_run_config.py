@@ -21,7 +21,7 @@ def checked(**options):
 
 def placed(options: RunOptions) -> str:
     """Return node 0's address, as passed to launchers."""
-    return make_config(master_addr=options.master_addr, master_port=options.master_port).coordinator
+    return make_config(master_addr=options.master_addr, master_port=options.master_port).endpoint
 
 
 def refused(**options) -> str:

@@ -40,7 +40,8 @@ class StartedNode:
     """This process is the only one on its node: it is to start the node's ranks."""
 
     node_rank: int
-    num_nodes: int
+    num_nodes: int | None
+    """None if the cluster does not say."""
     variables: tuple[str, ...]
     """Names of the environment variables that say so."""
     nproc_per_node: int | None = None

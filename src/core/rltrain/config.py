@@ -9,7 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Placement", "RunConfig"]
+__all__ = ["Placement", "RunConfig", "endpoint"]
+
+
+def endpoint(host: str, port: int) -> str:
+    """Return "host:port", with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +60,8 @@ class Placement:
     """Address of the rendezvous, host:port."""
     rdzv_id: str | None = None
     """The run's name at the rendezvous."""
+    join_timeout: int = 300
+    """Seconds until all nodes and ranks must have met."""
     max_restarts: int = 0
     """How many times torch elastic restarts all ranks after a failure."""
     log_root: str = "logs"
@@ -65,10 +72,14 @@ class Placement:
     """Options of plugins that the user set, by plugin's name; the plan has checked them."""
 
     @property
-    def coordinator(self) -> str:
-        """Address and port of node 0, host:port; an IPv6 address in brackets."""
-        host = self.master_addr
-        return f"{f'[{host}]' if ':' in host else host}:{self.master_port}"
+    def endpoint(self) -> str:
+        """Where the nodes meet, host:port: on node 0, or the user's rendezvous."""
+        return self.rdzv_endpoint or endpoint(self.master_addr, self.master_port)
+
+    @property
+    def nodes_are_numbered(self) -> bool:
+        """Whether there are several nodes, and each knows its number before they meet."""
+        return self.nnodes > 1 and self.rdzv_backend in (None, "static")
 
     @property
     def on_several_ranks(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "DivergenceError",
+    "PeerLost",
     "PluginError",
     "RankFailed",
     "RltrainError",
@@ -57,6 +58,10 @@ class RankFailed(RltrainError):
         super().__init__(message)
         self.rank = rank
         self.exit_code = exit_code
+
+
+class PeerLost(RankFailed):
+    """A rank failed because another one had gone: the cause is that one's, on another node."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

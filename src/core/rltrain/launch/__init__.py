@@ -5,7 +5,13 @@ internal.
 """
 
 from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
-from rltrain.launch.network import NCCL_FALLBACKS, interface_towards
+from rltrain.launch.meeting import Member, meet
+from rltrain.launch.network import (
+    NCCL_FALLBACKS,
+    address_towards,
+    interface_towards,
+    is_loopback,
+)
 from rltrain.launch.rank_log import console_stream
 from rltrain.launch.ranks import (
     available_cores,
@@ -17,6 +23,8 @@ from rltrain.launch.reports import ended_by_signal, failure, make_report, write_
 
 __all__ = [
     "NCCL_FALLBACKS",
+    "Member",
+    "address_towards",
     "available_cores",
     "cannot_draw",
     "check_mujoco_draws",
@@ -25,7 +33,9 @@ __all__ = [
     "failure",
     "hide_rank_variables",
     "interface_towards",
+    "is_loopback",
     "make_report",
+    "meet",
     "rank_from_env",
     "rank_variables",
     "write_report",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import ipaddress
 import socket
 import struct
 import time
@@ -10,7 +11,15 @@ from collections.abc import Mapping
 
 from rltrain.errors import UsageError
 
-__all__ = ["NCCL_FALLBACKS", "interface_towards", "interfaces", "wait_for_host"]
+__all__ = [
+    "NCCL_FALLBACKS",
+    "address_towards",
+    "interface_towards",
+    "interfaces",
+    "is_loopback",
+    "own_address",
+    "wait_for_host",
+]
 
 NCCL_FALLBACKS: tuple[Mapping[str, str], ...] = (
     {"NCCL_P2P_DISABLE": "1"},
@@ -28,7 +37,7 @@ _SIOCGIFADDR = 0x8915
 """Linux's ioctl for an interface's IPv4 address; see netdevice(7)."""
 
 
-def wait_for_host(host: str, timeout: float = 60.0) -> None:
+def wait_for_host(host: str, timeout: float) -> None:
     """Wait until this machine can resolve a host's name: a cluster's DNS may lag behind its nodes.
 
     Args:
@@ -52,6 +61,37 @@ def wait_for_host(host: str, timeout: float = 60.0) -> None:
         time.sleep(1.0)
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether `host` is a loopback address, which means this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def address_towards(host: str) -> str | None:
+    """Return the address of this machine from which a packet to `host` would come.
+
+    It sends no packet: connecting a UDP socket only looks up the route.
+
+    Returns:
+        The address, such as "127.0.0.1" or "fd00::2"; None if there is no route.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(address)
+            return str(probe.getsockname()[0])
+    except OSError:
+        return None
+
+
+def own_address() -> str | None:
+    """Return the address from which packets leave for other networks; None without a route."""
+    # Addresses of documentation (RFC 5737 and RFC 3849): nothing is there, and nothing is sent.
+    return address_towards("192.0.2.1") or address_towards("2001:db8::1")
+
+
 def interfaces() -> dict[str, str | None]:
     """Return the IPv4 address of each interface by its name; None if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -66,13 +106,10 @@ def interface_towards(host: str) -> str | None:
     Returns:
         The name, such as "lo" or "eth0"; None if unknown (for example an IPv6 route).
     """
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((host, 9))
-            own = probe.getsockname()[0]
-        found = next((name for name, address in interfaces().items() if address == own), None)
-    except OSError:
+    own = address_towards(host)
+    if own is None:
         return None
+    found = next((name for name, address in interfaces().items() if address == own), None)
     return found or ("lo" if own.startswith("127.") else None)
 
 

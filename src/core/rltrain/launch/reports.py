@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from rltrain.errors import RankFailed, RltrainError, UsageError
+from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 
 __all__ = [
     "Report",
@@ -116,11 +116,12 @@ def failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
     if first.kind == "usage":
         return UsageError(first.message)
     log = log_path(folder, first.rank).resolve()
-    headline = f"Rank {first.rank} failed."
+    headline, kind = f"Rank {first.rank} failed.", RankFailed
     if first.kind == "peer_lost":
         headline += " It lost a peer: the cause is on another node, in its launcher's output."
+        kind = PeerLost
     where = f" Its log: {log}" if log.exists() and not log.is_relative_to(folder.resolve()) else ""
-    return RankFailed(f"{headline}{where}\n\n{first.traceback.rstrip()}", rank=first.rank)
+    return kind(f"{headline}{where}\n\n{first.traceback.rstrip()}", rank=first.rank)
 
 
 def ended_by_signal(number: signal.Signals) -> BaseException:

@@ -141,7 +141,9 @@ class RunOptions:
     )
 
     nnodes: int = number(1, NODES, "number of nodes", 1)
-    node_rank: int = number(0, NODES, "rank of this node", 0, metavar="I")
+    node_rank: int | None = number(
+        None, NODES, "rank of this node", 0, metavar="I", default_text="what the cluster says, or 0"
+    )
     master_addr: str = option(
         "127.0.0.1", NODES, "address of node 0", checks.address, metavar="HOST"
     )
@@ -159,6 +161,9 @@ class RunOptions:
     )
     rdzv_id: str | None = option(
         None, NODES, "name of the run at the rendezvous, the same on every node", metavar="ID"
+    )
+    join_timeout: int = number(
+        300, NODES, "seconds until all nodes and ranks must have met", 1, metavar="SECONDS"
     )
     max_restarts: int = number(0, NODES, "how many times all ranks are restarted on failure", 0)
 

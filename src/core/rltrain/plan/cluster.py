@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from rltrain.clusters import StartedNode, StartedRank, number_or_none, shown
 from rltrain.errors import UsageError
+from rltrain.launch.network import own_address
 from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import Registry
 from rltrain.specs import ClusterSpec
@@ -46,19 +48,19 @@ def find_place(
                 "that it started this process as one of several. Leave it out."
             )
         return spec, place
-    found: Found | None = None
-    for spec, place in _places(requested, registry, environ):
-        if found is None:
-            found = spec, place
-        elif spec.order > found[0].order:
-            break
-        elif not _agree(found[1], place):
-            raise UsageError(
-                f"{found[0].name} ({shown(environ, found[1].variables)}) and {spec.name} "
-                f"({shown(environ, place.variables)}) contradict each other. Choose one of them: "
-                f"--cluster {found[0].name} or --cluster {spec.name}."
-            )
-    return found
+    specs = sorted(registry.all(ClusterSpec), key=lambda each: each.order)
+    for _, row in itertools.groupby(specs, key=lambda each: each.order):
+        places = list(_places(requested, row, environ))
+        for (a, first), (b, second) in itertools.pairwise(places):
+            if not _agree(first, second):
+                raise UsageError(
+                    f"{a.name} ({shown(environ, first.variables)}) and {b.name} "
+                    f"({shown(environ, second.variables)}) contradict each other. Choose one of "
+                    f"them: --cluster {a.name} or --cluster {b.name}."
+                )
+        if places:
+            return places[0]
+    return None
 
 
 def join(
@@ -66,10 +68,12 @@ def join(
 ) -> tuple[RunOptions, World | None]:
     """Return the options with what the cluster adds, and this rank's place if it joins.
 
-    Flags come first: a task that is told to start ranks is a node, and `--nnodes` is believed.
+    Flags come first: a task that is told to start ranks is a node, and nodes that the user has
+    counted and numbered are believed.
 
     Raises:
-        UsageError: the ranks would each train alone, or nobody says where they meet.
+        UsageError: the ranks would each train alone, the flags and the cluster contradict each
+            other, or nobody says where the ranks meet.
     """
     if found is None:
         return requested, None
@@ -82,7 +86,7 @@ def join(
                 f"--distributed, {_ALONE}"
             )
         return requested, None
-    if spec.order > 0 and (requested.nnodes > 1 or requested.rdzv_endpoint is not None):
+    if spec.order > 0 and _numbered(requested):
         return requested, None
     if isinstance(place, StartedRank) and spec.order > 0 and _starts_ranks(requested):
         place = _as_node(spec, place, environ)
@@ -94,10 +98,10 @@ def join(
 
 
 def _places(
-    requested: RunOptions, registry: Registry, environ: Mapping[str, str]
-) -> Iterator[tuple[ClusterSpec, StartedRank | StartedNode]]:
-    """Yield what each cluster finds, in their order."""
-    for spec in sorted(registry.all(ClusterSpec), key=lambda each: each.order):
+    requested: RunOptions, specs: Iterable[ClusterSpec], environ: Mapping[str, str]
+) -> Iterator[Found]:
+    """Yield what each cluster finds."""
+    for spec in specs:
         place = spec.find(environ)
         if place is None:
             continue
@@ -121,8 +125,14 @@ def _agree(a: StartedRank | StartedNode, b: StartedRank | StartedNode) -> bool:
     return False
 
 
+def _numbered(requested: RunOptions) -> bool:
+    """Whether the user has numbered the nodes, or they number themselves."""
+    by_hand = requested.nnodes > 1 and requested.node_rank is not None
+    return by_hand or requested.rdzv_endpoint is not None
+
+
 def _starts_ranks(requested: RunOptions) -> bool:
-    return any(
+    return requested.nnodes > 1 or any(
         each is not None
         for each in (requested.launcher, requested.nproc_per_node, requested.num_gpus)
     )
@@ -135,7 +145,8 @@ def _as_node(spec: ClusterSpec, place: StartedRank, environ: Mapping[str, str]) 
         raise UsageError(
             f"{spec.name} started several tasks on this node ({shown(environ, place.variables)}), "
             "and each is told to start ranks. Start one task a node; or leave out "
-            f"--nproc-per-node, --num-gpus and --launcher: then the tasks are the ranks; {_ALONE}"
+            "--nnodes, --nproc-per-node, --num-gpus and --launcher: then the tasks are the ranks; "
+            f"{_ALONE}"
         )
     return StartedNode(
         node_rank=world.node_rank,
@@ -160,11 +171,22 @@ def _resolved(spec: ClusterSpec, host: str | None) -> str | None:
 def _as_one_of_the_nodes(
     requested: RunOptions, spec: ClusterSpec, place: StartedNode, environ: Mapping[str, str]
 ) -> RunOptions:
+    nodes = place.num_nodes or requested.nnodes
+    if nodes == 1:
+        raise UsageError(
+            f"{spec.name} ({shown(environ, place.variables)}) does not say how many nodes there "
+            f"are. Add --nnodes N, {_ALONE}"
+        )
+    if requested.nnodes not in (1, nodes):
+        raise UsageError(
+            f"--nnodes {requested.nnodes}: {spec.name} counts {nodes} nodes "
+            f"({shown(environ, place.variables)}). Leave it out; or give --node-rank too."
+        )
     return dataclasses.replace(
         _with_master(requested, spec, place, environ),
         cluster=spec.name,
-        nnodes=place.num_nodes,
-        node_rank=place.node_rank,
+        nnodes=nodes,
+        node_rank=place.node_rank if requested.node_rank is None else requested.node_rank,
         nproc_per_node=requested.nproc_per_node
         if requested.nproc_per_node is not None or requested.num_gpus is not None
         else place.nproc_per_node,
@@ -182,6 +204,8 @@ def _with_master(
     if requested.master_addr != usual.master_addr:
         return requested
     host = environ.get("MASTER_ADDR") or _resolved(spec, place.master_addr)
+    if host is None and isinstance(place, StartedNode) and place.node_rank == 0:
+        host = own_address()
     if host is None:
         raise UsageError(
             f"{spec.name} ({shown(environ, place.variables)}) does not say on which host rank 0 "

@@ -80,7 +80,7 @@ def _check_distributed(requested: RunOptions) -> None:
             f"--device {requested.device}: each rank of a distributed run has its own device. "
             "Choose them with --gpu-ids."
         )
-    if requested.node_rank >= requested.nnodes:
+    if requested.node_rank is not None and requested.node_rank >= requested.nnodes:
         raise UsageError(
             f"--node-rank {requested.node_rank}: must be below --nnodes {requested.nnodes}."
         )
@@ -93,6 +93,7 @@ def _placement(requested: RunOptions, backend: str, kind: str) -> Placement:
         "device_kind": kind,
         "gpu_ids": requested.gpu_ids if isinstance(requested.gpu_ids, tuple) else None,
         "launcher": None,
+        "node_rank": requested.node_rank or 0,
         "nproc_per_node": None,
     }
     return Placement(**requested.fields_of(Placement) | settled)

@@ -57,7 +57,7 @@ def _ranks(plan: Plan) -> str:
         if config.nnodes > 1:
             text += f"; node {config.node_rank} of {config.nnodes}"
             text += f", as {config.cluster} says" if config.cluster else ""
-            text += f", meeting at {config.rdzv_endpoint or config.coordinator}"
+            text += f", meeting at {config.endpoint}"
         return text
     if config.distributed:
         by = f", started by {config.cluster}" if config.cluster else ""

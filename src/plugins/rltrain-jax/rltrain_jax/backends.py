@@ -9,15 +9,14 @@ from typing import Any
 import jax
 
 from rltrain import hookimpl
-from rltrain.config import Placement
+from rltrain.config import Placement, endpoint
 from rltrain.errors import UsageError
+from rltrain.launch import Member, address_towards, is_loopback, meet
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_jax.coordination import set_gloo_address
 from rltrain_jax.devices import local_device
 from rltrain_jax.group import JaxProcessGroup
-from rltrain_jax.network import address_towards, endpoint, is_loopback
-from rltrain_jax.rendezvous import meet
 from rltrain_jax.trees import broadcast_tree
 from rltrain_jax.workarounds import initialize_quietly
 
@@ -68,7 +67,9 @@ class _JaxBackend:
     ) -> JaxProcessGroup:
         """Join the ranks at the address where rank 0 hosts the coordinator."""
         if world.world_size > 1:
-            _initialize(world, *coordinator(config, os.environ), local_device_ids)
+            host, port = coordinator(config, os.environ)
+            meet(Member("rank", world.rank, world.world_size), host, port, config.join_timeout)
+            _initialize(world, host, port, local_device_ids)
         self._group = type(self).make_group(world)
         return self._group
 
@@ -116,8 +117,7 @@ def coordinator(config: Placement, environ: Mapping[str, str]) -> tuple[str, int
 
 
 def _initialize(world: World, host: str, port: int, local_device_ids: list[int] | None) -> None:
-    meet(world, host, port)
-    address = endpoint(host, str(port))
+    address = endpoint(host, port)
     with initialize_quietly():
         jax.distributed.initialize(
             num_processes=world.world_size,

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from rltrain import hookimpl
-from rltrain.launch import available_cores, interface_towards
+from rltrain.config import Placement
+from rltrain.launch import Member, available_cores, interface_towards, meet
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_torch.fingerprints import fingerprints
@@ -66,9 +67,10 @@ class GlooBackend(_TorchBackend):
     """torch on the CPU, or on CUDA, whose tensors gloo copies through host memory."""
 
     @hookimpl
-    def rltrain_init_distributed(self, world: World) -> TorchProcessGroup:
+    def rltrain_init_distributed(self, world: World, config: Placement) -> TorchProcessGroup:
         """Create a gloo group on the network interface that reaches the master."""
         _select_device(world)
+        _meet(world, config)
         if "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(max(1, available_cores() // world.local_world_size))
         # gloo would look up the host's own name, which often resolves to a wrong address.
@@ -82,10 +84,21 @@ class NcclBackend(_TorchBackend):
     """torch on CUDA."""
 
     @hookimpl
-    def rltrain_init_distributed(self, world: World) -> TorchProcessGroup:
+    def rltrain_init_distributed(self, world: World, config: Placement) -> TorchProcessGroup:
         """Create an NCCL group on this rank's device."""
         _select_device(world)
+        _meet(world, config)
         return TorchProcessGroup("nccl", world)
+
+
+def _meet(world: World, config: Placement) -> None:
+    """Wait for all ranks, where no agent of torch elastic has done so."""
+    # The agent's own store listens at the address.
+    if world.world_size > 1 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        rank = Member("rank", world.rank, world.world_size)
+        host = os.environ.get("MASTER_ADDR", config.master_addr)
+        port = int(os.environ.get("MASTER_PORT", config.master_port))
+        meet(rank, host, port, config.join_timeout)
 
 
 def _select_device(world: World) -> None:

@@ -109,11 +109,9 @@ def launch_config(config: Placement, reports: Path) -> Any:
 
 
 def _endpoint(config: Placement) -> str:
-    if config.rdzv_endpoint is not None:
-        return config.rdzv_endpoint
-    if config.nnodes == 1:
+    if config.nnodes == 1 and config.rdzv_endpoint is None:
         return "127.0.0.1:0"  # Any free port, so that two runs on one machine do not collide.
-    return config.coordinator
+    return config.endpoint
 
 
 @contextlib.contextmanager

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from rltrain.config import Placement
 from rltrain.types import World
 from rltrain_torch.backends import GlooBackend
 
 
 def main(rank: int, size: int) -> None:
     world = World(rank, rank, 0, size, size)
-    group = GlooBackend().rltrain_init_distributed(world)
+    group = GlooBackend().rltrain_init_distributed(world, Placement(backend="gloo"))
     results = {
         "place": [group.rank, group.world_size, group.device],
         "threads": torch.get_num_threads(),

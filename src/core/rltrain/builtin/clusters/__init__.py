@@ -5,7 +5,7 @@ Each module has a group of clusters that look alike.
 
 from __future__ import annotations
 
-from rltrain.builtin.clusters import clouds, mpi, nodes, slurm, torchrun
+from rltrain.builtin.clusters import clouds, kubernetes, mpi, slurm, torchrun
 from rltrain.specs import ClusterSpec
 
 __all__ = ["CLUSTERS"]
@@ -50,6 +50,13 @@ CLUSTERS = (
         summary="ranks of LSF's jsrun",
     ),
     ClusterSpec(
+        name="pals",
+        find=mpi.pals,
+        order=10,
+        variables=("PALS_*", "PMI_*"),
+        summary="ranks of Cray's mpiexec",
+    ),
+    ClusterSpec(
         name="flux",
         find=mpi.flux,
         order=20,
@@ -65,11 +72,25 @@ CLUSTERS = (
         summary="tasks of srun",
     ),
     ClusterSpec(
+        name="pmix",
+        find=mpi.pmix,
+        order=25,
+        variables=("PMIX_*",),
+        summary="ranks of prterun alone, which are refused: their number is unknown",
+    ),
+    ClusterSpec(
         name="kubeflow",
-        find=nodes.kubeflow,
+        find=kubernetes.kubeflow,
         order=30,
         variables=("PET_*",),
         summary="nodes of a TrainJob or PyTorchJob with PET_NNODES",
+    ),
+    ClusterSpec(
+        name="aws-batch",
+        find=clouds.aws_batch,
+        order=30,
+        variables=("AWS_BATCH_JOB_*",),
+        summary="nodes of a multi-node parallel job of AWS Batch",
     ),
     ClusterSpec(
         name="sagemaker",
@@ -94,9 +115,39 @@ CLUSTERS = (
     ),
     ClusterSpec(
         name="pytorchjob",
-        find=nodes.counted,
+        find=kubernetes.counted,
         order=40,
         variables=("NPROC_PER_NODE",),
         summary="nodes of PyTorchJob, Volcano, PAI-DLC: WORLD_SIZE and RANK count them",
+    ),
+    ClusterSpec(
+        name="jaxjob",
+        find=kubernetes.jaxjob,
+        order=40,
+        variables=("JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "NUM_PROCESSES", "PROCESS_ID"),
+        summary="nodes of a JAXJob, or of a TrainJob for jax",
+    ),
+    ClusterSpec(
+        name="volcano",
+        find=kubernetes.volcano,
+        order=50,
+        variables=("VC_*",),
+        summary="nodes of a Volcano job without its plugin for torch",
+    ),
+    ClusterSpec(
+        name="gke-tpu",
+        find=clouds.gke_tpu,
+        order=50,
+        variables=("TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES"),
+        frameworks=("jax",),
+        summary="nodes of a slice of TPUs on GKE",
+    ),
+    ClusterSpec(
+        name="indexed-job",
+        find=kubernetes.indexed_job,
+        order=60,
+        variables=("JOB_COMPLETION_INDEX",),
+        resolve=kubernetes.domain_of,
+        summary="nodes of an Indexed Job or a JobSet of Kubernetes",
     ),
 )

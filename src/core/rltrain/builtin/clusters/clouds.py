@@ -9,7 +9,54 @@ from typing import Any
 from rltrain.clusters import StartedNode, number_or_none, read_numbers, shown
 from rltrain.errors import UsageError
 
-__all__ = ["sagemaker", "skypilot", "vertex"]
+__all__ = ["aws_batch", "gke_tpu", "sagemaker", "skypilot", "vertex"]
+
+
+def aws_batch(environ: Mapping[str, str]) -> StartedNode | None:
+    """Return the node of a multi-node parallel job of AWS Batch.
+
+    See its user guide, "multi-node parallel job environment variables". The main node need not
+    have the number 0, and only the other nodes are told its address.
+
+    Raises:
+        UsageError: the variables are incomplete, or are not numbers.
+    """
+    names = ("AWS_BATCH_JOB_NUM_NODES", "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_MAIN_NODE_INDEX")
+    if not environ.get(names[0]):
+        return None
+    nodes, index, main = read_numbers(environ, *names)
+    if nodes == 1:
+        return None
+    address = "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"
+    if index != main and not environ.get(address):
+        raise UsageError(
+            f"{shown(environ, (*names, address))}: the main node's address is missing. Say "
+            "--cluster none, and give --nnodes, --node-rank and --master-addr."
+        )
+    return StartedNode(
+        node_rank=(index - main) % nodes,
+        num_nodes=nodes,
+        master_addr=environ.get(address),
+        variables=names,
+    )
+
+
+def gke_tpu(environ: Mapping[str, str]) -> StartedNode | None:
+    """Return the node of a slice of TPUs of several hosts on GKE.
+
+    Raises:
+        UsageError: the node's number is missing, or is not one.
+    """
+    hosts = [host for host in environ.get("TPU_WORKER_HOSTNAMES", "").split(",") if host]
+    if len(hosts) < 2:
+        return None
+    (node,) = read_numbers(environ, "TPU_WORKER_ID")
+    return StartedNode(
+        node_rank=node,
+        num_nodes=len(hosts),
+        master_addr=hosts[0],
+        variables=("TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES"),
+    )
 
 
 def sagemaker(environ: Mapping[str, str]) -> StartedNode | None:
@@ -19,9 +66,9 @@ def sagemaker(environ: Mapping[str, str]) -> StartedNode | None:
         UsageError: they cannot be read.
     """
     names = ("SM_HOSTS", "SM_CURRENT_HOST")
-    if not all(environ.get(name) for name in names):
+    if not environ.get("SM_HOSTS"):
         return None
-    hosts, host = _json(environ, "SM_HOSTS"), environ["SM_CURRENT_HOST"]
+    hosts, host = _json(environ, "SM_HOSTS"), environ.get("SM_CURRENT_HOST")
     if not isinstance(hosts, list) or host not in hosts:
         raise UsageError(f"{shown(environ, names)}: the host is not in the list of hosts.")
     if len(hosts) == 1:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from rltrain.clusters import StartedRank, read_numbers, read_rank, shown
 from rltrain.errors import UsageError
 
-__all__ = ["flux", "jsrun", "mpich", "mvapich", "open_mpi"]
+__all__ = ["flux", "jsrun", "mpich", "mvapich", "open_mpi", "pals", "pmix"]
 
 _PORTS = 4096
 """As in `slurm`, and in jax's `jax/_src/clusters/ompi_cluster.py`: Open MPI's job numbers are
@@ -21,7 +21,7 @@ def open_mpi(environ: Mapping[str, str]) -> StartedRank | None:
     """Return the place of a rank of Open MPI's mpirun; see its manual, "environment variables".
 
     Open MPI 4 sets the address of mpirun's own node, and the job's number. Open MPI 5 sets a name
-    of the job.
+    of the job. Azure ML sets the first node's address.
     """
     found = _find(environ, "OMPI_COMM_WORLD_", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
     uri, name = environ.get("OMPI_MCA_orte_hnp_uri", ""), environ.get("PMIX_NAMESPACE")
@@ -34,17 +34,40 @@ def open_mpi(environ: Mapping[str, str]) -> StartedRank | None:
     if address is not None and job.isdecimal():
         host, port = address[1] or address[2], _port(int(job) // _PORTS)
         found = dataclasses.replace(found, master_addr=host, master_port=port)
-    return found
+    of_azure = environ.get("AZ_BATCH_MASTER_NODE", "").partition(":")[0]
+    return dataclasses.replace(found, master_addr=found.master_addr or of_azure or None)
 
 
 def mpich(environ: Mapping[str, str]) -> StartedRank | None:
     """Return the place of a rank of Hydra, the mpiexec of MPICH and of Intel MPI.
 
-    srun sets PMI_RANK too, without the two local variables.
+    srun, flux and PALS set PMI_RANK too, without the two local variables.
     """
-    if environ.get("SLURM_PROCID") and not environ.get("MPI_LOCALRANKID"):
+    others = ("SLURM_PROCID", "FLUX_TASK_RANK", "PALS_RANKID")
+    if not environ.get("MPI_LOCALRANKID") and any(environ.get(name) for name in others):
         return None
     return _find(environ, "", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
+
+
+def pals(environ: Mapping[str, str]) -> StartedRank | None:
+    """Return the place of a rank of mpiexec or aprun of Cray's PALS."""
+    if not environ.get("PALS_RANKID"):
+        return None
+    return _find(environ, "", "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")
+
+
+def pmix(environ: Mapping[str, str]) -> None:
+    """Refuse ranks of prterun alone: it numbers them, and does not say how many there are.
+
+    Raises:
+        UsageError: this is one of them.
+    """
+    if environ.get("PMIX_RANK"):
+        raise UsageError(
+            f"{shown(environ, ('PMIX_RANK', 'PMIX_NAMESPACE'))}: something started ranks and does "
+            "not say how many. Start them with mpirun or srun; or set RANK, LOCAL_RANK and "
+            "WORLD_SIZE; or say --cluster none: then each trains alone."
+        )
 
 
 def mvapich(environ: Mapping[str, str]) -> StartedRank | None:
@@ -63,7 +86,7 @@ def flux(environ: Mapping[str, str]) -> StartedRank | None:
     Flux says how many nodes there are, not how many tasks this one has.
     """
     names = ("FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_NNODES")
-    if not all(environ.get(name) for name in names[:2]):
+    if not environ.get("FLUX_TASK_RANK"):
         return None
     size, nodes = read_numbers(environ, "FLUX_JOB_SIZE", "FLUX_JOB_NNODES")
     here = {**environ, "tasks a node": str(-(-size // max(nodes, 1)))}
@@ -83,9 +106,9 @@ def _find(
         UsageError: some of the variables are missing, are not numbers, or contradict each other.
     """
     rank, size, local, local_size = (prefix + name for name in (rank, size, local, local_size))
-    if not (environ.get(rank) and environ.get(size)):
+    if not (environ.get(rank) or environ.get(size)):
         return None
-    (ranks,) = read_numbers(environ, size)
+    _, ranks = read_numbers(environ, rank, size)
     if ranks == 1:
         return None
     if not environ.get(local):

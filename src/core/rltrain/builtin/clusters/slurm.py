@@ -32,10 +32,9 @@ def find(environ: Mapping[str, str]) -> StartedRank | None:
     A batch script itself is no task of srun: it has no SLURM_STEP_NODELIST.
 
     Raises:
-        UsageError: the variables are not numbers, or contradict each other.
+        UsageError: the variables are incomplete, are not numbers, or contradict each other.
     """
-    needed = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", *_VARIABLES)
-    if not all(environ.get(name) for name in needed):
+    if not environ.get("SLURM_STEP_NODELIST"):
         return None
     rank, local, job = read_numbers(environ, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_JOB_ID")
     # In a job step, SLURM_NTASKS may be that of the whole allocation.

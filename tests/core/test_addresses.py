@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain_jax.network import address_towards, endpoint, is_loopback
+from rltrain.config import endpoint
+from rltrain.launch.network import address_towards, is_loopback, own_address
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -17,11 +18,18 @@ def test_an_unknown_host_has_no_address():
 
 
 def test_ipv6_addresses_are_bracketed():
-    assert endpoint("::1", "80") == "[::1]:80"
-    assert endpoint("10.0.0.1", "80") == "10.0.0.1:80"
-    assert endpoint("node-1", "80") == "node-1:80"
+    assert endpoint("::1", 80) == "[::1]:80"
+    assert endpoint("10.0.0.1", 80) == "10.0.0.1:80"
+    assert endpoint("node-1", 80) == "node-1:80"
 
 
 def test_only_loopback_is_loopback():
     assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost")] == [True] * 3
     assert [is_loopback(host) for host in ("10.0.0.1", "fd00::1", "node-1")] == [False] * 3
+
+
+def test_own_address_is_no_loopback():
+    own = own_address()
+    if own is None:
+        pytest.skip("this machine has no route to others")
+    assert not is_loopback(own)

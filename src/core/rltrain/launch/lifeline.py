@@ -1,0 +1,172 @@
+"""The launchers of several nodes stay connected while their ranks run.
+
+A node that fails, or that nobody hears of any more, ends the run on all nodes, and each says which
+one it was. Without this, gloo and NCCL wait for many minutes when a link is cut, and never know
+which machine it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+from rltrain.errors import PeerLost, RankFailed, RltrainError
+from rltrain.launch.meeting import Member, gather, receive, send
+from rltrain.launch.reports import ended_by_signal
+
+__all__ = ["connected"]
+
+_SILENCE = 5, 5, 3
+"""Seconds until a silent connection is probed, seconds between probes, and unanswered probes until
+it is given up: a cut link or a stopped machine is noticed within 20 s."""
+
+_CAUSE_TIMEOUT = 10.0
+"""Seconds to wait for a failed node's own words after a rank has lost its peer there."""
+
+_WORDS = 20_000
+"""Length, in characters, to which a node's last words are cut."""
+
+
+@contextlib.contextmanager
+def connected(member: Member, host: str, port: int, timeout: float) -> Iterator[None]:
+    """Let the launchers of all nodes meet, and stay connected inside the context. Collective.
+
+    Args:
+        member: this node.
+        host: of node 0.
+        port: on that host. It is free again once the nodes have met.
+        timeout: in seconds, for the meeting.
+
+    Raises:
+        UsageError: a node is missing, or differs from node 0.
+        RankFailed: another node failed, or was lost.
+    """
+    lines = [_Line(*each) for each in gather(member, host, port, timeout)]
+    watch, words = _Watch(lines), None
+    try:
+        with watch.ending_ranks():
+            yield
+    except BaseException as error:
+        if isinstance(error, PeerLost):
+            watch.lost.wait(_CAUSE_TIMEOUT)
+        words = watch.cause or _last_words(member, error)
+        if watch.cause is not None and _is_consequence(error):
+            raise RankFailed(watch.cause) from None
+        raise
+    finally:
+        watch.stop()
+        for line in lines:
+            line.close(words)
+
+
+class _Line:
+    """An open connection to another node's launcher."""
+
+    def __init__(self, connection: socket.socket, other: Member) -> None:
+        self.connection, self.other = connection, other
+        idle, interval, count = _SILENCE
+        connection.settimeout(None)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count)
+        # Words that are never acknowledged count as silence too.
+        milliseconds = 1000 * (idle + interval * count)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+
+    def cause(self) -> str | None:
+        """Return why the other node ended; None if it ended well."""
+        try:
+            words = receive(self.connection)
+        except (ValueError, ConnectionResetError):
+            return f"{self} is gone: its launcher was killed, or the machine stopped."
+        except OSError as error:
+            return f"{self} does not answer any more: {error.strerror or error}."
+        return str(words) if words else None
+
+    def close(self, words: str | None) -> None:
+        """Say how this node ended, and close the connection."""
+        with contextlib.suppress(OSError):
+            send(self.connection, words)
+        self.connection.close()
+
+    def __str__(self) -> str:
+        return f"Node {self.other.number} ({self.other.host})"
+
+
+class _Watch:
+    """Waits for the first node that fails, and ends this node's ranks then.
+
+    Attributes:
+        lost: set once a node has failed.
+        cause: which one, and why.
+    """
+
+    def __init__(self, lines: list[_Line]) -> None:
+        self.cause: str | None = None
+        self.lost = threading.Event()
+        self._lines = lines
+        self._thread = threading.Thread(target=self._wait, name="rltrain-lifeline", daemon=True)
+        self._bell, self._rung = socket.socketpair()
+        self._running = threading.Lock()
+        """Held while ranks run that may be ended."""
+
+    @contextlib.contextmanager
+    def ending_ranks(self) -> Iterator[None]:
+        """Watch the nodes, and raise in the main thread if one fails inside the context."""
+        if threading.current_thread() is not threading.main_thread():
+            self._thread.start()
+            yield  # Python handles signals in the main thread only: the ranks must notice.
+            return
+        before = signal.signal(signal.SIGTERM, self._end)
+        try:
+            with self._running:
+                self._thread.start()
+                yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        """Handle SIGTERM while a launcher does not: a user may send it, too."""
+        if self._running.locked():
+            raise ended_by_signal(signal.SIGTERM)
+
+    def _wait(self) -> None:
+        """Wait for each node's end."""
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._rung, selectors.EVENT_READ)
+            for line in self._lines:
+                waiting.register(line.connection, selectors.EVENT_READ, line)
+            while self.cause is None:
+                for key, _ in waiting.select():
+                    if key.data is None:
+                        return
+                    waiting.unregister(key.fileobj)
+                    self.cause = self.cause or key.data.cause()
+        self.lost.set()
+        if self._running.locked():
+            # The launcher ends its ranks, as if a user had sent the signal.
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._bell.close()
+        self._thread.join()
+        self._rung.close()
+
+
+def _is_consequence(error: BaseException) -> bool:
+    """Whether this node only ended because another one had."""
+    by_signal = 128 + signal.SIGTERM
+    return isinstance(error, PeerLost) or getattr(error, "exit_code", None) == by_signal
+
+
+def _last_words(member: Member, error: BaseException) -> str:
+    what = str(error) if isinstance(error, RltrainError) else f"{type(error).__name__} {error}"
+    return f"Node {member.number} ({member.host}) failed. {what}".rstrip()[:_WORDS]
