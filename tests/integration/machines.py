@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 __all__ = ["Machine", "missing", "two_machines"]
 
@@ -22,14 +23,23 @@ class Machine:
     name: str
     """Of its namespace."""
     host: str
-    """Its host name, which resolves nowhere."""
+    """Its host name. It resolves to a loopback address there, and to `address` on the other."""
     address: str
+    ipv6: str
 
     @property
     def inside(self) -> tuple[str, ...]:
         """The words before a command that run it there."""
         enter = ("ip", "netns", "exec", self.name, "unshare", "--uts")
         return (*enter, "sh", "-c", f'hostname {self.host} && exec "$@"', "sh")
+
+    def cut_link(self) -> None:
+        """Take the cable out."""
+        _ip("-n", self.name, "link", "set", "cable", "down")
+
+    def join_link(self) -> None:
+        """Put the cable in again."""
+        _ip("-n", self.name, "link", "set", "cable", "up")
 
 
 def missing() -> str | None:
@@ -50,20 +60,40 @@ def missing() -> str | None:
 def two_machines() -> Iterator[tuple[Machine, Machine]]:
     """Make two namespaces and a cable between them."""
     tag = os.getpid()
+    net = tag % 256
     first, second = (
-        Machine(f"rltrain-{tag}-{i}", f"machine{i}", f"10.77.{tag % 256}.{i + 1}") for i in (0, 1)
+        Machine(f"rltrain-{tag}-{i}", f"machine{i}", f"10.77.{net}.{i + 1}", f"fd77:{net}::{i + 1}")
+        for i in (0, 1)
     )
     with contextlib.ExitStack() as stack:
         for each in (first, second):
             _ip("netns", "add", each.name)
             stack.callback(_ip, "netns", "delete", each.name)
             _ip("-n", each.name, "link", "set", "lo", "up")
+            stack.enter_context(_hosts(each, second if each is first else first))
         peer = ("peer", "name", "cable", "netns", second.name)
         _ip("link", "add", "cable", "netns", first.name, "type", "veth", *peer)
         for each in (first, second):
             _ip("-n", each.name, "address", "add", f"{each.address}/24", "dev", "cable")
+            # Without "nodad" an IPv6 address can be used only after a second.
+            ipv6 = ("address", "add", f"{each.ipv6}/64", "dev", "cable", "nodad")
+            _ip("-n", each.name, *ipv6)
             _ip("-n", each.name, "link", "set", "cable", "up")
+            _ip("-n", each.name, "route", "add", "default", "dev", "cable")
         yield first, second
+
+
+@contextlib.contextmanager
+def _hosts(own: Machine, other: Machine) -> Iterator[None]:
+    """Give a machine its /etc/hosts, as Debian writes it; `ip netns exec` puts it there."""
+    folder = Path("/etc/netns") / own.name
+    folder.mkdir(parents=True)
+    lines = ("127.0.0.1 localhost", f"127.0.1.1 {own.host}", f"{other.address} {other.host}")
+    (folder / "hosts").write_text("\n".join((*lines, "")))
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder)
 
 
 def _ip(*words: str) -> None:

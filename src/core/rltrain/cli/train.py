@@ -88,8 +88,11 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
         return 0
     if plan.world is None:
         # Ranks print nothing for the seconds in which they import frameworks.
-        ranks, backend = plan.config.nproc_per_node, plan.config.backend
-        print(f"starting {ranks} rank(s) on this node, backend {backend}", flush=True)
+        config = plan.config
+        text = f"starting {config.nproc_per_node} rank(s) on this node, backend {config.backend}"
+        if config.nodes_are_numbered:
+            text += f", once all {config.nnodes} nodes have met at {config.endpoint}"
+        print(text, flush=True)
     start(plan)
     return 0
 

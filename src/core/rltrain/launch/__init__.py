@@ -8,9 +8,10 @@ from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
 from rltrain.launch.meeting import Member, meet
 from rltrain.launch.network import (
     NCCL_FALLBACKS,
-    address_towards,
-    interface_towards,
+    can_listen,
+    interface_of,
     is_loopback,
+    reachable_address,
 )
 from rltrain.launch.rank_log import console_stream
 from rltrain.launch.ranks import (
@@ -24,19 +25,20 @@ from rltrain.launch.reports import ended_by_signal, failure, make_report, write_
 __all__ = [
     "NCCL_FALLBACKS",
     "Member",
-    "address_towards",
     "available_cores",
+    "can_listen",
     "cannot_draw",
     "check_mujoco_draws",
     "console_stream",
     "ended_by_signal",
     "failure",
     "hide_rank_variables",
-    "interface_towards",
+    "interface_of",
     "is_loopback",
     "make_report",
     "meet",
     "rank_from_env",
     "rank_variables",
+    "reachable_address",
     "write_report",
 ]

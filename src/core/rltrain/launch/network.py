@@ -8,16 +8,20 @@ import socket
 import struct
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from rltrain.errors import UsageError
 
 __all__ = [
     "NCCL_FALLBACKS",
     "address_towards",
+    "can_listen",
+    "interface_of",
     "interface_towards",
     "interfaces",
     "is_loopback",
     "own_address",
+    "reachable_address",
     "wait_for_host",
 ]
 
@@ -92,30 +96,64 @@ def own_address() -> str | None:
     return address_towards("192.0.2.1") or address_towards("2001:db8::1")
 
 
+def reachable_address(host: str, num_nodes: int) -> str | None:
+    """Return the address at which other ranks reach this machine, given where all of them meet.
+
+    On several nodes this is no loopback address, which node 0 may find for its own name: Debian
+    writes "127.0.1.1 NAME" to /etc/hosts.
+    """
+    own = address_towards(host)
+    if num_nodes > 1 and (own is None or is_loopback(own)):
+        return own_address() or own
+    return own
+
+
+def can_listen(host: str, port: int) -> bool:
+    """Return whether a host's address is one of this machine's, and the port is free there."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError:
+        return False
+    return True
+
+
 def interfaces() -> dict[str, str | None]:
     """Return the IPv4 address of each interface by its name; None if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        return {name: _address(probe, name) for _, name in socket.if_nameindex()}
+        return {name: _ipv4(probe, name) for _, name in socket.if_nameindex()}
+
+
+def interface_of(address: str | None) -> str | None:
+    """Return the name of the interface with an address, such as "lo" or "eth0"; None if unknown."""
+    if address is None:
+        return None
+    if ":" in address:
+        return _with_ipv6(address)
+    found = next((name for name, each in interfaces().items() if each == address), None)
+    return found or ("lo" if address.startswith("127.") else None)
 
 
 def interface_towards(host: str) -> str | None:
-    """Return the name of the interface through which packets to `host` leave.
-
-    No packet is sent: connecting a UDP socket only looks up the route.
-
-    Returns:
-        The name, such as "lo" or "eth0"; None if unknown (for example an IPv6 route).
-    """
-    own = address_towards(host)
-    if own is None:
-        return None
-    found = next((name for name, address in interfaces().items() if address == own), None)
-    return found or ("lo" if own.startswith("127.") else None)
+    """Return the name of the interface through which packets to `host` leave; None if unknown."""
+    return interface_of(address_towards(host))
 
 
-def _address(probe: socket.socket, interface: str) -> str | None:
+def _ipv4(probe: socket.socket, interface: str) -> str | None:
     request = struct.pack("256s", interface.encode()[:15])
     try:
         return socket.inet_ntoa(fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)[20:24])
     except OSError:
         return None  # An interface without an IPv4 address.
+
+
+def _with_ipv6(address: str) -> str | None:
+    """Look an IPv6 address up in Linux's table; its columns: address, index, ..., name."""
+    wanted = ipaddress.ip_address(address).packed.hex()
+    try:
+        lines = Path("/proc/net/if_inet6").read_text().splitlines()
+    except OSError:
+        return None
+    return next((line.split()[5] for line in lines if line.startswith(wanted)), None)

@@ -11,7 +11,7 @@ import jax
 from rltrain import hookimpl
 from rltrain.config import Placement, endpoint
 from rltrain.errors import UsageError
-from rltrain.launch import Member, address_towards, is_loopback, meet
+from rltrain.launch import Member, is_loopback, meet, reachable_address
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_jax.coordination import set_gloo_address
@@ -128,6 +128,6 @@ def _initialize(world: World, host: str, port: int, local_device_ids: list[int] 
             # jax would listen on all interfaces.
             coordinator_bind_address=address if is_loopback(host) else None,
         )
-    own = address_towards(host)
+    own = reachable_address(host, world.num_nodes)
     if own is not None:
         set_gloo_address(own)

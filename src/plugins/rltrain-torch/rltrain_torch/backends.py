@@ -11,7 +11,7 @@ import torch
 
 from rltrain import hookimpl
 from rltrain.config import Placement
-from rltrain.launch import Member, available_cores, interface_towards, meet
+from rltrain.launch import Member, available_cores, interface_of, meet, reachable_address
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_torch.fingerprints import fingerprints
@@ -74,7 +74,8 @@ class GlooBackend(_TorchBackend):
         if "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(max(1, available_cores() // world.local_world_size))
         # gloo would look up the host's own name, which often resolves to a wrong address.
-        interface = interface_towards(os.environ.get("MASTER_ADDR", "127.0.0.1"))
+        master = os.environ.get("MASTER_ADDR", config.master_addr)
+        interface = interface_of(reachable_address(master, world.num_nodes))
         if interface is not None:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
         return TorchProcessGroup("gloo", world)

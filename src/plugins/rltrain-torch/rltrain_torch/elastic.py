@@ -16,7 +16,14 @@ from typing import Any
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
-from rltrain.launch import ended_by_signal, failure, hide_rank_variables
+from rltrain.launch import (
+    can_listen,
+    ended_by_signal,
+    failure,
+    hide_rank_variables,
+    is_loopback,
+    reachable_address,
+)
 from rltrain.types import TrainResult
 from rltrain_torch.compat import shutdown_timeout
 
@@ -98,14 +105,33 @@ def launch_config(config: Placement, reports: Path) -> Any:
         run_id=config.rdzv_id or (uuid.uuid4().hex if alone else "rltrain"),
         rdzv_backend=backend,
         rdzv_endpoint=_endpoint(config),
-        rdzv_configs={"rank": config.node_rank} if backend == "static" else {},
+        rdzv_configs=_rendezvous(config, backend),
         max_restarts=config.max_restarts,
         start_method="forkserver",
         logs_specs=DefaultLogsSpecs(log_dir=str(reports)),
         # Host names often do not resolve, in particular a laptop's own.
-        local_addr="127.0.0.1" if alone else None,
+        local_addr="127.0.0.1" if alone else reachable_address(_host_and_port(config)[0], 2),
         **shutdown_timeout(SHUTDOWN_TIMEOUT),
     )
+
+
+def _rendezvous(config: Placement, backend: str) -> dict[str, Any]:
+    """Return the settings of a rendezvous."""
+    if backend == "static":
+        return {"rank": config.node_rank}
+    timeout = config.join_timeout
+    settings: dict[str, Any] = {"join_timeout": timeout, "read_timeout": timeout}
+    host, port = _host_and_port(config)
+    # torch recognizes its own machine by name, and Debian gives that name another address. Where
+    # it does, it also gives way to a second launcher on one machine.
+    if config.nnodes > 1 and not is_loopback(host) and can_listen(host, port):
+        settings["is_host"] = True
+    return settings
+
+
+def _host_and_port(config: Placement) -> tuple[str, int]:
+    host, _, port = _endpoint(config).rpartition(":")
+    return (host or port).strip("[]"), int(port) if host and port.isdecimal() else 29400
 
 
 def _endpoint(config: Placement) -> str:
