@@ -26,7 +26,7 @@ def test_an_unknown_interface_is_none(host):
     assert interface_towards(host) is None
 
 
-def test_a_host_is_waited_for_until_its_name_resolves(monkeypatch):
+def test_a_host_is_waited_for_until_its_name_resolves(monkeypatch, capsys):
     answers = iter([OSError("not yet"), []])
 
     def look_up(host, port):
@@ -39,6 +39,9 @@ def test_a_host_is_waited_for_until_its_name_resolves(monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     wait_for_host("pod-0.service", timeout=60.0)
     assert next(answers, None) is None
+    assert "cannot resolve pod-0.service, where the ranks meet; it waits up to 60 s" in (
+        capsys.readouterr().err
+    )
 
 
 def test_a_host_whose_name_never_resolves_is_an_error():

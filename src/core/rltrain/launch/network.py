@@ -6,6 +6,7 @@ import fcntl
 import ipaddress
 import socket
 import struct
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,17 +52,20 @@ def wait_for_host(host: str, timeout: float) -> None:
     Raises:
         UsageError: the name still does not resolve.
     """
-    deadline = time.monotonic() + timeout
+    deadline, told = time.monotonic() + timeout, False
     while True:
         try:
             socket.getaddrinfo(host, None)
             return
         except OSError as error:
+            text = f"{socket.gethostname()} cannot resolve {host}, where the ranks meet"
             if time.monotonic() > deadline:
                 raise UsageError(
-                    f"{socket.gethostname()} cannot resolve {host}, where the ranks meet: {error}. "
-                    "Give its address with --master-addr, or correct the name."
+                    f"{text}: {error}. Give its address with --master-addr, or correct the name."
                 ) from error
+            if not told:
+                print(f"{text}; it waits up to {timeout:g} s (--join-timeout)", file=sys.stderr)
+            told = True
         time.sleep(1.0)
 
 
