@@ -8,12 +8,14 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from rltrain.errors import PeerLost, RankFailed
+from rltrain.launch.collecting import collect_logs, send_logs
 from rltrain.launch.lifeline import connected
-from rltrain.launch.meeting import Member
+from rltrain.launch.meeting import Member, receive
 
 OTHER_NODE = """
 import sys, time
@@ -66,18 +68,66 @@ def wait_after(act):
     time.sleep(30)
 
 
+def fail_later():
+    time.sleep(0.5)
+    raise ValueError("mine")
+
+
 def ended(process) -> str:
     return process.communicate(timeout=30)[1]
 
 
-def test_nodes_that_end_well_do_not_end_each_other(port, others):
+def test_nodes_that_end_well_wait_for_each_other(port, others, tmp_path):
     first = others(1, "ends")
-    with node(port):
-        assert ended(first) == ""
-        time.sleep(0.2)
+    with node(port) as outcome:
+        assert first.stdout.readline() == "met\n"
         # The framework listens where they met.
         socket.create_server(("127.0.0.1", port)).close()
+        with pytest.raises(subprocess.TimeoutExpired):
+            first.wait(0.5)
+        outcome.run_dir = str(tmp_path)
+    assert ended(first) == ""
     assert first.returncode == 0
+
+
+def test_a_node_learns_that_node_0_failed_after_it_had_ended_well(port, others):
+    first = others(1, "ends")
+    with pytest.raises(ValueError, match="mine"), node(port):
+        fail_later()
+    assert "RankFailed: Node 0 (machine0) failed. ValueError mine" in ended(first)
+
+
+def test_logs_that_node_0_lacks_are_copied(tmp_path):
+    here, there = tmp_path / "here" / "run" / "logs", tmp_path / "there" / "run" / "logs"
+    for folder in (here, there):
+        folder.mkdir(parents=True)
+    (here / "rank_0.log").write_text("mine")
+    long = bytes(range(256)) * 10_000
+    for name, content in (("0", b"not mine"), ("1", long), ("2", b"")):
+        (there / f"rank_{name}.log").write_bytes(content)
+    (there / "other.log").write_text("no log of a rank")
+    a, b = socket.socketpair()
+    with a, b, ThreadPoolExecutor(1) as threads:
+        result = threads.submit(collect_logs, a, str(here.parent))
+        request = receive(b)
+        assert request == {"run_dir": str(here.parent), "have": ["rank_0.log"]}
+        send_logs(b, {**request, "run_dir": str(there.parent)})
+        assert result.result(30) is None
+    assert sorted(path.name for path in here.iterdir()) == [f"rank_{i}.log" for i in range(3)]
+    assert (here / "rank_0.log").read_text() == "mine"
+    assert (here / "rank_1.log").read_bytes() == long
+
+
+def test_a_log_that_cannot_be_written_does_not_fail_the_run(tmp_path, capsys):
+    there = tmp_path / "logs"
+    there.mkdir()
+    (there / "rank_1.log").write_bytes(b"x" * 100)
+    a, b = socket.socketpair()
+    with a, b, ThreadPoolExecutor(1) as threads:
+        result = threads.submit(collect_logs, a, str(tmp_path / "deleted"))
+        send_logs(b, {**receive(b), "run_dir": str(tmp_path)})
+        assert result.result(30) is None
+    assert "rank_1.log: a log of another node cannot be written: " in capsys.readouterr().err
 
 
 def test_a_node_that_fails_ends_the_others_which_say_why(port, others):

@@ -30,8 +30,16 @@ class Machine:
     @property
     def inside(self) -> tuple[str, ...]:
         """The words before a command that run it there."""
+        return self._inside(f"hostname {self.host}")
+
+    def with_own(self, folder: Path) -> tuple[str, ...]:
+        """The same, with a disk of the machine's own in place of a folder."""
+        # `ip netns exec` makes a mount namespace.
+        return self._inside(f"hostname {self.host} && mount -t tmpfs none {folder}")
+
+    def _inside(self, prepare: str) -> tuple[str, ...]:
         enter = ("ip", "netns", "exec", self.name, "unshare", "--uts")
-        return (*enter, "sh", "-c", f'hostname {self.host} && exec "$@"', "sh")
+        return (*enter, "sh", "-c", f'{prepare} && exec "$@"', "sh")
 
     def cut_link(self) -> None:
         """Take the cable out."""

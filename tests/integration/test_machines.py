@@ -74,6 +74,21 @@ def test_jax_trains_across_machines(probe, machines):
         assert (world["rank"], world["node_rank"], world["num_nodes"]) == (rank, rank // 2, 2)
 
 
+def test_the_first_machine_has_the_logs_of_all_ranks(command, machines):
+    """Each has a disk of its own."""
+    first, second = machines
+    words = ("--library", "rsl_rl", "--nproc-per-node", "1", *NODES, "--master-addr", first.address)
+    command.log_root.mkdir()
+    own_disk = second.with_own(command.log_root)
+    other = command.start(*words, "--node-rank", "1", before=own_disk)
+    run = command(*words, "--node-rank", "0", before=first.inside)
+    assert run.returncode == 0, run.stderr
+    assert command.finish(other).returncode == 0
+    logs = sorted((run.folder / "logs").iterdir())
+    assert [path.name for path in logs] == ["rank_0.log", "rank_1.log"]
+    assert "ELU(" in logs[1].read_text()
+
+
 def test_nodes_that_a_cluster_counts_meet_without_flags(command, machines):
     """As in a TrainJob, whose variables say which node this is."""
     first, second = machines

@@ -13,14 +13,17 @@ import selectors
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 from rltrain.errors import PeerLost, RankFailed, RltrainError
+from rltrain.launch.collecting import collect_logs, send_logs
 from rltrain.launch.meeting import Member, gather, receive, send
 from rltrain.launch.reports import ended_by_signal
 
-__all__ = ["connected"]
+__all__ = ["Outcome", "connected"]
 
 _SILENCE = 5, 5, 3
 """Seconds until a silent connection is probed, seconds between probes, and unanswered probes until
@@ -33,9 +36,19 @@ _WORDS = 20_000
 """Length, in characters, to which a node's last words are cut."""
 
 
+@dataclass
+class Outcome:
+    """What a node's launcher has to say when its ranks have ended well."""
+
+    run_dir: str = ""
+    """The run folder, if rank 0 is on this node."""
+
+
 @contextlib.contextmanager
-def connected(member: Member, host: str, port: int, timeout: float) -> Iterator[None]:
+def connected(member: Member, host: str, port: int, timeout: float) -> Iterator[Outcome]:
     """Let the launchers of all nodes meet, and stay connected inside the context. Collective.
+
+    After it, node 0 has the logs of all ranks.
 
     Args:
         member: this node.
@@ -48,10 +61,17 @@ def connected(member: Member, host: str, port: int, timeout: float) -> Iterator[
         RankFailed: another node failed, or was lost.
     """
     lines = [_Line(*each) for each in gather(member, host, port, timeout)]
-    watch, words = _Watch(lines), None
+    watch, words, outcome = _Watch(lines), None, Outcome()
     try:
         with watch.ending_ranks():
-            yield
+            yield outcome
+        watch.stop()
+        watch.cause = watch.cause or next(
+            filter(None, (line.finish(outcome) for line in lines)), None
+        )
+        if watch.cause is not None:
+            watch.lost.set()
+            raise PeerLost(watch.cause)
     except BaseException as error:
         if isinstance(error, PeerLost):
             watch.lost.wait(_CAUSE_TIMEOUT)
@@ -70,6 +90,8 @@ class _Line:
 
     def __init__(self, connection: socket.socket, other: Member) -> None:
         self.connection, self.other = connection, other
+        self._request: Mapping[str, Any] | None = None
+        """What node 0 asks for once its ranks have ended well."""
         idle, interval, count = _SILENCE
         connection.settimeout(None)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -81,19 +103,34 @@ class _Line:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
     def cause(self) -> str | None:
-        """Return why the other node ended; None if it ended well."""
+        """Wait for the other node's words, and return why it failed; None if it did not."""
+        return self._heard(lambda: receive(self.connection))
+
+    def finish(self, outcome: Outcome) -> str | None:
+        """Let node 0 have the logs that it lacks; return why the other node failed, if it did."""
+        if self.other.number:
+            return self._heard(lambda: collect_logs(self.connection, outcome.run_dir))
+        if self._request is None and (cause := self.cause()) is not None:
+            return cause
+        return self._heard(lambda: send_logs(self.connection, self._request or {}))
+
+    def _heard(self, listen: Callable[[], object]) -> str | None:
         try:
-            words = receive(self.connection)
+            words = listen()
         except (ValueError, ConnectionResetError):
             return f"{self} is gone: its launcher was killed, or the machine stopped."
         except OSError as error:
             return f"{self} does not answer any more: {error.strerror or error}."
+        if isinstance(words, Mapping):
+            self._request = words
+            return None
         return str(words) if words else None
 
     def close(self, words: str | None) -> None:
-        """Say how this node ended, and close the connection."""
-        with contextlib.suppress(OSError):
-            send(self.connection, words)
+        """Say why this node failed, if it did, and close the connection."""
+        if words is not None:
+            with contextlib.suppress(OSError):
+                send(self.connection, words)
         self.connection.close()
 
     def __str__(self) -> str:
@@ -155,7 +192,7 @@ class _Watch:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the thread; it may have ended."""
         self._bell.close()
         self._thread.join()
         self._rung.close()

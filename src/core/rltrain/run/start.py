@@ -10,7 +10,7 @@ from typing import Any
 from rltrain import __version__
 from rltrain.config import Placement
 from rltrain.errors import PluginError
-from rltrain.launch.lifeline import connected
+from rltrain.launch.lifeline import Outcome, connected
 from rltrain.launch.meeting import Member
 from rltrain.launch.network import wait_for_host
 from rltrain.options.user_config import path, saved_variables, unset
@@ -47,14 +47,16 @@ def start(plan: Plan) -> TrainResult:
     launcher: Launcher = make_plugin(spec, config.plugins)
     if not callable(getattr(launcher, "launch", None)):
         raise PluginError(f"The launcher {spec.name!r} ({spec.factory}) has no method `launch`.")
-    with _with_other_nodes(config):
-        return launcher.launch(config, work)
+    with _with_other_nodes(config) as outcome:
+        result = launcher.launch(config, work)
+        outcome.run_dir = result.run_dir
+    return result
 
 
-def _with_other_nodes(config: Placement) -> contextlib.AbstractContextManager[None]:
+def _with_other_nodes(config: Placement) -> contextlib.AbstractContextManager[Outcome]:
     """Return a context in which the launchers of all nodes are connected."""
     if not config.nodes_are_numbered:
-        return contextlib.nullcontext()
+        return contextlib.nullcontext(Outcome())
     facts = {
         "rltrain": __version__,
         "--framework": config.framework,
