@@ -14,6 +14,7 @@ def test_this_machine_is_reached_over_loopback():
     assert interface_towards("127.0.0.1") == "lo"
     assert interface_towards("localhost") == "lo"
     assert interface_towards("127.0.0.2") == "lo"
+    assert interface_towards("::1") in ("lo", None)  # Some machines have no IPv6.
 
 
 def test_the_result_is_an_interface_of_this_machine():
@@ -21,7 +22,7 @@ def test_the_result_is_an_interface_of_this_machine():
     assert interface_towards("192.0.2.1") in [*names, None]
 
 
-@pytest.mark.parametrize("host", ["no-such-host.invalid", "::1", "300.0.0.1"])
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "300.0.0.1"])
 def test_an_unknown_interface_is_none(host):
     assert interface_towards(host) is None
 
