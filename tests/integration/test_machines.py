@@ -159,6 +159,13 @@ def test_a_failure_on_another_machine_is_shown_whole(command, machines):
     assert command.finish(other).returncode == 1
 
 
+def test_the_doctor_names_a_missing_node(command, machines):
+    words = ("doctor", "--nnodes", "2", "--node-rank", "0", "--master-addr", machines[0].address)
+    run = command(*words, "--timeout", "20", before=machines[0].inside)
+    assert run.returncode == 1
+    assert "Node 1 of 2 did not arrive within 14 s (--join-timeout)." in run.stdout
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -77,6 +77,14 @@ class Placement:
         return self.rdzv_endpoint or endpoint(self.master_addr, self.master_port)
 
     @property
+    def meeting_point(self) -> tuple[str, int]:
+        """Host and port of `endpoint`."""
+        host, _, port = self.endpoint.rpartition(":")
+        if not host or not port.isdecimal():
+            return self.endpoint.strip("[]"), self.master_port
+        return host.strip("[]"), int(port)
+
+    @property
     def nodes_are_numbered(self) -> bool:
         """Whether there are several nodes, and each knows its number before they meet."""
         return self.nnodes > 1 and self.rdzv_backend in (None, "static")

@@ -19,6 +19,7 @@ from typing import Any
 from rltrain.config import Placement
 from rltrain.doctor.probe import RESULT, meet, stages, work
 from rltrain.errors import RltrainError
+from rltrain.launch.lifeline import with_other_nodes
 from rltrain.plugins.options import make_plugin
 from rltrain.plugins.registry import discover
 from rltrain.run.worker import run_here
@@ -71,7 +72,9 @@ def try_ranks(
     """
     with tempfile.TemporaryDirectory(prefix="rltrain-") as name:
         folder = Path(name)
-        given = {**asdict(placement), "log_root": name}
+        # Nodes that do not meet must say so before the time is over.
+        patience = min(placement.join_timeout, max(1, int(timeout * 0.7)))
+        given = {**asdict(placement), "log_root": name, "join_timeout": patience}
         arguments = {"placement": given, "world": world and asdict(world)}
         began = time.monotonic()
         with (folder / "output").open("w") as output:
@@ -113,7 +116,8 @@ def main() -> None:
             return
         assert placement.launcher is not None, "without a world to join, a launcher starts ranks"
         spec = discover(placement.no_plugins).get(LauncherSpec, placement.launcher)
-        make_plugin(spec, placement.plugins).launch(placement, work)
+        with with_other_nodes(placement):
+            make_plugin(spec, placement.plugins).launch(placement, work)
     except RltrainError as error:
         print(error)
         raise SystemExit(error.exit_code) from None

@@ -8,6 +8,7 @@ which machine it was.
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import os
 import selectors
 import signal
@@ -18,12 +19,13 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from rltrain.config import Placement
 from rltrain.errors import PeerLost, RankFailed, RltrainError
 from rltrain.launch.collecting import collect_logs, send_logs
 from rltrain.launch.meeting import Member, gather, receive, send
 from rltrain.launch.reports import ended_by_signal
 
-__all__ = ["Outcome", "connected"]
+__all__ = ["connected", "with_other_nodes"]
 
 _SILENCE = 5, 5, 3
 """Seconds until a silent connection is probed, seconds between probes, and unanswered probes until
@@ -34,6 +36,23 @@ _CAUSE_TIMEOUT = 10.0
 
 _WORDS = 20_000
 """Length, in characters, to which a node's last words are cut."""
+
+
+def with_other_nodes(config: Placement) -> contextlib.AbstractContextManager[Outcome]:
+    """Return the context in which a launcher starts its ranks: see `connected`.
+
+    Where nodes have no numbers before they meet, the launcher's own rendezvous must watch them.
+    """
+    if not config.nodes_are_numbered:
+        return contextlib.nullcontext(Outcome())
+    facts = {
+        "rltrain": importlib.metadata.version("rltrain"),
+        "--framework": config.framework,
+        "--backend": config.backend,
+        "--launcher": str(config.launcher),
+    }
+    node = Member("node", config.node_rank, config.nnodes, facts)
+    return connected(node, *config.meeting_point, config.join_timeout)
 
 
 @dataclass

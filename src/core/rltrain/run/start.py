@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from rltrain import __version__
 from rltrain.config import Placement
 from rltrain.errors import PluginError
-from rltrain.launch.lifeline import Outcome, connected
-from rltrain.launch.meeting import Member
+from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.network import wait_for_host
 from rltrain.options.user_config import path, saved_variables, unset
 from rltrain.plan.resolve import Plan, make_plan
@@ -39,7 +36,7 @@ def start(plan: Plan) -> TrainResult:
     config = plan.config
     apply_saved_variables(config, plan.world)
     if (plan.world.num_nodes if plan.world is not None else config.nnodes) > 1:
-        wait_for_host(_meeting_point(config)[0], config.join_timeout)
+        wait_for_host(config.meeting_point[0], config.join_timeout)
     if plan.world is not None:
         return run_here(config, plan.world, run_rank)
     assert config.launcher is not None, "a run whose ranks have not been started has a launcher"
@@ -47,29 +44,10 @@ def start(plan: Plan) -> TrainResult:
     launcher: Launcher = make_plugin(spec, config.plugins)
     if not callable(getattr(launcher, "launch", None)):
         raise PluginError(f"The launcher {spec.name!r} ({spec.factory}) has no method `launch`.")
-    with _with_other_nodes(config) as outcome:
+    with with_other_nodes(config) as outcome:
         result = launcher.launch(config, work)
         outcome.run_dir = result.run_dir
     return result
-
-
-def _with_other_nodes(config: Placement) -> contextlib.AbstractContextManager[Outcome]:
-    """Return a context in which the launchers of all nodes are connected."""
-    if not config.nodes_are_numbered:
-        return contextlib.nullcontext(Outcome())
-    facts = {
-        "rltrain": __version__,
-        "--framework": config.framework,
-        "--backend": config.backend,
-        "--launcher": str(config.launcher),
-    }
-    node = Member("node", config.node_rank, config.nnodes, facts)
-    return connected(node, *_meeting_point(config), config.join_timeout)
-
-
-def _meeting_point(config: Placement) -> tuple[str, int]:
-    host, _, port = config.endpoint.rpartition(":")
-    return (host or port).strip("[]"), int(port) if port.isdecimal() else config.master_port
 
 
 def apply_saved_variables(placement: Placement, world: World | None) -> None:

@@ -110,7 +110,7 @@ def launch_config(config: Placement, reports: Path) -> Any:
         start_method="forkserver",
         logs_specs=DefaultLogsSpecs(log_dir=str(reports)),
         # Host names often do not resolve, in particular a laptop's own.
-        local_addr="127.0.0.1" if alone else reachable_address(_host_and_port(config)[0], 2),
+        local_addr="127.0.0.1" if alone else reachable_address(config.meeting_point[0], 2),
         **shutdown_timeout(SHUTDOWN_TIMEOUT),
     )
 
@@ -121,17 +121,12 @@ def _rendezvous(config: Placement, backend: str) -> dict[str, Any]:
         return {"rank": config.node_rank}
     timeout = config.join_timeout
     settings: dict[str, Any] = {"join_timeout": timeout, "read_timeout": timeout}
-    host, port = _host_and_port(config)
+    host, port = config.meeting_point
     # torch recognizes its own machine by name, and Debian gives that name another address. Where
     # it does, it also gives way to a second launcher on one machine.
     if config.nnodes > 1 and not is_loopback(host) and can_listen(host, port):
         settings["is_host"] = True
     return settings
-
-
-def _host_and_port(config: Placement) -> tuple[str, int]:
-    host, _, port = _endpoint(config).rpartition(":")
-    return (host or port).strip("[]"), int(port) if host and port.isdecimal() else 29400
 
 
 def _endpoint(config: Placement) -> str:
