@@ -161,6 +161,13 @@ def test_a_failure_of_ones_own_is_told_to_the_others(port, others):
     assert "RankFailed: Node 0 (machine0) failed. ValueError mine" in ended(first)
 
 
+def test_ctrl_c_on_one_node_is_told_to_the_others(port, others):
+    first = others(1, "waits")
+    with pytest.raises(KeyboardInterrupt), node(port):
+        raise KeyboardInterrupt
+    assert "RankFailed: Node 0 (machine0) was interrupted." in ended(first)
+
+
 def test_a_signal_of_the_user_still_ends_the_run(port, others):
     others(1, "waits")
     before = signal.getsignal(signal.SIGTERM)

@@ -224,5 +224,8 @@ def _is_consequence(error: BaseException) -> bool:
 
 
 def _last_words(member: Member, error: BaseException) -> str:
+    node = f"Node {member.number} ({member.host})"
+    if isinstance(error, KeyboardInterrupt):
+        return f"{node} was interrupted."
     what = str(error) if isinstance(error, RltrainError) else f"{type(error).__name__} {error}"
-    return f"Node {member.number} ({member.host}) failed. {what}".rstrip()[:_WORDS]
+    return f"{node} failed. {what}".rstrip()[:_WORDS]
