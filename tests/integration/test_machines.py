@@ -159,6 +159,14 @@ def test_a_failure_on_another_machine_is_shown_whole(command, machines):
     assert command.finish(other).returncode == 1
 
 
+def test_an_option_that_all_ranks_refuse_is_shown_on_each_machine(command, machines):
+    words = (*TORCH, "--nproc-per-node", "1", "env.no_such_option=1")
+    for run in on_both(command, machines, *words):
+        assert run.returncode == 2
+        assert "no_such_option" in run.stderr
+        assert "Traceback" not in run.stderr
+
+
 def test_the_doctor_names_a_missing_node(command, machines):
     words = ("doctor", "--nnodes", "2", "--node-rank", "0", "--master-addr", machines[0].address)
     run = command(*words, "--timeout", "20", before=machines[0].inside)

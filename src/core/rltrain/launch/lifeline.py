@@ -34,6 +34,10 @@ it is given up: a cut link or a stopped machine is noticed within 20 s."""
 _CAUSE_TIMEOUT = 10.0
 """Seconds to wait for a failed node's own words after a rank has lost its peer there."""
 
+_OWN_WORDS_TIMEOUT = 3.0
+"""Seconds in which this node's ranks may fail by themselves after another node has failed: where
+all of them refuse an option, each node prints why, and ends with the status of a usage error."""
+
 _WORDS = 20_000
 """Length, in characters, to which a node's last words are cut."""
 
@@ -205,8 +209,12 @@ class _Watch:
                         return
                     waiting.unregister(key.fileobj)
                     self.cause = self.cause or key.data.cause()
-        self.lost.set()
-        if self._running.locked():
+            self.lost.set()
+            for line in self._lines:
+                with contextlib.suppress(KeyError):
+                    waiting.unregister(line.connection)
+            over = waiting.select(_OWN_WORDS_TIMEOUT)
+        if not over and self._running.locked():
             # The launcher ends its ranks, as if a user had sent the signal.
             os.kill(os.getpid(), signal.SIGTERM)
 
