@@ -93,11 +93,15 @@ def two_machines() -> Iterator[tuple[Machine, Machine]]:
 
 @contextlib.contextmanager
 def _hosts(own: Machine, other: Machine) -> Iterator[None]:
-    """Give a machine its /etc/hosts, as Debian writes it; `ip netns exec` puts it there."""
+    """Give a machine its /etc/hosts, as Debian writes it, and no server of names.
+
+    `ip netns exec` puts the files there.
+    """
     folder = Path("/etc/netns") / own.name
     folder.mkdir(parents=True)
     lines = ("127.0.0.1 localhost", f"127.0.1.1 {own.host}", f"{other.address} {other.host}")
     (folder / "hosts").write_text("\n".join((*lines, "")))
+    (folder / "resolv.conf").write_text("nameserver 127.0.0.1\n")  # Nobody listens there.
     try:
         yield
     finally:
