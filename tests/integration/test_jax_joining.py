@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sys
 from pathlib import Path
@@ -139,5 +140,6 @@ def test_mismatched_nodes_are_reported(probe):
     first = probe(*RUN, *nodes, "--node-rank", "0", "--nproc-per-node", "1")
     for run in (first, probe.finish(second)):
         assert run.returncode == 2
-        assert "every node must start the same number" in run.stderr
+        assert re.search(r"Rank [23] \(.*\) is one of 4, and rank 0 \(.*\) is one of 2", run.stderr)
+        assert "Check --nnodes, --node-rank, --nproc-per-node" in run.stderr
         assert "Traceback" not in run.stderr

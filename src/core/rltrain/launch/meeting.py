@@ -27,7 +27,9 @@ _RETRY = 0.2
 _ANSWER_TIMEOUT = 5.0
 """Seconds for an answer that should come at once."""
 
-_CHECK = "Check --nnodes, --node-rank, --master-addr and --master-port on every node."
+_CHECK = (
+    "Check --nnodes, --node-rank, --nproc-per-node, --master-addr and --master-port on every node."
+)
 
 
 @dataclass(frozen=True)
