@@ -83,6 +83,13 @@ def test_another_number_of_members_is_reported():
     assert all("Rank 1 (m1) is one of 2, and rank 0 (m0) is one of 4." in text for text in messages)
 
 
+def test_a_loopback_address_is_explained_to_nodes_that_miss_each_other():
+    (message,) = met([Member("node", 0, 2, host="a")], timeout=0.1)
+    assert "On each node 127.0.0.1 is the node itself: give node 0's address. Check" in message
+    (message,) = met(ranks(0, of=2), timeout=0.1)
+    assert "the node itself" not in message
+
+
 def test_what_differs_is_named():
     members = [Member("node", i, 2, {"rltrain": f"0.{i}"}, host=f"M{i}") for i in (0, 1)]
     messages = met(members)

@@ -206,8 +206,10 @@ def _report(member: Member, host: str, port: int, timeout: float) -> tuple[socke
 
 
 def _not_met(member: Member, host: str, port: int, what: str) -> UsageError:
-    where = endpoint(host, port)
-    return UsageError(f"The {member.kind}s did not find each other at {where}. {what} {_CHECK}")
+    where, hint = endpoint(host, port), _CHECK
+    if member.kind == "node" and is_loopback(host):
+        hint = f"On each node {host} is the node itself: give node 0's address. {_CHECK}"
+    return UsageError(f"The {member.kind}s did not find each other at {where}. {what} {hint}")
 
 
 @contextlib.contextmanager
