@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import rltrain.testing
+from rltrain.errors import UsageError
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "testing.md").read_text()
@@ -37,6 +38,17 @@ def test_the_examples_of_the_testing_guide_pass(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_the_cluster_of_the_guide_is_found():
+    source, test = (text for language, text in blocks("clusters.md") if language == "python")
+    names: dict = {}
+    exec(source + test, names)
+    names["test_a_node_is_found"]()
+    (spec,) = names["rltrain_provides"]()
+    environ = {"LEPTON_JOB_TOTAL_WORKERS": "2", "LEPTON_JOB_WORKER_INDEX": "x"}
+    with pytest.raises(UsageError, match="LEPTON_JOB_WORKER_INDEX=x are not valid rank numbers"):
+        spec.find(environ)
 
 
 def test_the_kits_are_set_by_the_attributes_that_the_guide_names():
