@@ -28,6 +28,10 @@ OF_OTHERS = {
     "--seeds",
     "--rounds",
     "--iterations",
+    "--node-latency",
+    "--node-bandwidth",
+    "--between-latency",
+    "--between-bandwidth",
 }
 """Flags of srun, uv, mypy and benchmarks, and what is no field of a run."""
 
