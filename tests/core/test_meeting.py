@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -72,6 +73,23 @@ def test_the_other_ranks_report_a_missing_rank_0():
     assert "refused" in message
 
 
+@pytest.mark.parametrize("words", [b"3\n", b"{}\n", b"[]\n"])
+def test_another_program_at_the_port_is_no_rank_0(words):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            with contextlib.suppress(OSError):
+                while True:
+                    with server.accept()[0] as connection:
+                        connection.sendall(words)
+                        connection.recv(4096)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(UsageError, match=r"Rank 0 did not answer within 0\.5 s"):
+            meet(*ranks(1, of=2), "127.0.0.1", server.getsockname()[1], 0.5)
+        server.shutdown(socket.SHUT_RDWR)
+
+
 def test_two_nodes_with_the_same_number_are_reported():
     nodes = [Member("node", number, 4, host=host) for number, host in ((0, "a"), (1, "b"))]
     messages = met([*nodes, Member("node", 1, 4, host="b")])
@@ -107,6 +125,7 @@ def test_another_client_is_not_mistaken_for_a_rank():
         b"\xff\xfe\n",
         b"",
         b'{"kind": "rank", "number": "1", "count": 2}\n',
+        b"x" * 100_000,
     )
     for words in stranger_words:
         while True:
@@ -115,8 +134,12 @@ def test_another_client_is_not_mistaken_for_a_rank():
             except ConnectionRefusedError:
                 continue
             break
-        with stranger:
+        with stranger, contextlib.suppress(ConnectionError):
             stranger.sendall(words)
+            if len(words) > 4096:
+                stranger.settimeout(3)
+                # It need not wait for the end of a line that is too long.
+                assert stranger.recv(1) == b""
     meet(second, "127.0.0.1", port, 30.0)
     rank_0.join(30)
     assert not rank_0.is_alive()

@@ -104,9 +104,8 @@ def test_nodes_that_a_cluster_counts_meet_without_flags(command, machines):
 LONG = ("--distributed", "--nnodes", "2", "--nproc-per-node", "1", "--max-iterations", "100000")
 TORCH = ("--task", "probe_plugin:Slow-v0", "--num-envs", "2")
 JAX = ("--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--device", "cpu")
-LIMIT = 45
-"""Seconds until a lost node has ended the others: 30, and more on a machine that does other
-things."""
+LIMIT = 30
+"""Seconds in which a lost node must have ended the others."""
 
 
 @pytest.fixture(params=["torch", "jax"])

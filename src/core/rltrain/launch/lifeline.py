@@ -27,9 +27,9 @@ from rltrain.launch.reports import ended_by_signal
 
 __all__ = ["connected", "with_other_nodes"]
 
-_SILENCE = 5, 5, 3
+_SILENCE = 5, 4, 3
 """Seconds until a silent connection is probed, seconds between probes, and unanswered probes until
-it is given up: a cut link or a stopped machine is noticed within 20 s."""
+it is given up: a cut link or a stopped machine is noticed within 17 s."""
 
 _CAUSE_TIMEOUT = 10.0
 """Seconds to wait for a failed node's own words after a rank has lost its peer there."""

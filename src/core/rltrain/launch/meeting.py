@@ -27,6 +27,9 @@ _RETRY = 0.2
 _ANSWER_TIMEOUT = 5.0
 """Seconds for an answer that should come at once."""
 
+_HELLO = 4096
+"""Longest first line, in bytes, of one that connects. Other programs may send anything."""
+
 _CHECK = (
     "Check --nnodes, --node-rank, --nproc-per-node, --master-addr and --master-port on every node."
 )
@@ -85,14 +88,20 @@ def send(connection: socket.socket, message: object) -> None:
     connection.sendall(json.dumps(message).encode() + b"\n")
 
 
-def receive(connection: socket.socket) -> Any:
+def receive(connection: socket.socket, longest: int = 1 << 20) -> Any:
     """Return the object of the next line; it reads no further than that line.
 
+    Args:
+        connection: to read from.
+        longest: number of bytes that a line may have.
+
     Raises:
-        ValueError: the line is not JSON, or the other side has closed the connection.
+        ValueError: the line is too long or not JSON, or the other side has closed the connection.
     """
     line = bytearray()
     while not line.endswith(b"\n"):
+        if len(line) == longest:
+            raise ValueError("the line is too long")
         more = connection.recv(1)
         if not more:
             raise ValueError("the connection was closed")
@@ -117,12 +126,14 @@ def _wait_for_all(
                 wrong = _missing(member, missing, timeout)
                 break
             connection.settimeout(_ANSWER_TIMEOUT)
-            # Other programs may connect here.
-            with contextlib.suppress(OSError, ValueError, TypeError):
-                other = _member(receive(connection))
-                wrong = _objection(member, other, missing)
-                missing.discard(other.number)
-                found.append((connection, other))
+            try:
+                other = _member(receive(connection, _HELLO))
+            except (OSError, ValueError, TypeError):
+                connection.close()  # Other programs may connect here.
+                continue
+            wrong = _objection(member, other, missing)
+            missing.discard(other.number)
+            found.append((connection, other))
         answer = {"wrong": wrong, "host": member.host}
         for connection, _ in found:
             with contextlib.suppress(OSError):
@@ -193,14 +204,17 @@ def _report(member: Member, host: str, port: int, timeout: float) -> tuple[socke
                 # From here on number 0 has the timeout; it may have started later than this one.
                 connection.settimeout(timeout + _ANSWER_TIMEOUT)
                 answer = receive(connection)
+                wrong, name = str(answer["wrong"]), str(answer["host"])
             except (OSError, ValueError) as error:
                 failed = error
-                time.sleep(_RETRY)
-                continue
-            if answer["wrong"]:
-                raise _not_met(member, host, port, answer["wrong"])
-            opened.pop_all()
-            return connection, Member(member.kind, 0, member.count, member.facts, answer["host"])
+            except (TypeError, KeyError):
+                failed = ValueError("another program answers there")
+            else:
+                if wrong:
+                    raise _not_met(member, host, port, wrong)
+                opened.pop_all()
+                return connection, Member(member.kind, 0, member.count, member.facts, name)
+        time.sleep(_RETRY)
     what = f"{_first_upper(member.kind)} 0 did not answer within {timeout:g} s (--join-timeout): "
     raise _not_met(member, host, port, f"{what}{failed}.")
 

@@ -25,7 +25,7 @@ CLUSTERS = (
         name="open-mpi",
         find=mpi.open_mpi,
         order=10,
-        variables=("OMPI_COMM_WORLD_*", "OMPI_MCA_orte_hnp_uri"),
+        variables=("OMPI_COMM_WORLD_*", "OMPI_MCA_orte_hnp_uri", "AZ_BATCH_MASTER_NODE"),
         summary="ranks of Open MPI's mpirun",
     ),
     ClusterSpec(
@@ -124,7 +124,10 @@ CLUSTERS = (
         name="jaxjob",
         find=kubernetes.jaxjob,
         order=40,
-        variables=("JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "NUM_PROCESSES", "PROCESS_ID"),
+        variables=(
+            *("JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "JAX_COORDINATOR_ADDRESS"),
+            *("NUM_PROCESSES", "PROCESS_ID", "COORDINATOR_ADDRESS", "COORDINATOR_PORT"),
+        ),
         summary="nodes of a JAXJob, or of a TrainJob for jax",
     ),
     ClusterSpec(
