@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import stub_plugin
 from gymnasium.spaces import Box
@@ -114,6 +116,14 @@ class StubLauncher:
     def launch(self, config, work):
         EVENTS.append(("launch", config.nproc_per_node))
         return TrainResult(0, 0, None, None, run_dir="")
+
+
+class StubScheduler:
+    """Starts its node in this process."""
+
+    def launch(self, config, work):
+        EVENTS.append(("scheduled", config.nnodes, config.nproc_per_node, config.device_kind))
+        return pickle.loads(pickle.dumps(work))({"seed": 7})
 
 
 class NotesWriter:

@@ -104,6 +104,13 @@ def rltrain_provides():
             count_devices="stub_plugin:count_gpus",
         ),
         LauncherSpec(name="stub_launcher", factory=f"{parts}:StubLauncher", frameworks=("numpy",)),
+        LauncherSpec(
+            name="scheduler",
+            factory=f"{parts}:StubScheduler",
+            frameworks=("numpy",),
+            starts_nodes=True,
+            lacks=("node_rank",),
+        ),
         LauncherSpec(name="without_launch", factory="builtins:object", frameworks=("numpy",)),
         GradientSyncSpec(name="plain", factory=f"{parts}:StubSync", frameworks=("numpy",)),
         SuiteSpec(

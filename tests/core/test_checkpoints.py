@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 
+from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.storage.checkpoints import find_checkpoint, read_state, save_with_state
+from rltrain.storage.checkpoints import (
+    find_checkpoint,
+    latest_of_name,
+    read_state,
+    save_with_state,
+)
 from rltrain.storage.run_folder import RunFolder, create_run_folder
 
 
@@ -71,6 +80,17 @@ def runs(tmp_path):
 def test_latest_and_best_come_from_the_newest_run(runs, tmp_path, choice, text):
     create_run_folder(str(tmp_path), "lib", "Task/v1", "third, with no checkpoint")
     assert find_checkpoint(choice, str(tmp_path), "lib", "Task/v1").read_text() == text
+
+
+def test_a_run_that_is_started_again_goes_on_from_its_own(runs, tmp_path):
+    where = {"log_root": str(tmp_path), "library": "lib", "task": "Task/v1"}
+    config = RunConfig(algorithm="ppo", backend="b", suite="s", grad_sync="g", num_envs=1, **where)
+    for run, name in zip(runs, ("first", "second"), strict=True):
+        run.write_manifest({"config": {"run_name": name}})
+    for name, found in (("first", "first 3"), ("second", "second 3")):
+        path = latest_of_name(dataclasses.replace(config, run_name=name))
+        assert Path(path).read_text() == found
+    assert latest_of_name(dataclasses.replace(config, run_name="fir")) is None
 
 
 def test_a_deleted_checkpoint_is_skipped(runs, tmp_path):

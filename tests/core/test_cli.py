@@ -142,6 +142,30 @@ def test_train_is_the_default_command(dry, cli):
     assert cli("train", *STUB, "--dry-run")[1] == dry()
 
 
+def test_a_launcher_of_nodes_starts_the_run_elsewhere(cli, stub, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["rltrain", *STUB])
+    words = ("--launcher", "scheduler", "--nproc-per-node", "2")
+    status, _out, err = cli(*STUB, *words)
+    assert (status, err) == (0, "")
+    # On the node, its own launcher starts the ranks.
+    assert stub.EVENTS == [("scheduled", 1, 2, "cpu"), ("launch", 2)]
+
+
+def test_a_run_goes_on_where_runs_of_its_name_ended(cli, stub, tmp_path):
+    words = (*STUB, "--auto-resume", "--run-name", "mine")
+    assert cli(*words)[0] == 0
+    status, _out, err = cli(*words)
+    assert status == 2
+    assert "the checkpoint was written after iteration 3" in err
+    assert cli(*words, "--run-name", "other")[0] == 0
+    assert cli(*STUB, "--auto-resume") == (
+        2,
+        "",
+        "rltrain: --auto-resume: add --run-name NAME. Runs with the same name go on from each "
+        "other.\n",
+    )
+
+
 def test_a_negative_number_is_a_value(dry):
     assert "drawn on rank 0" in dry("--seed", "-1")
     assert "a mean return of -200" in dry("--target-return", "-200")

@@ -230,9 +230,38 @@ def test_only_visible_gpus_count(plan, two_gpus, monkeypatch):
 
 
 def test_a_distributed_run_on_the_cpu(config):
+    # The launcher `scheduler`, which comes first by name, is never the default.
     made = config(distributed=True, nproc_per_node=3)
     assert (made.nproc_per_node, made.launcher) == (3, "stub_launcher")
     assert 1 <= config(distributed=True).nproc_per_node <= 8
+
+
+def test_a_launcher_of_nodes_does_not_ask_this_machine_for_its_gpus(plan):
+    made = plan(backend=None, launcher="scheduler", nnodes=2, num_gpus=4).config
+    assert (made.backend, made.launcher, made.distributed) == ("stub_gpu", "scheduler", True)
+    assert (made.nnodes, made.nproc_per_node, made.device_kind) == (2, 4, "cuda")
+    made = plan(backend=None, launcher="scheduler", nproc_per_node=3, total_envs=6).config
+    assert (made.backend, made.nproc_per_node, made.num_envs) == ("stub", 3, 2)
+    made = plan(backend=None, launcher="scheduler", device="cuda", nproc_per_node=1).config
+    assert made.backend == "stub_gpu"
+    assert "4 on each of 2 nodes, which scheduler starts" in plan_table(
+        plan(backend=None, launcher="scheduler", nnodes=2, num_gpus=4)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "--launcher scheduler: say how many ranks each node has: --num-gpus N"),
+        ({"nproc_per_node": "gpu"}, "say how many ranks each node has"),
+        ({"num_gpus": 2, "nproc_per_node": 3}, "--nproc-per-node 3: only 2 GPU(s)"),
+        ({"num_gpus": 2, "backend": "stub"}, "--num-gpus: the run is on the CPU"),
+        ({"nproc_per_node": 2, "node_rank": 1}, "--node-rank 1: the launcher scheduler does not"),
+        ({"nproc_per_node": 2, "device": "cuda:1"}, "--device cuda:1: each rank of a distributed"),
+    ],
+)
+def test_what_a_launcher_of_nodes_cannot_start_is_refused(refused, options, message):
+    assert message in refused(**{"backend": None, "launcher": "scheduler", "nnodes": 2, **options})
 
 
 @pytest.mark.parametrize(

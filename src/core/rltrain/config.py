@@ -133,6 +133,9 @@ class RunConfig(Placement):
     """The task's options that differ from its defaults."""
     checkpoint: str | None = None
     """Path of the checkpoint to start from, if there is one."""
+    auto_resume: bool = False
+    """Whether to start from the latest checkpoint of the runs with the same name instead, if there
+    is one. Ranks that are started again look again."""
     run_name: str | None = None
     """Suffix of the run folder's name."""
     headless: bool = False

@@ -220,6 +220,9 @@ class LauncherSpec(Spec):
 
     frameworks: tuple[str, ...]
     """The frameworks whose ranks it can start."""
+    starts_nodes: bool = False
+    """Whether it is called once, and starts `rltrain` on other machines: by a scheduler, say. Any
+    other launcher is called on each node, and starts the ranks there."""
     lacks: tuple[str, ...] = ()
     """Options for launchers that this one does not support: they are refused."""
 

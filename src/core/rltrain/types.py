@@ -183,6 +183,11 @@ class Launcher(Protocol):
         Each rank calls `work(config, report_dir)` with the variables RANK, LOCAL_RANK, WORLD_SIZE,
         LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT set.
 
+        A launcher whose spec says `starts_nodes` calls `work(options)` in one process on each node
+        instead. It plans the node's part of the run, with these options in place of the user's,
+        such as {"node_rank": 1}, starts the node's ranks, and returns as `launch` does. It can be
+        pickled.
+
         Raises:
             rltrain.errors.RankFailed: a rank failed; the others have been ended.
             rltrain.errors.UsageError: a rank refused the options.

@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
 
         print(plan_table(plan))
         return 0
-    if plan.world is None:
+    if plan.world is None and not plan.starts_nodes:
         # Ranks print nothing for the seconds in which they import frameworks.
         config = plan.config
         text = f"starting {config.nproc_per_node} rank(s) on this node, backend {config.backend}"

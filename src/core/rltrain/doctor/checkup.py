@@ -108,8 +108,12 @@ def _check_names(requested: RunOptions, library: str | None, registry: Registry)
         registry.get(LibrarySpec, library)
     if requested.backend is not None:
         registry.get(BackendSpec, requested.backend)
-    if requested.launcher is not None:
-        registry.get(LauncherSpec, requested.launcher)
+    launcher = requested.launcher and registry.get(LauncherSpec, requested.launcher)
+    if launcher and launcher.starts_nodes:
+        raise UsageError(
+            f"--launcher {launcher.name}: the doctor checks the machine that it runs on. Leave it "
+            "out, and start the doctor on the nodes."
+        )
     backends = [registry.get(BackendSpec, name) for name in registry.names(BackendSpec)]
     frameworks = sorted({spec.framework for spec in backends})
     if requested.framework not in {*frameworks, *not_ready}:

@@ -50,6 +50,11 @@ class RunOptions:
         "checkpoint to start from: a file, or the latest or best of this task's newest run",
         metavar="FILE",
     )
+    auto_resume: bool = switch(
+        WHAT,
+        "go on from the latest checkpoint of this task's runs with the same --run-name, if there "
+        "is one: for jobs that are started again",
+    )
     agent: Mapping[str, Any] = option(
         {}, WHAT, "overrides of the library's options", checks.mapping, kind="none"
     )

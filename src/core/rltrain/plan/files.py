@@ -10,7 +10,7 @@ from rltrain.errors import UsageError
 from rltrain.launch.preflight import preflight
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, LibrarySpec
-from rltrain.storage.checkpoints import CHOICES, find_checkpoint, read_state
+from rltrain.storage.checkpoints import CHOICES, find_checkpoint, latest_of_name, read_state
 from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import check_log_root
 from rltrain.types import World
@@ -25,7 +25,7 @@ def resolve_files(
     world: World | None,
     iterations: int | None,
 ) -> RunConfig:
-    """Check what the run reads and writes; find the checkpoint that `latest` or `best` means.
+    """Check what the run reads and writes; find the checkpoint that the options mean.
 
     Raises:
         UsageError: something cannot be read or written, or is of the wrong kind.
@@ -35,9 +35,15 @@ def resolve_files(
         raise UsageError(f"--run-name {config.run_name}: is part of a folder's name; omit '/'.")
     # Only rank 0 looks for it, and sends it to the others, which could find a later one.
     root = world.is_root if world is not None else config.node_rank == 0
-    if config.checkpoint is None or not root:
-        return config
     path = config.checkpoint
+    if config.auto_resume:
+        if config.run_name is None:
+            raise UsageError(
+                "--auto-resume: add --run-name NAME. Runs with the same name go on from each other."
+            )
+        path = latest_of_name(config) or path
+    if path is None or not root:
+        return config
     if path in CHOICES:
         path = str(find_checkpoint(path, config.log_root, config.library, config.task))
     # The launcher imports no framework, and a rank that joins may have to join first.

@@ -33,6 +33,9 @@ def place(
     Raises:
         UsageError: an option names what is not there, or two contradict each other.
     """
+    named = requested.launcher
+    if named is not None and registry.get(LauncherSpec, named).starts_nodes:
+        return _on_other_machines(requested, registry), None
     requested = _as_distributed(requested)
     backend, visible = _backend(requested, registry)
     kind = backend.kind_of_device(requested.device)
@@ -56,6 +59,33 @@ def place(
         return placement, dataclasses.replace(joined, device=device)
     ranks = count_ranks(requested.nproc_per_node, kind, gpus, shared, instead)
     return dataclasses.replace(placement, nproc_per_node=ranks, launcher=launcher), None
+
+
+def _on_other_machines(requested: RunOptions, registry: Registry) -> Placement:
+    """Place a run whose launcher starts all nodes: this machine's devices do not matter.
+
+    Raises:
+        UsageError: the number of ranks is missing, or options contradict each other.
+    """
+    requested = dataclasses.replace(requested, distributed=True)
+    fitting = _fitting(requested, registry)
+    wanted = (requested.device or "").partition(":")[0] or None
+    on_gpus = requested.num_gpus is not None or wanted not in (None, "cpu")
+    able = [spec for spec in fitting if (spec.kind_of_device(wanted) != "cpu") == on_gpus]
+    backend = (able or fitting)[0]
+    launcher = choose_launcher(requested, backend, registry).name
+    kind = backend.kind_of_device(requested.device)
+    asked = requested.nproc_per_node if requested.num_gpus is None else requested.num_gpus
+    if not isinstance(asked, int):
+        raise UsageError(
+            f"--launcher {launcher}: say how many ranks each node has: --num-gpus N with a GPU "
+            "each, or --nproc-per-node N on the CPU."
+        )
+    gpus = _gpus(requested, backend, kind, visible=asked)
+    _check_distributed(requested)
+    ranks = count_ranks(requested.nproc_per_node or asked, kind, gpus, kind != backend.device)
+    placement = _placement(requested, backend.name, kind)
+    return dataclasses.replace(placement, nproc_per_node=ranks, launcher=launcher)
 
 
 def _as_distributed(requested: RunOptions) -> RunOptions:
@@ -135,7 +165,8 @@ def of_framework(
     able = [spec.name for spec in registry.all(kind) if framework in spec.frameworks]
     if name is None:
         # Installing another plugin must not change what a command does.
-        name = able[0] if able and usual not in able else usual
+        here = [each for each in able if not _starts_nodes(registry.get(kind, each))]
+        name = here[0] if here and usual not in here else usual
     if name is None:
         raise UsageError(f"{flag(option)}: no installed plugin works with {framework}.")
     spec = registry.get(kind, name)
@@ -146,6 +177,10 @@ def of_framework(
             f"{instead}"
         )
     return spec
+
+
+def _starts_nodes(spec: LauncherSpec | GradientSyncSpec) -> bool:
+    return isinstance(spec, LauncherSpec) and spec.starts_nodes
 
 
 def _gpus(requested: RunOptions, backend: BackendSpec, kind: str, visible: int) -> tuple[int, ...]:
@@ -161,8 +196,12 @@ def _gpus(requested: RunOptions, backend: BackendSpec, kind: str, visible: int) 
     return ()
 
 
-def _backend(requested: RunOptions, registry: Registry) -> tuple[BackendSpec, int]:
-    """Return the backend and how many of its devices are visible (0 for the CPU)."""
+def _fitting(requested: RunOptions, registry: Registry) -> list[BackendSpec]:
+    """Return the backends that fit framework and device: those for GPUs first.
+
+    Raises:
+        UsageError: there are none.
+    """
     kind = (requested.device or "").partition(":")[0] or None
     if requested.backend is not None:
         candidates = [registry.get(BackendSpec, requested.backend)]
@@ -180,7 +219,13 @@ def _backend(requested: RunOptions, registry: Registry) -> tuple[BackendSpec, in
         raise UsageError(f"{what}: does not run {wanted}. Installed: {have}.")
     # An accelerator if there is one, else the CPU. Of two backends for the same device, the usual
     # one: installing another must not change what a command does.
-    fitting.sort(key=lambda spec: (spec.device == "cpu", not spec.usual))
+    return sorted(fitting, key=lambda spec: (spec.device == "cpu", not spec.usual))
+
+
+def _backend(requested: RunOptions, registry: Registry) -> tuple[BackendSpec, int]:
+    """Return the backend and how many of its devices are visible (0 for the CPU)."""
+    kind = (requested.device or "").partition(":")[0] or None
+    fitting = _fitting(requested, registry)
     wants_gpu = requested.num_gpus is not None or isinstance(requested.gpu_ids, tuple)
     starts = requested.distributed or requested.gpu_ids == "all"
     for spec in fitting:

@@ -60,8 +60,16 @@ class Plan:
     """The size and number of iterations; None if the library does not declare them."""
     options_from: str = ""
     """Describes the source of the library's options."""
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What the user asked for."""
     scaled_from: int | None = None
     """If mini-batches were scaled, the number of environments that they were written for."""
+
+    @property
+    def starts_nodes(self) -> bool:
+        """Whether its launcher starts `rltrain` on other machines."""
+        name = self.config.launcher
+        return name is not None and self.registry.get(LauncherSpec, name).starts_nodes
 
 
 def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Plan:
@@ -114,7 +122,16 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     total = iteration.iterations if iteration else config.max_iterations
     config = resolve_files(config, library, registry, world, total)
     scaled = requested.scale_minibatches and library.scale_mini_batches is not None
-    return Plan(config, task, world, registry, iteration, source, original if scaled else None)
+    return Plan(
+        config,
+        task,
+        world,
+        registry,
+        iteration=iteration,
+        options_from=source,
+        options=dict(options),
+        scaled_from=original if scaled else None,
+    )
 
 
 def _library(requested: RunOptions, registry: Registry) -> tuple[LibrarySpec, str]:

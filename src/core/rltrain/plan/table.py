@@ -49,6 +49,9 @@ def plan_table(plan: Plan) -> str:
 
 def _ranks(plan: Plan) -> str:
     config, world = plan.config, plan.world
+    if plan.starts_nodes:
+        nodes = f"each of {config.nnodes} nodes" if config.nnodes > 1 else "one node"
+        return f"{config.nproc_per_node} on {nodes}, which {config.launcher} starts"
     if world is None:
         text = f"{config.nproc_per_node} on this node, started by {config.launcher}"
         gpus = len(config.gpu_ids) if isinstance(config.gpu_ids, tuple) else 0

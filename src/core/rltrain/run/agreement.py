@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltrain.seeding import draw_seed
-from rltrain.storage.checkpoints import read_state
+from rltrain.storage.checkpoints import latest_of_name, read_state
 from rltrain.storage.run_folder import RunFolder, create_run_folder
 from rltrain.types import ProcessGroup
 
@@ -50,6 +50,10 @@ def agree(group: ProcessGroup, config: RunConfig) -> Agreement:
 
 
 def _decide(config: RunConfig) -> tuple[int, str, str | None]:
+    if config.auto_resume:
+        # Ranks that a launcher has started again get the options of the first start.
+        checkpoint = latest_of_name(config) or config.checkpoint
+        config = dataclasses.replace(config, checkpoint=checkpoint)
     folder = create_run_folder(config.log_root, config.library, config.task, config.run_name)
     return _seed(config), str(folder.path), config.checkpoint
 

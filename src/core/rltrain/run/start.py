@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import socket
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from rltrain.config import Placement
-from rltrain.errors import PluginError
+from rltrain.errors import PluginError, UsageError
 from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.network import wait_for_host
 from rltrain.options.user_config import path, saved_variables, unset
@@ -17,7 +21,7 @@ from rltrain.run.worker import run_here, run_rank, work
 from rltrain.specs import LauncherSpec
 from rltrain.types import Launcher, TrainResult, World
 
-__all__ = ["apply_saved_variables", "run", "start"]
+__all__ = ["NodeWork", "apply_saved_variables", "run", "start"]
 
 
 def run(options: Mapping[str, Any]) -> TrainResult:
@@ -34,20 +38,58 @@ def start(plan: Plan) -> TrainResult:
             raised.
     """
     config = plan.config
+    if plan.starts_nodes:
+        options = {**plan.options, "checkpoint": config.checkpoint}
+        return _launcher(plan).launch(config, NodeWork(options, tuple(sys.argv), os.getcwd()))
     apply_saved_variables(config, plan.world)
     if (plan.world.num_nodes if plan.world is not None else config.nnodes) > 1:
         wait_for_host(config.meeting_point[0], config.join_timeout)
     if plan.world is not None:
         return run_here(config, plan.world, run_rank)
-    assert config.launcher is not None, "a run whose ranks have not been started has a launcher"
-    spec = plan.registry.get(LauncherSpec, config.launcher)
-    launcher: Launcher = make_plugin(spec, config.plugins)
-    if not callable(getattr(launcher, "launch", None)):
-        raise PluginError(f"The launcher {spec.name!r} ({spec.factory}) has no method `launch`.")
+    launcher = _launcher(plan)
     with with_other_nodes(config) as outcome:
         result = launcher.launch(config, work)
         outcome.run_dir = result.run_dir
     return result
+
+
+@dataclass(frozen=True)
+class NodeWork:
+    """Starts one node's part of a run; see `rltrain.types.Launcher.launch`."""
+
+    options: Mapping[str, Any]
+    """What the user asked for."""
+    command: tuple[str, ...]
+    """The user's command line, for the manifest."""
+    folder: str
+    """Where it was typed: relative paths start there."""
+
+    def __call__(self, of_node: Mapping[str, Any] = MappingProxyType({})) -> TrainResult:
+        """Plan the node's part, with the options that are its own, and start it.
+
+        Raises:
+            UsageError: the folder is not there, or the plan is refused.
+            RankFailed: a rank failed.
+        """
+        try:
+            os.chdir(self.folder)
+        except OSError as error:
+            raise UsageError(
+                f"{self.folder} on {socket.gethostname()}: {error.strerror}. The command was typed "
+                "in that folder: start it in one that all nodes have."
+            ) from error
+        sys.argv = list(self.command)
+        return run({**self.options, "launcher": None, "distributed": True, **of_node})
+
+
+def _launcher(plan: Plan) -> Launcher:
+    name = plan.config.launcher
+    assert name is not None, "a run whose ranks have not been started has a launcher"
+    spec = plan.registry.get(LauncherSpec, name)
+    launcher: Launcher = make_plugin(spec, plan.config.plugins)
+    if not callable(getattr(launcher, "launch", None)):
+        raise PluginError(f"The launcher {spec.name!r} ({spec.factory}) has no method `launch`.")
+    return launcher
 
 
 def apply_saved_variables(placement: Placement, world: World | None) -> None:

@@ -6,14 +6,17 @@ import glob
 import hashlib
 import json
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
 from rltrain.storage.run_folder import RunFolder, task_folder
 
-__all__ = ["CHOICES", "find_checkpoint", "read_state", "save_with_state"]
+if TYPE_CHECKING:
+    from rltrain.config import RunConfig
+
+__all__ = ["CHOICES", "find_checkpoint", "latest_of_name", "read_state", "save_with_state"]
 
 CHOICES = ("latest", "best")
 """What `--checkpoint` accepts besides a path."""
@@ -86,18 +89,35 @@ def find_checkpoint(choice: str, log_root: str, library: str, task: str) -> Path
         UsageError: there is no such checkpoint.
     """
     runs = task_folder(log_root, library, task)
-    indices = sorted(runs.glob(f"*/{_INDEX}"), key=lambda path: path.stat().st_mtime_ns)
-    for index in reversed(indices):
-        entries = [entry for entry in _index(index.parent) if _path(index.parent, entry).is_file()]
+    for run, entries in _newest_first(runs):
         if choice == "best":
             entries = [entry for entry in entries if entry["episode_return"] is not None]
             entries.sort(key=lambda entry: float(entry["episode_return"]))
         if entries:
-            return _path(index.parent, entries[-1])
+            return _path(run, entries[-1])
     raise UsageError(
         f"--checkpoint {choice}: no run of {library} on {task} below {runs} has saved one. Name a "
         "file, or the --log-root of the run to resume."
     )
+
+
+def latest_of_name(config: RunConfig) -> str | None:
+    """Return the latest checkpoint of the runs of this task and library with this run's name."""
+    runs = task_folder(config.log_root, config.library, config.task)
+    for run, entries in _newest_first(runs):
+        # Not by the folder's name: that of a second run in one second ends in a number.
+        manifest = json.loads((run / "manifest.json").read_text())
+        if entries and manifest["config"]["run_name"] == config.run_name:
+            return str(_path(run, entries[-1]))
+    return None
+
+
+def _newest_first(runs: Path) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
+    """Yield the run folders that have saved checkpoints, with those that are still there."""
+    indices = sorted(runs.glob(f"*/{_INDEX}"), key=lambda path: path.stat().st_mtime_ns)
+    for index in reversed(indices):
+        run = index.parent
+        yield run, [entry for entry in _index(run) if _path(run, entry).is_file()]
 
 
 def _index(run: Path) -> list[dict[str, Any]]:
