@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import stub_plugin
@@ -118,8 +119,16 @@ class StubLauncher:
         return TrainResult(0, 0, None, None, run_dir="")
 
 
+@dataclass(frozen=True)
+class SchedulerOptions:
+    queue: str = "short"
+
+
 class StubScheduler:
     """Starts its node in this process."""
+
+    def __init__(self, options):
+        EVENTS.append(("queue", options.queue))
 
     def launch(self, config, work):
         EVENTS.append(("scheduled", config.nnodes, config.nproc_per_node, config.device_kind))

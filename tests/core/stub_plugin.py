@@ -108,6 +108,7 @@ def rltrain_provides():
             name="scheduler",
             factory=f"{parts}:StubScheduler",
             frameworks=("numpy",),
+            options="stub_parts:SchedulerOptions",
             starts_nodes=True,
             lacks=("node_rank",),
         ),

@@ -77,6 +77,8 @@ def test_the_callers_options_are_not_changed():
         ("+agent.new=1", ("agent", "+new", 1)),
         ("+env.new=1", ("env", "+new", 1)),
         ("csv.flush=1", ("csv", "flush", 1)),
+        ("slurm.time=4:00:00", ("slurm", "time", "4:00:00")),
+        ("slurm.time=30:00", ("slurm", "time", "30:00")),
     ],
 )
 def test_an_override_is_read_as_yaml(token, read):

@@ -144,11 +144,11 @@ def test_train_is_the_default_command(dry, cli):
 
 def test_a_launcher_of_nodes_starts_the_run_elsewhere(cli, stub, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["rltrain", *STUB])
-    words = ("--launcher", "scheduler", "--nproc-per-node", "2")
+    words = ("--launcher", "scheduler", "--nproc-per-node", "2", "scheduler.queue=long")
     status, _out, err = cli(*STUB, *words)
     assert (status, err) == (0, "")
     # On the node, its own launcher starts the ranks.
-    assert stub.EVENTS == [("scheduled", 1, 2, "cpu"), ("launch", 2)]
+    assert stub.EVENTS == [("queue", "long"), ("scheduled", 1, 2, "cpu"), ("launch", 2)]
 
 
 def test_a_run_goes_on_where_runs_of_its_name_ended(cli, stub, tmp_path):

@@ -22,6 +22,7 @@ BY_HAND = (ROOT / "docs" / "plugin-by-hand.md").read_text()
 TRAINING = (ROOT / "docs" / "training.md").read_text()
 OF_OTHERS = {
     "--ntasks-per-node",
+    "--constraint",
     "--resolution",
     "--strict",
     "--version",

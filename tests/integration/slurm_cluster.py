@@ -28,7 +28,9 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket
+AuthInfo=socket={folder}/munge/socket,cred_expire=5
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -47,7 +49,8 @@ SlurmdTimeout=30
 KillWait=5
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=1000
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=1000
-PartitionName=main Nodes=n[1-2] Default=YES MaxTime=10 State=UP
+PartitionName=main Nodes=n[1-2] Default=YES MaxTime=10 State=UP PriorityTier=1
+PartitionName=urgent Nodes=n[1-2] MaxTime=10 State=UP PriorityTier=2
 """
 
 
@@ -110,7 +113,7 @@ def _munged(folder: Path) -> tuple[str, ...]:
 def _idle(environ: dict[str, str]) -> int:
     try:
         done = subprocess.run(
-            ["sinfo", "--noheader", "--Node", "--format=%t"],
+            ["sinfo", "--noheader", "--Node", "--partition=main", "--format=%t"],
             env=environ,
             capture_output=True,
             text=True,

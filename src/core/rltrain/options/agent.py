@@ -27,6 +27,9 @@ _OVERRIDE = re.compile(
     r"(?P<add>\+?)(?P<where>[A-Za-z_][\w-]*)\.(?P<key>[^=]*)=(?P<value>.*)", re.DOTALL
 )
 
+_TIME = re.compile(r"\d+(:\d\d){1,2}")
+"""Such as 4:00:00, which YAML 1.1 reads as a number to the base of 60."""
+
 
 def parse_override(token: str) -> tuple[str, str, Any] | None:
     """Read an override such as `agent.params.config.gamma=0.98`, `+env.mass=2` or `csv.flush=10`.
@@ -46,6 +49,8 @@ def parse_override(token: str) -> tuple[str, str, Any] | None:
     key = match["key"]
     if not key or any(not part for part in key.split(".")):
         raise UsageError(f"{token}: the key is not complete; write `agent.some.key=value`.")
+    if _TIME.fullmatch(match["value"]):
+        return match["where"], match["add"] + key, match["value"]
     try:
         value = OmegaConf.to_container(OmegaConf.create(f"value: {match['value']}"))["value"]  # type: ignore[index,call-overload]
     except Exception as error:

@@ -242,5 +242,7 @@ def by_plugin(sections: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for key, value in flatten(sections):
         name, _, option = key.partition(".")
-        found.setdefault(name, {})[option] = value
+        options = found.setdefault(name, {})
+        if option or value:  # A section may be empty.
+            options[option] = value
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 import sys
@@ -14,6 +15,8 @@ from rltrain.config import Placement
 from rltrain.errors import PluginError, UsageError
 from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.network import wait_for_host
+from rltrain.options.aliases import is_section
+from rltrain.options.run import RunOptions
 from rltrain.options.user_config import path, saved_variables, unset
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.plugins.options import make_plugin
@@ -39,8 +42,8 @@ def start(plan: Plan) -> TrainResult:
     """
     config = plan.config
     if plan.starts_nodes:
-        options = {**plan.options, "checkpoint": config.checkpoint}
-        return _launcher(plan).launch(config, NodeWork(options, tuple(sys.argv), os.getcwd()))
+        of_node = NodeWork(_of_every_node(plan), tuple(sys.argv), os.getcwd())
+        return _launcher(plan).launch(config, of_node)
     apply_saved_variables(config, plan.world)
     if (plan.world.num_nodes if plan.world is not None else config.nnodes) > 1:
         wait_for_host(config.meeting_point[0], config.join_timeout)
@@ -80,6 +83,19 @@ class NodeWork:
             ) from error
         sys.argv = list(self.command)
         return run({**self.options, "launcher": None, "distributed": True, **of_node})
+
+
+def _of_every_node(plan: Plan) -> dict[str, Any]:
+    """Return the user's options, without those of the launcher that starts the nodes."""
+    names = {field.name for field in dataclasses.fields(RunOptions)}
+    options = {
+        name: value
+        for name, value in plan.options.items()
+        if name in names and not is_section(name, value)
+    }
+    config = plan.config
+    plugins = {name: given for name, given in config.plugins.items() if name != config.launcher}
+    return {**options, "plugins": plugins, "checkpoint": config.checkpoint}
 
 
 def _launcher(plan: Plan) -> Launcher:

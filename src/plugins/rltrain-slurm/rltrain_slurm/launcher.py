@@ -1,0 +1,104 @@
+"""The launcher `slurm`: submits the run with submitit, and follows the job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import submitit
+from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+from rltrain.config import Placement
+from rltrain.errors import RankFailed, UsageError
+from rltrain.types import TrainResult
+from rltrain_slurm.following import Job, follow
+from rltrain_slurm.job import NodeOfJob
+from rltrain_slurm.options import SlurmOptions, minutes, sbatch_flags
+
+__all__ = ["SlurmLauncher", "job_parameters"]
+
+_DISK_TIMEOUT = 30.0
+"""Seconds until a file that a node has written must be seen here."""
+
+_OFTEN = 1000
+"""How often a job may reach its time limit and be queued again: more than any run needs."""
+
+
+class SlurmLauncher:
+    """Submits a job with one task a node, which starts the node's ranks."""
+
+    def __init__(self, options: SlurmOptions) -> None:
+        self._options = options
+
+    def launch(self, config: Placement, work: Callable[..., TrainResult]) -> TrainResult:
+        """Submit the job, show its output until it ends, and return what rank 0 returned.
+
+        Raises:
+            UsageError: there is no SLURM here, or it refuses the job.
+            RankFailed: the job failed, or was canceled.
+        """
+        folder = Path(self._options.folder or Path(config.log_root, "slurm")).expanduser()
+        try:
+            executor = submitit.SlurmExecutor(folder.resolve(), max_num_timeout=_OFTEN)
+        except RuntimeError as error:
+            raise UsageError(f"--launcher slurm: {error}") from error
+        executor.update_parameters(**job_parameters(config, self._options))
+        try:
+            job = executor.submit(NodeOfJob(work, getattr(config, "run_name", None)))
+        except (FailedJobError, FailedSubmissionError) as error:
+            raise UsageError(f"--launcher slurm: the job was refused: {_reason(error)}") from error
+        output = job.task(0).paths.stdout
+        print(f"job {job.job_id} submitted: {job.paths.submission_file}", flush=True)
+        print(f"its output: {output}", flush=True)
+        follow(Job(job.job_id, output), cancel=self._options.cancel)
+        return _result(job)
+
+
+def job_parameters(config: Placement, options: SlurmOptions) -> dict[str, Any]:
+    """Return the job's parameters, by submitit's names."""
+    ranks = int(config.nproc_per_node or 1)
+    parameters: dict[str, Any] = {
+        "job_name": "rltrain",
+        "nodes": config.nnodes,
+        "ntasks_per_node": 1,
+        "cpus_per_task": ranks * options.cpus_per_rank,
+        "gpus_per_node": ranks if config.device_kind != "cpu" else None,
+        "time": minutes(options.time),
+        "signal_delay_s": options.grace,
+        "partition": options.partition,
+        "account": options.account,
+        "qos": options.qos,
+        "mem": options.mem,
+        "setup": list(options.setup) or None,
+        "wckey": None,
+        "stderr_to_stdout": True,
+        "additional_parameters": {"requeue": True, **sbatch_flags(list(options.sbatch))},
+    }
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def _result(job: Any) -> TrainResult:
+    """Return what node 0 returned.
+
+    Raises:
+        RankFailed: it has left no result.
+    """
+    path = job.task(0).paths.result_pickle
+    deadline = time.monotonic() + _DISK_TIMEOUT
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise RankFailed(
+                f"Job {job.job_id} has ended and left no result, {path}. The disk must be one that "
+                "all nodes have: choose it with slurm.folder=DIR."
+            )
+        time.sleep(0.5)
+    result: TrainResult = job.task(0).result()
+    return result
+
+
+def _reason(error: Exception) -> str:
+    """Return what sbatch said."""
+    lines = [line.strip() for line in str(error).splitlines() if "sbatch: error:" in line]
+    return " ".join(line.removeprefix("sbatch: error: ") for line in lines) or str(error)

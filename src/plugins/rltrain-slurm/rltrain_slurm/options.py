@@ -1,0 +1,89 @@
+"""The options of the launcher `slurm`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+__all__ = ["SlurmOptions", "minutes", "sbatch_flags"]
+
+_TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?")
+
+_LONGEST_GRACE = 600
+"""Seconds. With more, submitit takes the signal for a preemption."""
+
+
+@dataclass(frozen=True)
+class SlurmOptions:
+    """What the job asks for. Names and formats are those of sbatch."""
+
+    time: str = ""
+    """Time limit, such as 4:00:00 or 1-12:00:00. Needed. Before it, the job is queued again, and
+    then goes on from its latest checkpoint."""
+    partition: str | None = None
+    """Partition."""
+    account: str | None = None
+    """Account."""
+    qos: str | None = None
+    """Quality of service."""
+    cpus_per_rank: int = 1
+    """Cores for each rank."""
+    mem: str | None = None
+    """Memory of each node, such as 64G."""
+    sbatch: list[str] = field(default_factory=list)
+    """Further flags of sbatch, such as [--constraint=a100, --exclusive]."""
+    setup: list[str] = field(default_factory=list)
+    """Shell commands before the run, such as [module load cuda]."""
+    grace: int = 120
+    """Seconds before the time limit at which the job is queued again."""
+    cancel: bool = False
+    """Whether Ctrl-C cancels the job. If not, it goes on, and its output is no longer shown."""
+    folder: str | None = None
+    """Folder for the job's script and output, on a disk that all nodes have. By default, the folder
+    `slurm` in --log-root."""
+
+    def __post_init__(self) -> None:
+        if minutes(self.time) is None:
+            raise ValueError(
+                f"time={self.time or '(not given)'}: say how long the job may take, such as "
+                "slurm.time=4:00:00 or 1-12:00:00. In a YAML file it needs quotes."
+            )
+        if self.cpus_per_rank < 1:
+            raise ValueError(f"cpus_per_rank={self.cpus_per_rank} must be at least 1.")
+        if not 1 <= self.grace <= _LONGEST_GRACE:
+            raise ValueError(f"grace={self.grace} must be from 1 to {_LONGEST_GRACE} seconds.")
+        sbatch_flags(self.sbatch)
+
+
+def minutes(time: str) -> int | None:
+    """Return a time limit in minutes, rounded up as SLURM does; None if it is none.
+
+    The formats are those of sbatch's manual, but for minutes alone: YAML reads 4:00:00 without
+    quotes as a number of seconds.
+    """
+    found = _TIME.fullmatch(time)
+    if found is None or found[0].isdecimal():
+        return None
+    numbers = [int(found[name] or 0) for name in ("first", "second", "third")]
+    if found["days"] is None and found["third"] is None:
+        numbers = [0, *numbers[:2]]  # Minutes and seconds.
+    hours, mins, seconds = numbers
+    return -(-(((int(found["days"] or 0) * 24 + hours) * 60 + mins) * 60 + seconds) // 60) or None
+
+
+def sbatch_flags(flags: list[str]) -> dict[str, str | bool]:
+    """Return flags such as --constraint=a100 by their names.
+
+    Raises:
+        ValueError: one is no long flag.
+    """
+    found: dict[str, str | bool] = {}
+    for flag in flags:
+        name, equals, value = flag.partition("=")
+        if not re.fullmatch(r"--[a-z][a-z-]+", name):
+            raise ValueError(
+                f"sbatch={flag}: must be a long flag, with its value after =, such as "
+                "--constraint=a100."
+            )
+        found[name.removeprefix("--")] = value if equals else True
+    return found

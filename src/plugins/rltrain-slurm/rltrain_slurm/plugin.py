@@ -1,0 +1,26 @@
+"""What the plugin provides. Light, because listing plugins imports it."""
+
+from __future__ import annotations
+
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import LauncherSpec
+
+
+@hookimpl
+def rltrain_provides() -> list[LauncherSpec]:
+    """Declare the launcher."""
+    return [
+        LauncherSpec(
+            name="slurm",
+            factory="rltrain_slurm.launcher:SlurmLauncher",
+            options="rltrain_slurm.options:SlurmOptions",
+            frameworks=("torch", "jax"),
+            starts_nodes=True,
+            # SLURM chooses the nodes, and its variables say where they meet.
+            lacks=(
+                *("gpu_ids", "node_rank", "master_addr", "master_port", "coordinator_address"),
+                *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "cluster"),
+            ),
+            summary="submits the run as a job; queued again, it goes on from its checkpoint",
+        )
+    ]
