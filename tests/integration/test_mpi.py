@@ -1,4 +1,4 @@
-"""Ranks that a real mpiexec starts: of MPICH, whose Hydra is Intel MPI's too, and of Open MPI 5."""
+"""Ranks that a real mpiexec starts: of MPICH, Intel MPI and Open MPI 5."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-PACKAGES = {"mpich": (), "openmpi": ("--allow-run-as-root", "--oversubscribe")}
+PACKAGES = {
+    "mpich": (),
+    "impi-rt": (),
+    "openmpi": ("--allow-run-as-root", "--oversubscribe"),
+}
 """Packages of an ordinary index that have a mpiexec, and its flags for root on two cores."""
 
 RUN = ("--distributed", "--num-envs", "32", "--max-iterations", "2")
