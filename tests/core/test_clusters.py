@@ -504,3 +504,10 @@ def test_jax_reads_the_same_variables(monkeypatch):
         assert spec.name == name
         assert (*numbers, count) == (ours.world.rank, ours.world.local_rank, ours.world.world_size)
         assert theirs == f"{ours.master_addr}:{ours.master_port}"
+
+
+@pytest.mark.parametrize("variables", [TORCHRUN, SLURM])
+@pytest.mark.parametrize("port", ["none", "70000", "-1"])
+def test_a_master_port_that_is_none_is_reported(variables, port):
+    with pytest.raises(UsageError, match=f"MASTER_PORT={port}: is no port from 1 to 65535"):
+        joined({**variables, "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": port})

@@ -17,6 +17,7 @@ __all__ = [
     "StartedRank",
     "number_or_none",
     "read_numbers",
+    "read_port",
     "read_rank",
     "shown",
 ]
@@ -97,6 +98,21 @@ def read_rank(
         )
     node = found.get(node_rank, number // here)
     return World(number, local, node, size, here, found.get(num_nodes, -(-size // here)))
+
+
+def read_port(environ: Mapping[str, str], *names: str) -> int | None:
+    """Return the first of these variables that is set; None if none is.
+
+    Raises:
+        UsageError: it is no port.
+    """
+    name = next((name for name in names if environ.get(name)), None)
+    if name is None:
+        return None
+    port = number_or_none(environ[name])
+    if port is None or not 1 <= port <= 65535:
+        raise UsageError(f"{shown(environ, (name,))}: is no port from 1 to 65535. Correct it.")
+    return port
 
 
 def number_or_none(text: str | None) -> int | None:

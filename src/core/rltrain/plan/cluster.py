@@ -7,7 +7,7 @@ import itertools
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 
-from rltrain.clusters import StartedNode, StartedRank, number_or_none, shown
+from rltrain.clusters import StartedNode, StartedRank, read_port, shown
 from rltrain.errors import UsageError
 from rltrain.launch.network import own_address
 from rltrain.options.run import RunOptions
@@ -211,7 +211,7 @@ def _with_master(
             f"{spec.name} ({shown(environ, place.variables)}) does not say on which host rank 0 "
             "is. Add --master-addr HOST, or set MASTER_ADDR, the same for every rank."
         )
-    port = number_or_none(environ.get("MASTER_PORT")) or place.master_port
+    port = read_port(environ, "MASTER_PORT") or place.master_port
     if requested.master_port != usual.master_port or port is None:
         port = requested.master_port
     return dataclasses.replace(requested, master_addr=host, master_port=port)

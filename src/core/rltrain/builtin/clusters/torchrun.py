@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rltrain.clusters import StartedRank, number_or_none
+from rltrain.clusters import StartedRank, read_port
 from rltrain.launch import rank_from_env
 
 __all__ = ["find"]
@@ -19,7 +19,7 @@ def find(environ: Mapping[str, str]) -> StartedRank | None:
     not count ranks.
 
     Raises:
-        UsageError: the variables contradict each other.
+        UsageError: the variables contradict each other, or the port is none.
     """
     world = rank_from_env(environ)
     if world is None:
@@ -28,5 +28,5 @@ def find(environ: Mapping[str, str]) -> StartedRank | None:
         world=world,
         variables=_VARIABLES,
         master_addr=environ.get("MASTER_ADDR"),
-        master_port=number_or_none(environ.get("MASTER_PORT")),
+        master_port=read_port(environ, "MASTER_PORT"),
     )
