@@ -257,6 +257,10 @@ def test_ranks_of_skrls_launcher_are_found_for_jax():
         {**AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "1"},
         {"TPU_WORKER_HOSTNAMES": "localhost", "TPU_WORKER_ID": "0"},
         {**TRAIN_JOB, "PET_NNODES": "1"},
+        # The only pod of a TrainJob, which is an Indexed Job.
+        {**TRAIN_JOB, "PET_NNODES": "1", "PET_NODE_RANK": "0", "JOB_COMPLETION_INDEX": "0"},
+        # The only pod of a PyTorchJob: WORLD_SIZE counts its ranks.
+        {**PYTORCH_JOB, "PET_NNODES": "1", "PET_NODE_RANK": "0", "WORLD_SIZE": "8", "RANK": "0"},
         {**SAGEMAKER, "SM_HOSTS": '["algo-2"]'},
         {**SKYPILOT, "SKYPILOT_NODE_IPS": "10.0.0.5"},
         {"CLUSTER_SPEC": '{"cluster": {"w": ["a:1"]}, "task": {"type": "w", "index": 0}}'},

@@ -54,6 +54,8 @@ def counted(environ: Mapping[str, str]) -> StartedNode | None:
     names = ("WORLD_SIZE", "RANK")
     if environ.get("LOCAL_RANK") or not all(environ.get(name) for name in names):
         return None
+    if _is_only_node(environ):  # Then WORLD_SIZE counts ranks.
+        return None
     nodes, node = read_numbers(environ, *names)
     if nodes == 1:
         return None
@@ -132,7 +134,7 @@ def indexed_job(environ: Mapping[str, str]) -> StartedNode | None:
     Raises:
         UsageError: the number is none.
     """
-    if not environ.get("JOB_COMPLETION_INDEX"):
+    if not environ.get("JOB_COMPLETION_INDEX") or _is_only_node(environ):
         return None
     (node,) = read_numbers(environ, "JOB_COMPLETION_INDEX")
     job, dash, number = environ.get("HOSTNAME", "").rpartition("-")
@@ -151,6 +153,11 @@ def domain_of(host: str) -> str | None:
     """
     _, dot, domain = socket.getfqdn().partition(".")
     return host + dot + domain if dot else None
+
+
+def _is_only_node(environ: Mapping[str, str]) -> bool:
+    """Return whether a TrainJob or a PyTorchJob says that it has one node."""
+    return environ.get("PET_NNODES") == "1"
 
 
 def _position(own: str, hosts: list[str]) -> int | None:
