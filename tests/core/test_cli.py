@@ -369,3 +369,8 @@ def test_a_closed_pipe_is_not_an_error(stub):
     )
     os.close(write)
     assert "Traceback" not in done.stderr
+
+
+def test_a_plan_of_numbered_nodes_names_no_cluster(dry):
+    words = ("--distributed", "--nnodes", "2", "--node-rank", "1", "--cluster", "none")
+    assert "; node 1 of 2, meeting at 127.0.0.1:29500\n" in dry(*words, "--nproc-per-node", "1")

@@ -32,7 +32,7 @@ def test_every_hook_is_typed_documented_and_has_an_example(name):
 
 
 def test_required_hooks_exist():
-    known = set(HOOKS) | {"launch"}
+    known = set(HOOKS) | {"launch", "add_arguments", "run"}
     for kind in KINDS.values():
         assert set(kind.requires) <= known
         assert kind.requires or kind.kind in ("cluster", "observer")

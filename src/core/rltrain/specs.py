@@ -7,6 +7,7 @@ neither a tensor framework nor an RL library nor a simulator.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ __all__ = [
     "KINDS",
     "BackendSpec",
     "ClusterSpec",
+    "CommandSpec",
     "Conflict",
     "GradientSyncSpec",
     "LauncherSpec",
@@ -52,7 +54,7 @@ class Spec:
 
     kind: ClassVar[str]
     requires: ClassVar[tuple[str, ...]] = ()
-    """The hooks (for a launcher: methods) that the factory's class must implement."""
+    """The hooks (for a launcher or a command: methods) that the factory's class must implement."""
 
     name: str
     """What the user types."""
@@ -283,6 +285,21 @@ class ObserverSpec(Spec):
     """Runs in which it cannot work."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class CommandSpec(Spec):
+    """Adds a command, `rltrain NAME`. Its class is a `rltrain.types.Command`.
+
+    The core's commands come first, then those of plugins, then tasks.
+    """
+
+    kind = "command"
+    requires = ("add_arguments", "run")
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch("[a-z-]+", self.name):
+            raise PluginError(f"The command {self.name!r}: use small letters and dashes only")
+
+
 KINDS: dict[str, type[Spec]] = {
     spec.kind: spec
     for spec in (
@@ -294,9 +311,10 @@ KINDS: dict[str, type[Spec]] = {
         WriterSpec,
         GradientSyncSpec,
         ObserverSpec,
+        CommandSpec,
     )
 }
-"""The eight kinds by name. `KINDS[kind].requires` is what each must implement."""
+"""The nine kinds by name. `KINDS[kind].requires` is what each must implement."""
 
 
 def load_object(path: str) -> Any:

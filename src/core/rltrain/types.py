@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rltrain.config import Placement
+
+if TYPE_CHECKING:
+    import argparse
 
 __all__ = [
     "ArrayInfo",
     "Arrays",
+    "Command",
     "Fingerprints",
     "GradientSync",
     "Iteration",
@@ -170,6 +174,30 @@ class GradientSync(Protocol):
         Returns:
             The same structure, averaged. For torch the tensors may share one buffer that the sync
             keeps. A gradient that is None on every rank stays None.
+        """
+        ...
+
+
+class Command(Protocol):
+    """A command that a plugin adds. `CommandSpec.factory` names a class of these.
+
+    The class's docstring is what `rltrain NAME --help` prints: its first paragraph before the
+    flags, the rest after them.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's flags. It is called before each run and for `--help`: keep it light."""
+        ...
+
+    def run(self, arguments: argparse.Namespace, rest: list[str]) -> int:
+        """Do what the command is for, and return the exit status.
+
+        Args:
+            arguments: the parsed flags.
+            rest: the words after `--`.
+
+        Raises:
+            rltrain.errors.UsageError: the user's input is wrong; it is printed without a traceback.
         """
         ...
 

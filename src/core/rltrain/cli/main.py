@@ -1,22 +1,26 @@
-"""The command line: `rltrain [train] ...`, `rltrain tasks`, `plugins`, `doctor` and `new`."""
+"""The command line: `rltrain [train] ...`, `rltrain tasks`, `plugins`, `doctor` and `new`.
+
+Plugins may add commands.
+"""
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from rltrain import __version__
 from rltrain.cli import doctor, foreign, new, plugins, tasks, train
+from rltrain.cli.parser import parse
 from rltrain.errors import RltrainError, UsageError, suggest
 
-__all__ = ["main"]
+__all__ = ["command_of", "main"]
 
 _COMMANDS = {"train": train, "tasks": tasks, "plugins": plugins, "doctor": doctor, "new": new}
-_OVERRIDES = " Write the library's options as agent.key=value, the task's as env.key=value."
+_LIKE_A_COMMAND = re.compile("[a-z_-]+")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,46 +42,65 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    name, rest = _command(words)
-    if name is None and rest[:1] == ["--version"]:
+    if words[:1] == ["--version"]:
         print(f"rltrain {__version__}")
         return 0
-    command = _COMMANDS[name or "train"]
-    rest, passed_through = command.split(rest)
-    parser = _Parser(
-        prog="rltrain" if name is None else f"rltrain {name}",
-        description=command.__doc__,
-        epilog=command.EPILOG,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_arguments(parser)
-    arguments, unknown = parser.parse_known_args([_dashed(word) for word in rest])
-    if unknown:
-        parser.refuse(unknown, is_train=command is train)
-    run: Callable[[argparse.Namespace, list[str]], int] = command.run
-    return run(arguments, passed_through)
+    name, command, rest = command_of(words)
+    arguments, passed_through = parse(command, name, rest)
+    status: int = command.run(arguments, passed_through)
+    return status
 
 
-def _command(words: list[str]) -> tuple[str | None, list[str]]:
-    """Return the command's name, and the words after it. A task may come first, as with mjlab.
+def command_of(words: list[str]) -> tuple[str | None, Any, list[str]]:
+    """Return the command's name, the command, and the words after the name.
+
+    A task may come first, as with mjlab: then the name is None, as for no words at all.
 
     Raises:
         UsageError: the first word is neither a command nor a task.
     """
     first = _bare(words)
     if first in foreign.TRAIN_DISTRIBUTED:
-        name, rest = _command(["train", *words[1:]])
-        return name, [*rest, "--distributed"]
+        name, command, rest = command_of(["train", *words[1:]])
+        return name, command, [*rest, "--distributed"]
     if first in _COMMANDS:
         task = _bare(words[1:]) if first == "train" else None
-        return first, ["--task", *words[1:]] if task and _is_task(task) else words[1:]
-    if first is None or _is_task(first):
-        return None, ["--task", *words] if first else words
+        is_task = task and _is_task(task)
+        return first, _COMMANDS[first], ["--task", *words[1:]] if is_task else words[1:]
+    if first is None:
+        return None, train, words
+    added, others = _added(first)
+    if added is not None:
+        return first, added, words[1:]
+    if _is_task(first):
+        return None, train, ["--task", *words]
+    known = [*_COMMANDS, *others]
     raise UsageError(
-        f"Unknown command {first!r}.{suggest(first, _COMMANDS)} Commands: {', '.join(_COMMANDS)}. "
-        "It is not a task either; `rltrain tasks` lists those."
+        f"Unknown command {first!r}.{suggest(first, known)} Commands: {', '.join(known)}. "
+        "It is not a task either; `rltrain tasks` lists those, and `rltrain plugins` says which "
+        "plugins are not ready."
     )
+
+
+def _added(word: str) -> tuple[Any, list[str]]:
+    """Return the command of a plugin, or None, and the names of all such commands.
+
+    Plugins are asked only if the word may be a command.
+
+    Raises:
+        UsageError: the command cannot be used.
+    """
+    if not _LIKE_A_COMMAND.fullmatch(word):
+        return None, []
+    from rltrain.cli.added import AddedCommand
+    from rltrain.plugins.registry import discover
+    from rltrain.specs import CommandSpec
+
+    registry = discover()
+    names = registry.names(CommandSpec)
+    if word not in names:
+        return None, names
+    return AddedCommand(registry.get(CommandSpec, word)), names
 
 
 def _bare(words: list[str]) -> str | None:
@@ -88,7 +111,7 @@ def _bare(words: list[str]) -> str | None:
 
 def _is_task(word: str) -> bool:
     """Return whether a word is meant as a task. Suites are asked only if it may be a command."""
-    if not re.fullmatch("[a-z_-]+", word):
+    if not _LIKE_A_COMMAND.fullmatch(word):
         return True  # An unknown task has its own error message, with the closest name.
     from rltrain.plugins.registry import discover
     from rltrain.specs import SuiteSpec
@@ -100,35 +123,6 @@ def _is_task(word: str) -> bool:
         except UsageError:  # The suite knows the task, and says why it cannot be made.
             return True
     return False
-
-
-class _Parser(argparse.ArgumentParser):
-    """Reports errors as the rest of rltrain does: in one line, with the closest match."""
-
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise UsageError(f"{message}. See {self.prog} --help.")
-
-    def refuse(self, unknown: list[str], *, is_train: bool) -> None:
-        """Report the first unknown flag, or else the first unknown word.
-
-        Raises:
-            UsageError: always.
-        """
-        word = next((word for word in unknown if word.startswith("-")), unknown[0])
-        known = [option for action in self._actions for option in action.option_strings]
-        flag = word.partition("=")[0]
-        if is_train and flag in foreign.REFUSED:
-            raise UsageError(foreign.REFUSED[flag])
-        hint = suggest(flag, known) if flag.startswith("-") else _OVERRIDES if is_train else ""
-        raise UsageError(f"Unknown argument {flag!r}.{hint} See {self.prog} --help.")
-
-
-def _dashed(word: str) -> str:
-    """Turn `--num_envs=4` into `--num-envs=4`; each flag takes dashes or underscores."""
-    if not word.startswith("--"):
-        return word
-    name, equals, value = word.partition("=")
-    return name.replace("_", "-") + equals + value
 
 
 def _fail(message: str, code: int) -> int:

@@ -13,7 +13,7 @@ from rltrain.cli.flags import add_flags, value_flags
 from rltrain.cli.foreign import note, translate
 from rltrain.options.files import load_yaml
 
-__all__ = ["EPILOG", "add_arguments", "run", "split"]
+__all__ = ["EPILOG", "add_arguments", "read_options", "run", "split"]
 
 EPILOG = """\
 options of the library, of the task and of plugins:
@@ -32,7 +32,8 @@ examples:
   rltrain Mjlab-Cartpole-Balance --library rsl_rl --gpu-ids all
 
 The task may come first, without its flag. `train_multigpu` is `train --distributed`. Flags take
-dashes or underscores. `rltrain plugins` lists libraries, backends and suites."""
+dashes or underscores. Other commands are tasks, plugins, doctor and new; plugins may add more.
+`rltrain plugins` lists libraries, backends, suites and added commands."""
 
 _OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
 
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     from rltrain.plan.resolve import make_plan
     from rltrain.run.start import start
 
-    options = _options(vars(arguments), words)
+    options = read_options(vars(arguments), words)
     dry_run = options.pop("dry_run", False)
     plan = make_plan(options)
     message = note(os.environ)
@@ -97,7 +98,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     return 0
 
 
-def _options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
+def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
     """Merge the --config file, the flags and the overrides. Later ones take precedence.
 
     Raises:

@@ -80,7 +80,7 @@ def _interpreted(placement: Placement | None, placed: World | Exception | None) 
     if isinstance(placed, Exception):
         return problem("this process", str(placed), "")
     assert placement is not None, "without an error there is a placement"
-    by = f", started by {placement.cluster}" if placement.cluster else ""
+    by = f", started by {placement.cluster}" if placement.cluster not in (None, "none") else ""
     if placed is None:
         text = f"starts {placement.nproc_per_node} rank(s) here, by {placement.launcher}"
         if placement.nnodes > 1:

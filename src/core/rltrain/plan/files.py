@@ -15,7 +15,17 @@ from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import check_log_root
 from rltrain.types import World
 
-__all__ = ["resolve_files"]
+__all__ = ["check_run_name", "resolve_files"]
+
+
+def check_run_name(name: str | None) -> None:
+    """Check that a name can be part of a folder's name.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if name and ("/" in name or name in (".", "..")):
+        raise UsageError(f"--run-name {name}: is part of a folder's name; omit '/'.")
 
 
 def resolve_files(
@@ -31,8 +41,6 @@ def resolve_files(
         UsageError: something cannot be read or written, or is of the wrong kind.
     """
     check_log_root(config.log_root)
-    if config.run_name and ("/" in config.run_name or config.run_name in (".", "..")):
-        raise UsageError(f"--run-name {config.run_name}: is part of a folder's name; omit '/'.")
     # Only rank 0 looks for it, and sends it to the others, which could find a later one.
     root = world.is_root if world is not None else config.node_rank == 0
     path = config.checkpoint

@@ -23,9 +23,18 @@ FrameworkSpecT = TypeVar("FrameworkSpecT", GradientSyncSpec, LauncherSpec)
 
 
 def place(
-    requested: RunOptions, registry: Registry, environ: Mapping[str, str]
+    requested: RunOptions,
+    registry: Registry,
+    environ: Mapping[str, str],
+    gpus_elsewhere: int | None = None,
 ) -> tuple[Placement, World | None]:
     """Choose backend, devices and launcher; count the ranks, or find this one's place.
+
+    Args:
+        requested: the options.
+        registry: the installed plugins.
+        environ: the environment variables.
+        gpus_elsewhere: the number of GPUs if the run is on another machine; None to count them.
 
     Returns:
         Where the run runs, and the place of this process: None if ranks are to be started.
@@ -37,7 +46,7 @@ def place(
     if named is not None and registry.get(LauncherSpec, named).starts_nodes:
         return _on_other_machines(requested, registry), None
     requested = _as_distributed(requested)
-    backend, visible = _backend(requested, registry)
+    backend, visible = _backend(requested, registry, gpus_elsewhere)
     kind = backend.kind_of_device(requested.device)
     gpus = _gpus(requested, backend, kind, visible)
     if requested.gpu_ids == "all" and len(gpus) > 1:
@@ -222,7 +231,9 @@ def _fitting(requested: RunOptions, registry: Registry) -> list[BackendSpec]:
     return sorted(fitting, key=lambda spec: (spec.device == "cpu", not spec.usual))
 
 
-def _backend(requested: RunOptions, registry: Registry) -> tuple[BackendSpec, int]:
+def _backend(
+    requested: RunOptions, registry: Registry, gpus_elsewhere: int | None
+) -> tuple[BackendSpec, int]:
     """Return the backend and how many of its devices are visible (0 for the CPU)."""
     kind = (requested.device or "").partition(":")[0] or None
     fitting = _fitting(requested, registry)
@@ -231,7 +242,9 @@ def _backend(requested: RunOptions, registry: Registry) -> tuple[BackendSpec, in
     for spec in fitting:
         if spec.kind_of_device(kind) == "cpu":
             return spec, 0
-        visible = preflight(spec.count_devices, in_child=starts) if spec.count_devices else 0
+        visible = gpus_elsewhere
+        if visible is None:
+            visible = preflight(spec.count_devices, in_child=starts) if spec.count_devices else 0
         if visible or wants_gpu or requested.gpu_ids == "all":
             return spec, visible
     by_backend = requested.backend if fitting[-1].kind_of_device(None) != "cpu" else None

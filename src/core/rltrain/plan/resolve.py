@@ -14,7 +14,7 @@ from rltrain.options.agent import load_agent, override_agent, resolve_env
 from rltrain.options.checks import flag
 from rltrain.options.dotted import flatten, get_dotted, set_dotted
 from rltrain.options.run import RunOptions
-from rltrain.plan.files import resolve_files
+from rltrain.plan.files import check_run_name, resolve_files
 from rltrain.plan.placement import of_framework, place
 from rltrain.plan.refusals import check_refusals
 from rltrain.plan.sizes import (
@@ -72,12 +72,19 @@ class Plan:
         return name is not None and self.registry.get(LauncherSpec, name).starts_nodes
 
 
-def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Plan:
+def make_plan(
+    options: Mapping[str, Any],
+    environ: Mapping[str, str] = os.environ,
+    *,
+    gpus: int | None = None,
+) -> Plan:
     """Resolve a run.
 
     Args:
         options: fields of `RunOptions`.
         environ: the environment variables.
+        gpus: for a run on another machine, how many GPUs that machine shows. Files that it has are
+            then not checked. None for a run here.
 
     Raises:
         UsageError: an option is wrong, or a combination cannot work.
@@ -88,7 +95,7 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     library, algorithm = _library(requested, registry)
     suite, task = _suite(requested, registry)
     _check_framework(requested, suite, registry)
-    placement, world = place(requested, registry, environ)
+    placement, world = place(requested, registry, environ, gpus)
     agent, source = load_agent(
         requested.agent_config, library, algorithm, requested.framework, suite, task, registry
     )
@@ -120,7 +127,9 @@ def make_plan(options: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
         config = scale_iterations(config, library, ranks)
     iteration = resolve_iteration(config, library)
     total = iteration.iterations if iteration else config.max_iterations
-    config = resolve_files(config, library, registry, world, total)
+    check_run_name(config.run_name)
+    if gpus is None:
+        config = resolve_files(config, library, registry, world, total)
     scaled = requested.scale_minibatches and library.scale_mini_batches is not None
     return Plan(
         config,

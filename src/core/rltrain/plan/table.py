@@ -59,7 +59,7 @@ def _ranks(plan: Plan) -> str:
             text += f", sharing {gpus} GPU{'s' if gpus > 1 else ''}"
         if config.nnodes > 1:
             text += f"; node {config.node_rank} of {config.nnodes}"
-            text += f", as {config.cluster} says" if config.cluster else ""
+            text += f", as {config.cluster} says" if config.cluster not in (None, "none") else ""
             text += f", meeting at {config.endpoint}"
         return text
     if config.distributed:

@@ -1,0 +1,1 @@
+"""The command `rltrain manifest`: Kubernetes manifests of rltrain's runs."""

@@ -1,0 +1,181 @@
+"""The command `rltrain manifest`: its flags, their checks, and where the manifest goes."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from rltrain.errors import UsageError, suggest
+from rltrain_kubernetes.inside import read_inside
+from rltrain_kubernetes.manifests import KINDS, Job
+
+__all__ = ["ManifestCommand"]
+
+RUNTIME = "torch-distributed"
+"""The runtime that Kubeflow Trainer installs for torch."""
+
+_LABEL = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
+_LONGEST = 40
+"""Kubernetes makes the names of pods and hosts from the job's, with 63 characters at most."""
+
+_OF_THE_CLUSTER = (
+    *("PET_*", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK"),
+    *("MASTER_ADDR", "MASTER_PORT", "JOB_COMPLETION_INDEX"),
+)
+"""Variables by which a pod finds its place."""
+
+
+class ManifestCommand:
+    r"""Write a Kubernetes manifest that trains: the run's own flags follow the --.
+
+    The run is checked like any other before anything is written. --nnodes becomes the number of
+    pods, --num-gpus (or --nproc-per-node) the GPUs that each requests. Libraries, suites and files
+    of options are looked up here: use an environment like the image's, or the image itself.
+
+    Examples:
+      rltrain manifest --kind trainjob --name walk --image IMAGE --volume runs:/runs \
+        --output walk.yaml -- --library rsl_rl --distributed --nnodes 2 --num-gpus 4
+      kubectl apply -f walk.yaml
+
+    Kinds:
+      trainjob     Kubeflow Trainer 2.2 and later
+      pytorchjob   Kubeflow Training Operator 1.x
+      jobset       JobSet, without Kubeflow
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the flags."""
+        parser.usage = (
+            "rltrain manifest --kind KIND --name NAME --image IMAGE [options] -- FLAGS OF THE RUN"
+        )
+        parser.add_argument("--kind", required=True, metavar="KIND", help=", ".join(KINDS))
+        parser.add_argument("--name", required=True, metavar="NAME", help="name of the job")
+        parser.add_argument(
+            "--image", required=True, metavar="IMAGE", help="image that has the command rltrain"
+        )
+        parser.add_argument("--namespace", metavar="NAME", help="namespace (kubectl's own)")
+        parser.add_argument(
+            "--volume",
+            metavar="CLAIM:PATH",
+            help="PersistentVolumeClaim to mount at PATH, where the run folders go; pods on "
+            "several machines need one with ReadWriteMany",
+        )
+        parser.add_argument(
+            "--env",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="environment variable of the pods; may be repeated",
+        )
+        parser.add_argument(
+            "--runtime", metavar="NAME", help=f"ClusterTrainingRuntime of a trainjob ({RUNTIME})"
+        )
+        parser.add_argument("--output", default="-", metavar="FILE", help="file to write (stdout)")
+
+    def run(self, arguments: argparse.Namespace, rest: list[str]) -> int:
+        """Check everything, then write the manifest.
+
+        Raises:
+            UsageError: a flag, or the run, is wrong.
+        """
+        kind = arguments.kind
+        if kind not in KINDS:
+            raise UsageError(
+                f"--kind {kind}: must be one of {', '.join(KINDS)}.{suggest(kind, KINDS)}"
+            )
+        if arguments.runtime is not None and kind != "trainjob":
+            raise UsageError(f"--runtime: a {kind} has none. Leave it out.")
+        _check_name("--name", arguments.name)
+        if arguments.namespace is not None:
+            _check_name("--namespace", arguments.namespace)
+        if not arguments.image or any(letter.isspace() for letter in arguments.image):
+            raise UsageError(f"--image {arguments.image!r}: must be the name of an image.")
+        claim, path = _volume(arguments.volume)
+        job = Job(
+            name=arguments.name,
+            image=arguments.image,
+            inside=read_inside(rest, path),
+            namespace=arguments.namespace,
+            env=_env(arguments.env),
+            claim=claim,
+            volume=path,
+            runtime=arguments.runtime or RUNTIME,
+        )
+        _write(KINDS[kind](job), job, arguments.output)
+        return 0
+
+
+def _check_name(flag: str, name: str) -> None:
+    if not _LABEL.fullmatch(name) or len(name) > _LONGEST:
+        raise UsageError(
+            f"{flag} {name}: must have small letters, digits and dashes, begin with a letter, not "
+            f"end with a dash, and have {_LONGEST} characters at most."
+        )
+
+
+def _volume(text: str | None) -> tuple[str | None, str | None]:
+    """Return the claim and the folder where it is mounted."""
+    if text is None:
+        return None, None
+    claim, _, path = text.partition(":")
+    if not re.fullmatch(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", claim) or not path.startswith("/"):
+        raise UsageError(
+            f"--volume {text}: must be CLAIM:PATH, with the name of a PersistentVolumeClaim and an "
+            "absolute path, as in runs:/runs."
+        )
+    if ":" in path or str(PurePosixPath(path)) in ("/", "/dev/shm"):
+        raise UsageError(f"--volume {text}: cannot be mounted there. Name another folder.")
+    return claim, path
+
+
+def _env(settings: Iterable[str]) -> Mapping[str, str]:
+    """Return the variables by name."""
+    found: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            raise UsageError(f"--env {setting}: must be NAME=VALUE.")
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in _OF_THE_CLUSTER):
+            raise UsageError(
+                f"--env {setting}: a pod finds its place by this variable, which Kubernetes or the "
+                "manifest sets. Leave it out."
+            )
+        if name in found:
+            raise UsageError(f"--env {setting}: {name} is given twice. Give it once.")
+        found[name] = value
+    return found
+
+
+def _write(manifest: Mapping[str, object], job: Job, output: str) -> None:
+    """Write the manifest, and say what to do with it."""
+    import yaml
+
+    text = yaml.safe_dump(manifest, sort_keys=False, width=100)
+    if output == "-":
+        print(text, end="")
+    else:
+        try:
+            Path(output).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"--output {output}: cannot be written ({error.strerror}). Name another file."
+            ) from error
+        print(f"Wrote {output}: {_size(manifest, job)}.\nNext: kubectl apply -f {output}")
+    if job.claim is None:
+        print(
+            "Note: without --volume CLAIM:PATH the run folder is lost with its pod.",
+            file=sys.stderr,
+        )
+
+
+def _size(manifest: Mapping[str, object], job: Job) -> str:
+    """Describe what the manifest asks for: "TrainJob walk, 2 pods with 4 GPUs each"."""
+    pods = f"{job.inside.nodes} pod" + ("s" if job.inside.nodes > 1 else "")
+    gpus = f"{job.inside.gpus} GPU" + ("s" if job.inside.gpus > 1 else "")
+    each = " each" if job.inside.nodes > 1 else ""
+    what = f"{pods} with {gpus}{each}" if job.inside.gpus else f"{pods} without GPUs"
+    return f"{manifest['kind']} {job.name}, {what}"

@@ -1,0 +1,105 @@
+"""The command that the pods run: checked here, as far as this machine can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from rltrain.commands import read_run, resolve_run
+from rltrain.errors import UsageError
+from rltrain.options import RunOptions
+
+__all__ = ["Inside", "read_inside"]
+
+_MEET = "the pods meet at the first one, whose name the manifest gives them."
+_REFUSED = {
+    "node_rank": "Kubernetes numbers the pods.",
+    "master_addr": _MEET,
+    "master_port": _MEET,
+    "coordinator_address": _MEET,
+    "rdzv_backend": _MEET,
+    "rdzv_endpoint": _MEET,
+    "rdzv_id": _MEET,
+    "cluster": "each pod finds its place by the variables that Kubernetes gives it.",
+    "launcher": "Kubernetes starts the nodes, and the backend's own launcher the ranks of each.",
+    "gpu_ids": "a pod sees only the GPUs that it requests. Give --num-gpus N, or for the CPU "
+    "--device cpu.",
+}
+"""Options that a pod must not have, and why."""
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A run, as each pod starts it."""
+
+    words: tuple[str, ...]
+    """The words after `rltrain`."""
+    nodes: int
+    """The number of pods."""
+    gpus: int
+    """The number of GPUs of each pod; 0 for a run on the CPU."""
+    distributed: bool
+
+
+def read_inside(words: Sequence[str], volume: str | None) -> Inside:
+    """Check a run's command line, and return what the pods need for it.
+
+    Args:
+        words: those after `rltrain`.
+        volume: the folder that outlives the pods, where run folders go; None without one.
+
+    Raises:
+        UsageError: the run cannot work, or not inside pods.
+    """
+    if not words:
+        raise UsageError(
+            "No run is given. Write its flags after --, as in: rltrain manifest ... -- --library "
+            "rsl_rl --distributed --nnodes 2 --num-gpus 4"
+        )
+    if words[0] == "rltrain":
+        raise UsageError("rltrain: leave it out. Only the run's flags follow the --.")
+    given = read_run(words)
+    for name, reason in _REFUSED.items():
+        if name in given:
+            leave = "" if name == "gpu_ids" else " Leave it out."
+            raise UsageError(f"--{name.replace('_', '-')}: {reason}{leave}")
+    asked = RunOptions.from_mapping(given)
+    gpus = _gpus(asked)
+    run = resolve_run(given, gpus=gpus)
+    if volume is not None:
+        words = _into(volume, words, given.get("log_root"))
+    return Inside(
+        words=tuple(words),
+        nodes=run.nnodes,
+        gpus=0 if run.device_kind == "cpu" else gpus,
+        distributed=run.distributed,
+    )
+
+
+def _gpus(asked: RunOptions) -> int:
+    """Return how many GPUs a pod needs, unless the run is on the CPU."""
+    if asked.num_gpus is not None:
+        return asked.num_gpus
+    if isinstance(asked.nproc_per_node, int):
+        return asked.nproc_per_node
+    if not asked.distributed:
+        return 1
+    given = "" if asked.nproc_per_node is None else f" {asked.nproc_per_node}"
+    what = f"--nproc-per-node{given}" if given else "--distributed"
+    raise UsageError(
+        f"{what}: a manifest requests a number of GPUs for each node. Give --num-gpus N, or for "
+        "the CPU --nproc-per-node N --device cpu."
+    )
+
+
+def _into(volume: str, words: Sequence[str], log_root: str | None) -> Sequence[str]:
+    """Return the words of a run whose run folders are on the volume."""
+    if log_root is None:
+        return [*words, "--log-root", volume]
+    if not PurePosixPath(log_root).is_relative_to(volume):
+        raise UsageError(
+            f"--log-root {log_root}: is not on the volume, which is mounted at {volume}. Leave it "
+            f"out, or name a folder below {volume}."
+        )
+    return words

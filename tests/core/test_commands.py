@@ -1,0 +1,184 @@
+"""Commands that plugins add, and what they may ask of a run's command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rltrain.cli.main import main
+from rltrain.commands import read_run, resolve_run
+from rltrain.errors import PluginError, UsageError
+from rltrain.specs import CommandSpec
+
+GREET = '''
+from rltrain import hookimpl
+from rltrain.errors import UsageError
+from rltrain.specs import CommandSpec
+
+
+class Greet:
+    """Greet somebody.
+
+    examples:
+      rltrain greet --who world
+    """
+
+    def add_arguments(self, parser):
+        parser.add_argument("--who", required=True, help="whom to greet")
+
+    def run(self, arguments, rest):
+        if arguments.who == "nobody":
+            raise UsageError("--who nobody: name somebody.")
+        print("hello", arguments.who, rest)
+        return 3
+
+
+class Silent:
+    def add_arguments(self, parser):
+        pass
+
+
+@hookimpl
+def rltrain_provides():
+    here = __name__ + ":"
+    return [
+        CommandSpec(name="greet", factory=here + "Greet", summary="greets"),
+        CommandSpec(name="tasks", factory=here + "Greet"),
+        CommandSpec(name="silent", factory=here + "Silent"),
+        CommandSpec(name="gone", factory=here + "Gone"),
+    ]
+'''
+
+
+@pytest.fixture
+def cli(site, capsys):
+    """Run a command line with the plugin installed; return its status, stdout and stderr."""
+    site.install("greeter", GREET)
+
+    def run(*words: str):
+        status = main(words)
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+def test_a_plugin_adds_a_command(cli):
+    words = ("greet", "--who", "you", "--", "--who", "me", "--", "a.b=1")
+    assert cli(*words) == (3, "hello you ['--who', 'me', '--', 'a.b=1']\n", "")
+    assert cli("greet", "--who=you") == (3, "hello you []\n", "")
+
+
+def test_its_help_is_made_from_its_docstring(cli, capsys):
+    with pytest.raises(SystemExit):
+        cli("greet", "--help")
+    usage, flags = capsys.readouterr().out.split("options:")
+    assert usage == "usage: rltrain greet [-h] --who WHO\n\nGreet somebody.\n\n"
+    assert flags.endswith("\n\nexamples:\n  rltrain greet --who world\n")
+
+
+def test_plugins_lists_it(cli):
+    rows = [line.split() for line in cli("plugins")[1].splitlines()]
+    assert ["command", "greet", "1.0", "greeter", "ready", "greets"] in rows
+    assert "command greet, from greeter 1.0: greets" in cli("plugins", "greet")[1]
+
+
+def test_the_cores_commands_come_first(cli):
+    assert "rltrain/CartPole-v1" in cli("tasks", "--suite", "gymnasium")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("greet", "the following arguments are required: --who. See rltrain greet --help."),
+        ("greet --whom x", "the following arguments are required: --who"),
+        ("greet --who x --wo y", "Unknown argument '--wo'. Did you mean '--who'?"),
+        ("greet --who nobody", "--who nobody: name somebody."),
+        ("gret", "Unknown command 'gret'. Did you mean 'greet'? Commands: train, tasks, plugins,"),
+        ("silent", "has no method `run`"),
+        ("gone", "Gone) could not be loaded: AttributeError: module"),
+    ],
+)
+def test_what_is_wrong_is_reported_in_one_message(cli, line, message):
+    status, out, err = cli(*line.split())
+    assert (status, out) == (1 if line in ("silent", "gone") else 2, "")
+    assert err.startswith("rltrain: ")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_a_name_that_cannot_be_typed_as_a_command_is_the_authors_mistake():
+    with pytest.raises(PluginError, match=r"'Greet_1': use small letters and dashes only"):
+        CommandSpec(name="Greet_1", factory="a:b")
+
+
+@pytest.mark.parametrize("line", ["--help", "new --help", "--version"])
+def test_the_cores_commands_do_not_look_for_plugins(line):
+    code = (
+        "import sys, contextlib, io, importlib.metadata as metadata\n"
+        "import rltrain.cli\n"
+        "metadata.entry_points = None\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+        f"    sys.exit(rltrain.cli.main({line.split()!r}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# A run's command line, for a command that starts it elsewhere
+
+STUB = "--library stub --task Stub-v0 --framework numpy --grad-sync plain"
+
+
+def test_the_given_options_of_a_run_are_read(stub):
+    words = f"{STUB} --distributed --num_gpus 2 --dry-run agent.learn.rate=0.5".split()
+    options = read_run(words)
+    assert (options["library"], options["num_gpus"]) == ("stub", "2")
+    assert options["agent"] == {"learn.rate": 0.5}
+    assert not {"nnodes", "dry_run"} & set(options)
+    assert read_run(["Stub-v0"])["task"] == "Stub-v0"
+    assert read_run(["train_multigpu"])["distributed"] is True
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--libary stub", "Unknown argument '--libary'. Did you mean '--library'"),
+        ("doctor --no-ranks", "rltrain doctor: does not train. Give the flags of a run."),
+        ("trian", "Unknown command 'trian'. Did you mean 'train'"),
+    ],
+)
+def test_what_is_no_run_is_refused(stub, line, message):
+    with pytest.raises(UsageError, match=message):
+        read_run(line.split())
+
+
+def test_a_run_is_resolved_for_a_machine_with_other_gpus(stub, monkeypatch):
+    """Whatever GPUs, folders and variables this one has."""
+    monkeypatch.setenv("STUB_GPUS", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    options = read_run([*STUB.split(), "--distributed", "--nnodes", "2"])
+    options |= {"log_root": "/proc/none", "checkpoint": "latest"}
+    config = resolve_run(options, gpus=4)
+    assert (config.device_kind, config.nproc_per_node) == ("cuda", 4)
+    assert (config.nnodes, config.node_rank, config.checkpoint) == (2, 0, "latest")
+    assert resolve_run(options, gpus=0).device_kind == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"num_gpus": 5}, "--num-gpus 5: 4 GPUs are visible"),
+        ({"library": "stubb"}, "Unknown library 'stubb'"),
+        ({"run_name": "a/b"}, "--run-name a/b"),
+        ({"agent": {"learn.rat": 1}}, "Did you mean 'agent.learn.rate'"),
+    ],
+)
+def test_a_run_that_cannot_work_there_is_refused_here(stub, more, message):
+    with pytest.raises(UsageError, match=message):
+        resolve_run({**read_run(STUB.split()), "distributed": True, **more}, gpus=4)
