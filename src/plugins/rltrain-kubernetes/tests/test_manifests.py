@@ -1,0 +1,246 @@
+"""Each manifest is what its operator accepts, and its pods train together."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+from operators import pods_of
+
+from rltrain.cli.main import main
+
+SCHEMAS = Path(__file__).parent / "schemas"
+KINDS = ("trainjob", "pytorchjob", "jobset")
+GPUS = "--library rsl_rl --distributed --nnodes 3 --num-gpus 4"
+CPU = "--library skrl --framework jax --distributed --nnodes 2 --nproc-per-node 2 --device cpu"
+RUNS = {
+    "three nodes": (GPUS, 3, 4, 4),
+    "one node": ("--distributed --num-gpus 2", 1, 2, 2),
+    "processes": ("--library rsl_rl --distributed --nproc-per-node 8", 1, 8, 8),
+    "the CPU": (CPU, 2, 0, 2),
+    "one node on the CPU": ("--distributed --nproc-per-node 2 --device cpu", 1, 0, 2),
+    "one process": ("Pendulum-v1 --library skrl agent.agent.learning_rate=1e-4", 1, 1, 1),
+    "one process on the CPU": ("--device cpu", 1, 0, 1),
+}
+"""Command lines with their nodes, GPUs of a node and ranks of a node."""
+
+
+def errors(manifest):
+    """Return what the published schema finds wrong."""
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((SCHEMAS / f"{manifest['kind'].lower()}.json").read_text())
+    return [
+        error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(manifest)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("run", [GPUS, CPU], ids=["GPUs", "CPU"])
+def test_a_manifest_has_the_form_that_is_published(manifest, kind, run):
+    assert errors(manifest(kind, run)) == []
+    whole = ("--namespace", "robots", "--volume", "runs:/runs", "--env", "A=1", "--env", "B=$(A)")
+    written = manifest(kind, run, *whole)
+    assert errors(written) == []
+    assert written["metadata"] == {"name": "walk", "namespace": "robots"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_published_form_is_strict(manifest, kind):
+    """Each manifest with one field more, or one value of another type, is wrong."""
+    written = manifest(kind, GPUS, "--volume", "runs:/runs", "--env", "A=1")
+    checked = 0
+    for path, value in list(walk(written["spec"], ("spec",))):
+        changed = copy.deepcopy(written)
+        *way, last = path
+        parent = changed
+        for step in way:
+            parent = parent[step]
+        if isinstance(value, dict):
+            if last in ("limits", "pytorchReplicaSpecs"):  # Any name.
+                continue
+            value["noSuchField"] = 1
+            parent[last] = value
+        else:
+            parent[last] = {"of another": "type"}
+        assert errors(changed), path
+        checked += 1
+    assert checked > 30
+
+
+def walk(value, path):
+    yield path, copy.deepcopy(value)
+    items = value.items() if isinstance(value, dict) else ()
+    for key, below in enumerate(value) if isinstance(value, list) else items:
+        yield from walk(below, (*path, key))
+
+
+@pytest.fixture
+def plan(monkeypatch, capsys):
+    """Run a pod's command with --dry-run, on a machine with some GPUs; return what it prints."""
+
+    def dry_run(pod, gpus):
+        capsys.readouterr()
+        with monkeypatch.context() as inside:
+            for name, value in pod.environ.items():
+                inside.setenv(name, value)
+            inside.setattr("rltrain.plan.placement.preflight", lambda *_, **__: gpus)
+            status = main([*pod.words[1:], "--dry-run"])
+        out, err = capsys.readouterr()
+        assert status == 0, err
+        (ranks,) = (line for line in out.splitlines() if line.startswith("ranks "))
+        return ranks.removeprefix("ranks").strip()
+
+    return dry_run
+
+
+MEET = {
+    "trainjob": ("kubeflow", "walk-node-0-0.walk:29500"),
+    "pytorchjob": ("kubeflow", "walk-master-0:23456"),
+    "jobset": ("indexed-job", "walk-node-0-0.walk:29500"),
+}
+"""The cluster that is found, and where the nodes meet."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("run", "nodes", "gpus", "ranks"), RUNS.values(), ids=RUNS)
+def test_the_ranks_join_inside(manifest, plan, kind, run, nodes, gpus, ranks):
+    written = manifest(kind, run)
+    pods = pods_of(written)
+    assert len(pods) == nodes
+    cluster, meeting = MEET[kind]
+    launcher = "processes" if "jax" in run else "elastic"
+    for number, pod in enumerate(pods):
+        assert pod.words[0] == "rltrain"
+        expected = f"one process, on {'cuda:0' if gpus else 'cpu'}"
+        if "--distributed" in run:
+            expected = f"{ranks} on this node, started by {launcher}"
+        if nodes > 1:
+            expected += f"; node {number} of {nodes}, as {cluster} says, meeting at {meeting}"
+        assert plan(pod, gpus) == expected
+    if nodes > 1:
+        assert pods[0].host == meeting.partition(":")[0]
+    asked = [
+        each["nvidia.com/gpu"] for path, each in walk(written, ()) if path and path[-1] == "limits"
+    ]
+    assert set(asked) == ({gpus} if gpus else set())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pods_have_shared_memory_variables_and_the_volume(manifest, kind):
+    written = manifest(kind, GPUS, "--volume", "runs:/data/runs", "--env", "A=$(B)$$")
+    found = dict(walk(written, ()))
+    volumes = [each for path, each in found.items() if path and path[-1] == "volumes"]
+    mounts = [each for path, each in found.items() if path and path[-1] == "volumeMounts"]
+    assert volumes
+    assert len(volumes) == len(mounts)
+    for each in volumes:
+        assert each == [
+            {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
+            {"name": "runs", "persistentVolumeClaim": {"claimName": "runs"}},
+        ]
+    for each in mounts:
+        assert each == [
+            {"name": "shared-memory", "mountPath": "/dev/shm"},
+            {"name": "runs", "mountPath": "/data/runs"},
+        ]
+    for pod in pods_of(written):
+        assert pod.words == ["rltrain", *GPUS.split(), "--log-root", "/data/runs"]
+        assert pod.environ["A"] == "$(B)$$"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failed_pod_is_not_started_again(manifest, kind):
+    written = manifest(kind, GPUS)
+    found = dict(walk(written, ()))
+    policies = {each for path, each in found.items() if path and path[-1] == "restartPolicy"}
+    # A TrainJob has the policy of its runtime.
+    assert policies == (set() if kind == "trainjob" else {"Never"})
+
+
+def test_a_trainjob_has_the_runtime_that_is_named(manifest):
+    assert manifest("trainjob", GPUS)["spec"]["runtimeRef"] == {"name": "torch-distributed"}
+    written = manifest("trainjob", GPUS, "--runtime", "ours")
+    assert written["spec"]["runtimeRef"] == {"name": "ours"}
+
+
+def test_run_folders_may_be_below_the_volume(manifest):
+    written = manifest("jobset", f"{GPUS} --log-root /runs/mine", "--volume", "runs:/runs")
+    assert pods_of(written)[0].words[-2:] == ["--log-root", "/runs/mine"]
+
+
+def test_a_manifest_goes_to_stdout_and_the_file_is_the_same(manifest, capsys):
+    manifest("jobset", GPUS, "--volume", "runs:/runs")
+    out, err = capsys.readouterr()
+    assert out == (
+        "Wrote walk.yaml: JobSet walk, 3 pods with 4 GPUs each.\nNext: kubectl apply -f walk.yaml\n"
+    )
+    assert err == ""
+    manifest("jobset", GPUS)
+    assert "without --volume CLAIM:PATH the run folder is lost" in capsys.readouterr().err
+    words = ("--kind", "jobset", "--name", "walk", "--image", "me/train:1", "--", *GPUS.split())
+    assert main(["manifest", *words]) == 0
+    assert capsys.readouterr().out == Path("walk.yaml").read_text()
+
+
+# Mistakes: each is one message, and nothing is written.
+
+JOB = "--kind jobset --name walk --image me/train:1 --output walk.yaml"
+WRONG = [
+    ("", "the following arguments are required: --kind, --name, --image"),
+    (JOB, "No run is given. Write its flags after --"),
+    (f"{JOB} --library rsl_rl", "Unknown argument '--library'. See rltrain manifest --help."),
+    (f"{JOB} --kind jobs -- --seed 1", "must be one of trainjob, pytorchjob, jobset. Did you mean"),
+    (f"{JOB} --runtime r -- --seed 1", "--runtime: a jobset has none."),
+    (f"{JOB} --name My_Run -- --seed 1", "--name My_Run: must have small letters"),
+    (f"{JOB} --name {'a' * 41} -- --seed 1", "40 characters at most"),
+    (f"{JOB} --namespace -a -- --seed 1", "argument --namespace: expected one argument"),
+    (f"{JOB} --namespace A -- --seed 1", "--namespace A: must have small letters"),
+    (f"{JOB} --image= -- --seed 1", "--image '': must be the name of an image"),
+    (f"{JOB} --volume runs -- --seed 1", "--volume runs: must be CLAIM:PATH"),
+    (f"{JOB} --volume runs:logs -- --seed 1", "must be CLAIM:PATH"),
+    (f"{JOB} --volume Runs:/logs -- --seed 1", "must be CLAIM:PATH"),
+    (f"{JOB} --volume runs:/dev/shm -- --seed 1", "cannot be mounted there"),
+    (f"{JOB} --volume runs:/ -- --seed 1", "cannot be mounted there"),
+    (f"{JOB} --env A -- --seed 1", "--env A: must be NAME=VALUE"),
+    (f"{JOB} --env 1A=2 -- --seed 1", "--env 1A=2: must be NAME=VALUE"),
+    (f"{JOB} --env A=1 --env A=2 -- --seed 1", "A is given twice"),
+    (f"{JOB} --env PET_NNODES=2 -- --seed 1", "a pod finds its place by this variable"),
+    (f"{JOB} --output none/walk.yaml -- --seed 1", "--output none/walk.yaml: cannot be written"),
+    (f"{JOB} -- rltrain --seed 1", "rltrain: leave it out"),
+    (f"{JOB} -- tasks", "rltrain tasks: does not train"),
+    (f"{JOB} -- --libary rsl_rl", "Unknown argument '--libary'. Did you mean '--library'"),
+    (f"{JOB} -- --library rslrl", "Unknown library 'rslrl'. Did you mean 'rsl_rl'"),
+    (f"{JOB} -- --num-envs 0", "--num-envs 0: must be at least 1"),
+    (f"{JOB} -- --task Nothing-v9", "Unknown task 'Nothing-v9'"),
+    (f"{JOB} -- agent.none=1", "agent.none: no such option"),
+    (f"{JOB} -- --config none.yaml", "--config none.yaml: there is no such file"),
+    (f"{JOB} -- --framework jax --distributed --num-gpus 2", "rl_games runs on torch only"),
+    (f"{JOB} -- --nnodes 2", "--nnodes 2: add --distributed"),
+    (f"{JOB} -- --num-gpus 2", "--num-gpus 2: add --distributed"),
+    (f"{JOB} -- --distributed", "--distributed: a manifest requests a number of GPUs"),
+    (f"{JOB} -- --distributed --nproc-per-node gpu", "--nproc-per-node gpu: a manifest requests"),
+    (f"{JOB} -- --distributed --num-gpus 2 --device cpu", "--num-gpus: the run is on the CPU"),
+    (f"{JOB} -- --distributed --gpu-ids 0 1", "--gpu-ids: a pod sees only the GPUs"),
+    (f"{JOB} -- {GPUS} --node-rank 0", "--node-rank: Kubernetes numbers the pods. Leave it out."),
+    (f"{JOB} -- {GPUS} --master-addr a", "--master-addr: the pods meet at the first one"),
+    (f"{JOB} -- {GPUS} --master-port 1", "--master-port: the pods meet at the first one"),
+    (f"{JOB} -- {GPUS} --coordinator-address a:1", "--coordinator-address: the pods meet"),
+    (f"{JOB} -- {GPUS} --rdzv-backend c10d", "--rdzv-backend: the pods meet"),
+    (f"{JOB} -- {GPUS} --cluster none", "--cluster: each pod finds its place"),
+    (f"{JOB} -- {GPUS} --launcher elastic", "--launcher: Kubernetes starts the nodes"),
+    (f"{JOB} --volume runs:/runs -- {GPUS} --log-root logs", "--log-root logs: is not on the vol"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), WRONG, ids=[line for line, _ in WRONG])
+def test_what_is_wrong_is_reported_in_one_message(tmp_path, monkeypatch, capsys, line, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(["manifest", *line.split()]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("rltrain: ")
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
