@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -127,6 +129,20 @@ def test_the_cores_commands_do_not_look_for_plugins(line):
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_command_of_the_guide_works(site, tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "plugin-by-hand.md").read_text()
+    (source,) = re.findall(r"^```python\n((?:(?!^```).)*CommandSpec.*?)^```", page, re.M | re.S)
+    site.install("newest", source)
+    monkeypatch.chdir(tmp_path)
+    assert main(["newest"]) == 2
+    assert capsys.readouterr().err == "rltrain: --log-root logs: there are no runs. Name another.\n"
+    run = tmp_path / "logs" / "rl_games" / "run"
+    run.mkdir(parents=True)
+    (run / "manifest.json").touch()
+    assert main(["newest"]) == 0
+    assert capsys.readouterr().out == "logs/rl_games/run\n"
 
 
 # A run's command line, for a command that starts it elsewhere

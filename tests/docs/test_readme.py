@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.cli import doctor, foreign, new, plugins, train
+from rltrain_kubernetes.command import ManifestCommand
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -46,7 +47,7 @@ def blocks(language, page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_flag_that_a_page_names_exists(page):
     known = set()
-    for command in (train, plugins, doctor, new):
+    for command in (train, plugins, doctor, new, ManifestCommand()):
         parser = argparse.ArgumentParser()
         command.add_arguments(parser)
         known |= {option for action in parser._actions for option in action.option_strings}
@@ -118,7 +119,7 @@ def test_the_five_steps_give_a_plugin_that_works(tmp_path):
 def test_python_examples_run(tmp_path):
     shown = [block for page in (README, TRAINING, BY_HAND) for block in blocks("python", page)]
     examples = dict.fromkeys(block for block in shown if not block.startswith("# my_writer"))
-    assert len(examples) == 5
+    assert len(examples) == 6
     for number, example in enumerate(examples):
         script = tmp_path / f"example_{number}.py"
         script.write_text(example)

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 CORE = ROOT / "src" / "core"
 MODULES = [
     "rltrain",
+    "rltrain.commands",
     "rltrain.config",
     "rltrain.errors",
     "rltrain.hookspecs",

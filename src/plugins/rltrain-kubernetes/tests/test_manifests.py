@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 from operators import pods_of
 
 from rltrain.cli.main import main
 
+ROOT = Path(__file__).parents[4]
 SCHEMAS = Path(__file__).parent / "schemas"
 KINDS = ("trainjob", "pytorchjob", "jobset")
 GPUS = "--library rsl_rl --distributed --nnodes 3 --num-gpus 4"
@@ -182,6 +186,19 @@ def test_a_manifest_goes_to_stdout_and_the_file_is_the_same(manifest, capsys):
     words = ("--kind", "jobset", "--name", "walk", "--image", "me/train:1", "--", *GPUS.split())
     assert main(["manifest", *words]) == 0
     assert capsys.readouterr().out == Path("walk.yaml").read_text()
+
+
+def test_the_page_on_clusters_shows_what_happens(plan, tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "clusters.md").read_text()
+    section = page.partition("## On Kubernetes")[2].partition("\n## ")[0]
+    (line,) = re.findall(r"^    rltrain (manifest .*\\\n.*)$", section, re.MULTILINE)
+    wrote, ranks = re.findall(r"```text\n(.*)\n```", section)
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(line.replace("\\\n", ""))) == 0
+    assert capsys.readouterr().out.splitlines() == [wrote, "Next: kubectl apply -f walk.yaml"]
+    written = yaml.safe_load(Path("walk.yaml").read_text())
+    assert errors(written) == []
+    assert plan(pods_of(written)[1], 4) == ranks
 
 
 # Mistakes: each is one message, and nothing is written.
