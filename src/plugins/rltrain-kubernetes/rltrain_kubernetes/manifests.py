@@ -52,7 +52,7 @@ def trainjob(job: Job) -> dict[str, Any]:
         },
         "runtimePatches": [
             {
-                "manager": "rltrain",
+                "manager": "rltrain.internal/manifest",  # Must have a domain.
                 "trainingRuntimeSpec": {"template": {"spec": _of_jobs({"spec": patch})}},
             }
         ],

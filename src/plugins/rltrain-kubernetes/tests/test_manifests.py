@@ -163,6 +163,16 @@ def test_a_failed_pod_is_not_started_again(manifest, kind):
     assert policies == (set() if kind == "trainjob" else {"Never"})
 
 
+def test_a_trainjob_passes_what_the_operator_checks_besides(manifest):
+    """By jobset.go of Kubeflow Trainer 2.3."""
+    (patch,) = manifest("trainjob", GPUS)["spec"]["runtimePatches"]
+    assert re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)+/[A-Za-z0-9_.-]+", patch["manager"])
+    # The pods and the container of the runtime torch-distributed.
+    (jobs,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    (container,) = jobs["template"]["spec"]["template"]["spec"]["containers"]
+    assert (jobs["name"], container["name"]) == ("node", "node")
+
+
 def test_a_trainjob_has_the_runtime_that_is_named(manifest):
     assert manifest("trainjob", GPUS)["spec"]["runtimeRef"] == {"name": "torch-distributed"}
     written = manifest("trainjob", GPUS, "--runtime", "ours")
