@@ -101,3 +101,11 @@ def stub(site, tmp_path, monkeypatch):
     stub_plugin.EVENTS.clear()
     stub_plugin.RECORDS.clear()
     return stub_plugin
+
+
+@pytest.fixture
+def typed(site, capsys, monkeypatch):
+    """Run a documented line with --dry-run appended; return its exit status and its output."""
+    from typed_lines import typer
+
+    return typer(site, capsys, monkeypatch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rltrain.config import Placement
 from rltrain.errors import UsageError
 from rltrain.launch.ranks import (
     MAX_CPU_RANKS,
@@ -15,7 +16,7 @@ from rltrain.launch.ranks import (
     rank_from_env,
     select_gpus,
 )
-from rltrain.run.worker import _select_gpus, _with_device
+from rltrain.run.worker import _see_one_gpu, _select_gpus, _with_device
 from rltrain.testing import make_config
 from rltrain.types import World
 
@@ -212,3 +213,30 @@ def test_chosen_gpus_are_indices_into_the_visible_ones(monkeypatch, visible, ids
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     _select_gpus(ids)
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == shown
+
+
+@pytest.mark.parametrize(
+    ("visible", "ids", "local", "shown"),
+    [
+        (None, None, 1, "1"),
+        ("4,5,6", None, 1, "5"),
+        ("4,5,6", (2, 0), 1, "4"),
+        ("GPU-aa,GPU-bb", (1,), 1, "GPU-bb"),  # Two ranks that share a GPU.
+    ],
+)
+def test_a_rank_can_see_its_own_gpu_only(monkeypatch, visible, ids, local, shown):
+    import os
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    for name, value in (("RANK", local), ("LOCAL_RANK", local), ("WORLD_SIZE", 2)):
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    placement = Placement(backend="nccl", device_kind="cuda", gpu_ids=ids, virtual_local_rank=True)
+    _select_gpus(ids)
+    _see_one_gpu(placement)
+    world = rank_from_env(os.environ)
+    assert (world.rank, world.local_rank) == (local, 0)
+    assert _with_device(placement, world).device == "cuda:0"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == shown

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.storage.run_folder import RunFolder, check_log_root, create_run_folder
+from rltrain.storage.run_folder import RunFolder, check_writable, create_run_folder
 
 
 @pytest.fixture
@@ -48,11 +48,11 @@ def test_a_file_in_the_way_is_refused(tmp_path, below):
 
 
 def test_checking_a_log_root_leaves_no_trace(tmp_path):
-    check_log_root(str(tmp_path / "new" / "deep"))
+    check_writable("log_root", str(tmp_path / "new" / "deep"))
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UsageError, match="is not a folder"):
-        check_log_root(str(tmp_path / "file" / "deep"))
+        check_writable("log_root", str(tmp_path / "file" / "deep"))
 
 
 def test_a_file_is_written_whole(folder):
@@ -101,3 +101,22 @@ def test_each_rank_has_a_log_whose_folder_is_made(tmp_path):
     folder = RunFolder(tmp_path / "not made here")
     assert folder.log_file(3) == tmp_path / "not made here" / "logs" / "rank_3.log"
     assert folder.log_file(3).parent.is_dir()
+
+
+def test_logs_can_be_elsewhere(tmp_path):
+    run = tmp_path / "logs" / "library" / "task" / "time"
+    own, other = tmp_path / "own", tmp_path / "other"
+    for rank, elsewhere in enumerate((own, own, other)):  # The first rank's folder counts.
+        RunFolder(run).log_file(rank, str(elsewhere)).write_text(f"{rank}")
+    there = sorted((own / "library" / "task" / "time").iterdir())
+    assert [(path.name, path.read_text()) for path in there] == [
+        *(("rank_0.log", "0"), ("rank_1.log", "1"), ("rank_2.log", "2"))
+    ]
+    assert len(list((run / "logs").glob("*.log"))) == 3
+
+
+def test_logs_elsewhere_may_be_below_the_log_root(tmp_path):
+    run = tmp_path / "logs" / "library" / "task" / "time"
+    log = RunFolder(run).log_file(0, str(tmp_path / "logs"))
+    assert log == run / "logs" / "rank_0.log"
+    assert not log.parent.is_symlink()

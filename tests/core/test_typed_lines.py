@@ -6,42 +6,13 @@ docs, known by name; the libraries are the real ones; the number of GPUs is made
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
 from typing import NamedTuple
 
 import pytest
+from typed_lines import SKRL, TORCHRUN
 
 from rltrain.cli import foreign, train
-from rltrain.cli.main import main
 
-SUITE = """
-from rltrain.hookspecs import hookimpl
-from rltrain.specs import SuiteSpec
-from rltrain.types import TaskInfo
-
-TASKS = ["Isaac-Cartpole-v0", "Isaac-Cartpole", "Mjlab-Cartpole-Balance", "balance"]
-OPTIONS = {"presets": "physx", "frame_skip": 2, "corrupted": False}
-
-def describe(task):
-    if task not in TASKS:
-        return None
-    return TaskInfo(task, "continuous", num_envs=4096, options=OPTIONS)
-
-@hookimpl
-def rltrain_provides():
-    return [
-        SuiteSpec(
-            name="seeds",
-            factory="x:y",
-            frameworks=("torch", "jax"),
-            describe=describe,
-            tasks=lambda: TASKS,
-        )
-    ]
-"""
-PLUGINS = "rltrain-torch,rltrain-jax,rltrain-rl-games,rltrain-rsl-rl,rltrain-skrl,seeds"
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 
 
@@ -59,8 +30,6 @@ def refused(typed: str, *says: str, gpus: int = 2) -> Line:
     return Line(typed, says, works=False, gpus=gpus)
 
 
-TORCHRUN = "python -m torch.distributed.run"
-SKRL = "python -m skrl.utils.distributed.jax"
 ONE_NODE = "--task=Isaac-Cartpole-v0 --headless --distributed"
 PAI_DLC = "WORLD_SIZE=2 RANK=1 MASTER_ADDR=dlc-0 MASTER_PORT=23456 NPROC_PER_NODE=2"
 
@@ -180,9 +149,51 @@ ISAAC_LAB_3 = [
         "uv run rltrain train_multigpu --rl_library rsl_rl --num_gpus 4 --task Isaac-Cartpole",
         "--num-gpus 4: 2 GPUs are visible.",
     ),
+    *(
+        Line(
+            f"uv run rltrain train_multigpu --num_gpus {word} --task Isaac-Cartpole",
+            ("rsl_rl, ppo", "3 on this node, started by elastic"),
+            gpus=3,
+        )
+        for word in ("gpu", "auto")
+    ),
     refused(
-        "uv run rltrain train_multigpu --num_gpus gpu --task Isaac-Cartpole",
-        "--num-gpus gpu: must be a number. Instead: --nproc-per-node gpu.",
+        "uv run rltrain train_multigpu --num_gpus gpu --nproc_per_node 2 --task Isaac-Cartpole",
+        "--num-gpus gpu and --nproc-per-node 2 contradict each other",
+    ),
+    refused(
+        "uv run rltrain train_multigpu --ml_framework jax --task Isaac-Cartpole",
+        "--framework jax: rsl_rl runs on torch only.",
+    ),
+    *(
+        refused(
+            "uv run rltrain train_multigpu --rl_library skrl --ml_framework jax --num_gpus 2 "
+            f"--task Isaac-Cartpole {flag}",
+            "the launcher processes does not have it",
+        )
+        for flag in ("--rdzv_id 1", "--max_restarts 1", "--local_addr 10.0.0.2")
+    ),
+    *(
+        Line(
+            f"uv run rltrain train_multigpu --rl_library {library} --num_gpus 2 "
+            f"--task Isaac-Cartpole {flag}",
+            says,
+        )
+        for library in ("rsl_rl", "skrl --ml_framework jax")
+        for flag, says in (
+            ("--log_all_ranks", ("shown ranks   all",)),
+            ("--local_ranks_filter 0", ("shown ranks   0 of this node",)),
+            ("--local_ranks_filter 0,1", ("shown ranks   0, 1 of this node",)),
+            ("--log_dir out", ("rank logs     out",)),
+            ("--virtual_local_rank", ("each sees its own GPU only",)),
+            ("--standalone", ("2 on this node",)),
+            ("--rdzv_conf join_timeout=600", ("2 on this node",)),
+            ("--tee 3", ("--tee 3: everything that a rank prints is in its log",)),
+            ("-t 0:1,1:3 -r 3", ("--tee 0:1,1:3: everything", "--redirects 3: everything")),
+            ("--monitor_interval 5", ("--monitor-interval 5: not used; a failed rank",)),
+            ("--start_method spawn", ("--start-method spawn: not used, nor by torchrun",)),
+            ("--role trainer", ("--role trainer: not used; all ranks have the same role.",)),
+        )
     ),
     Line(
         "uv run rltrain train_multigpu --rl_library rl_games --master_port 29504 --nproc_per_node "
@@ -207,21 +218,28 @@ ISAAC_LAB_3 = [
         ("2 on this node", "presets: newton"),
     ),
     *(
-        refused(
-            f"uv run rltrain train_multigpu --num_gpus 2 --task Isaac-Cartpole {flag}",
-            f"{flag.split()[0].replace('_', '-')}: ",
-            instead,
+        refused(f"uv run rltrain train_multigpu --num_gpus 2 --task Isaac-Cartpole {flag}", *says)
+        for flag, *says in (
+            ("--local_ranks_filter 2", "--show-ranks 2: this node has 2 ranks, and no rank 2."),
+            ("--local_ranks_filter None", "must be ranks such as `0 1`, or all"),
+            ("--tee 4", "4: must be 0 to 3, or RANK:0"),
+            ("--monitor_interval 0", "0: must be seconds, at least 0.1"),
+            ("--start_method thread", "thread: must be spawn, fork or forkserver"),
+            ("--rdzv_conf is_host=1", "is_host=1: rltrain takes join_timeout=SECONDS"),
+            ("--rdzv_conf join_timeout=soon", "--join-timeout soon: must be a whole number"),
+            ("--standalone --nnodes 2", "--standalone: the run is on 2 nodes."),
+            ("--standalone --rdzv_endpoint a:1", "--standalone and --rdzv-endpoint a:1 contradict"),
+            ("--log_dir ''", "--rank-log-dir '': the ranks' logs cannot be switched off."),
+            ("--log_dir /dev/null/x", "--rank-log-dir /dev/null/x: cannot be written"),
+            ("-m rltrain", "-m: the ranks run rltrain, not a script."),
+            ("--numa_binding node", "let torchrun start the ranks"),
         )
-        for flag, instead in (
-            ("--log_all_ranks", "logs/rank_N.log; the console shows rank 0"),
-            ("--local_ranks_filter 0", "logs/rank_N.log"),
-            ("--tee 3", "logs/rank_N.log"),
-            ("--log_dir out", "--log-root DIR"),
-            ("--virtual_local_rank", "--gpu-ids chooses the GPUs"),
-            ("--monitor_interval 5", "or let torchrun start the ranks"),
-            ("--start_method spawn", "or let torchrun start the ranks"),
-            ("--role trainer", "or let torchrun start the ranks"),
-        )
+    ),
+    refused("uv run rltrain train --virtual_local_rank --task Isaac-Cartpole", "Add --distributed"),
+    refused(
+        f"{TORCHRUN} --nproc_per_node=2 -m rltrain --rl_library rsl_rl {ONE_NODE} "
+        "--virtual_local_rank",
+        "--virtual-local-rank: no ranks are started here. Give it to torchrun.",
     ),
 ]
 
@@ -256,9 +274,11 @@ MJLAB = [
     refused(f"uv run {BALANCE} --gpu-ids 0", "For the CPU: --gpu-ids None.", gpus=0),
     refused(
         f"uv run {BALANCE} --gpu-ids 0 1 --torchrunx-log-dir ''",
-        "--torchrunx-log-dir: every rank's log is a file in the run folder",
+        "the ranks' logs cannot be switched off. Leave it out",
     ),
-    refused(f"uv run {BALANCE} --gpu-ids 0 1 --torchrunx-log-dir /path/to/logs", "--log-root DIR"),
+    Line(f"uv run {BALANCE} --gpu-ids 0 1 --torchrunx-log-dir out", ("rank logs     out",)),
+    Line(f"TORCHRUNX_LOG_DIR=out uv run {BALANCE} --gpu-ids 0 1", ("rank logs     out",)),
+    Line(f"TORCHRUNX_LOG_DIR=out uv run {BALANCE} --torchrunx-log-dir own", ("rank logs     own",)),
     Line(
         f"MUJOCO_GL=egl uv run {BALANCE} --env.scene.num-envs 4096 --agent.max-iterations 3000 "
         "--agent.seed=7 --agent.run-name mine --library rsl_rl",
@@ -324,48 +344,6 @@ OF = {
 LINES = [pytest.param(line, id=f"{origin}: {line.typed}") for origin in OF for line in OF[origin]]
 
 
-def started(line: str) -> tuple[dict[str, str], list[str]]:
-    """Return what rltrain gets from a line: the variables its launcher sets, and arguments."""
-    front, _, words = re.split(r"(\$\(command -v rltrain\)|\brltrain\b)", line, maxsplit=1)
-    variables = dict(re.findall(r"([A-Z_]+)=(\S*)", front))
-    for name, value in variables.items():
-        front, words = (text.replace(f"${name}", value) for text in (front, words))
-    found = {name: int(number) for name, number in re.findall(r"--(\w+)[= ](\d+)\b", front)}
-    ranks, nodes, node = (
-        found.get(name, usual)
-        for name, usual in (("nproc_per_node", 1), ("nnodes", 1), ("node_rank", 0))
-    )
-    place = {"RANK": ranks * node, "LOCAL_RANK": 0, "WORLD_SIZE": ranks * nodes}
-    if TORCHRUN in front:
-        variables |= {name: str(number) for name, number in place.items()}
-        variables |= {"LOCAL_WORLD_SIZE": str(ranks), "GROUP_RANK": str(node)}
-    elif SKRL in front:
-        variables |= {f"JAX_{name}": str(number) for name, number in place.items()}
-    return variables, shlex.split(words)
-
-
-@pytest.fixture
-def typed(site, capsys, monkeypatch):
-    """Run a line with --dry-run appended; return its exit status and its output."""
-    site.install("seeds", SUITE)
-    monkeypatch.setenv("RLTRAIN_PLUGINS", PLUGINS)
-
-    def type_line(line: str, gpus: int = 0) -> tuple[int, str]:
-        def count(*_, **__) -> int:
-            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-            return gpus if visible is None else len(visible.split(",")) if visible else 0
-
-        variables, words = started(line)
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setattr("rltrain.plan.placement.preflight", count)
-        status = main([*words, "--dry-run"])
-        out, err = capsys.readouterr()
-        return status, out + err
-
-    return type_line
-
-
 @pytest.mark.parametrize("line", LINES)
 def test_a_documented_command_works_or_says_what_to_type(typed, line):
     status, printed = typed(line.typed, line.gpus)
@@ -380,13 +358,28 @@ def test_a_refused_flag_is_not_one_of_ours(typed, flag):
     assert (status, printed) == (2, f"rltrain: {foreign.REFUSED[flag]}\n")
 
 
-def test_an_unused_variable_is_mentioned(typed, monkeypatch):
-    status, printed = typed("TORCHRUNX_LOG_DIR=/tmp/logs uv run rltrain Mjlab-Cartpole-Balance")
+def test_an_unused_variable_is_mentioned(typed):
+    stamp = "ISAACLAB_RUN_TIMESTAMP=2026-01-01_10-00-00"
+    status, printed = typed(f"{stamp} rltrain train --task Isaac-Cartpole")
     assert status == 0
-    assert "TORCHRUNX_LOG_DIR is not used: every rank's log is a file in the run folder" in printed
+    assert "ISAACLAB_RUN_TIMESTAMP is not used: rank 0 names the run folder" in printed
     # Of joined ranks, only the first prints it.
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    assert "TORCHRUNX" not in typed("RANK=1 WORLD_SIZE=2 rltrain --distributed")[1]
+    rank = "RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1"
+    assert "TIMESTAMP" not in typed(f"{stamp} {rank} rltrain --distributed --role a")[1]
+
+
+def test_an_empty_folder_for_logs_is_none(typed):
+    status, printed = typed(f"TORCHRUNX_LOG_DIR= uv run {BALANCE}")
+    assert (status, "rank logs" in printed) == (0, False)
+
+
+def test_train_multigpu_takes_the_library_of_a_file(typed, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("library: skrl\n")
+    line = "rltrain train_multigpu --task Isaac-Cartpole"
+    assert "rsl_rl, ppo" in typed(line)[1]
+    assert "skrl, ppo" in typed(f"{line} --config {file}")[1]
+    assert "rl_games, ppo" in typed(f"{line} --config {file} --rl_library rl_games")[1]
 
 
 def test_a_missing_default_library_names_the_installed_ones(typed, monkeypatch):

@@ -85,6 +85,7 @@ class Averager:
         session.seed("learner")
         session.env.reset()
         (folder / f"rank_{world.rank}.pid").write_text(str(os.getpid()))
+        print(f"rank {world.rank} averages")
         ranks = np.arange(world.world_size)
         for iteration in range(1, (session.config.max_iterations or 1000) + 1):
             session.env.step(None)

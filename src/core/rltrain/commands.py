@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rltrain.cli import train
+from rltrain.cli import torchrun, train
 from rltrain.cli.main import command_of
 from rltrain.cli.parser import parse
 from rltrain.config import RunConfig
@@ -33,7 +33,8 @@ def read_run(words: Sequence[str]) -> dict[str, Any]:
     if command is not train:
         raise UsageError(f"rltrain {name}: does not train. Give the flags of a run.")
     arguments, overrides = parse(command, name, rest)
-    options = train.read_options(vars(arguments), overrides)
+    given, _ = torchrun.separate(vars(arguments))
+    options = train.read_options(given, overrides)
     options.pop("dry_run", None)
     return options
 

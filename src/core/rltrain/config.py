@@ -44,6 +44,8 @@ class Placement:
     process."""
     gpu_ids: tuple[int, ...] | None = None
     """The GPUs that ranks use, as indices into CUDA_VISIBLE_DEVICES; None for all of them."""
+    virtual_local_rank: bool = False
+    """Whether each rank that this node starts sees its own GPU only, with LOCAL_RANK=0."""
     nnodes: int = 1
     """Number of nodes; one launcher is started on each."""
     node_rank: int = 0
@@ -60,6 +62,8 @@ class Placement:
     """Address of the rendezvous, host:port."""
     rdzv_id: str | None = None
     """The run's name at the rendezvous."""
+    local_addr: str | None = None
+    """Address of this node at the rendezvous; None for the one from which it reaches that."""
     join_timeout: int = 300
     """Seconds until all nodes and ranks must have met."""
     max_restarts: int = 0
@@ -138,6 +142,10 @@ class RunConfig(Placement):
     is one. Ranks that are started again look again."""
     run_name: str | None = None
     """Suffix of the run folder's name."""
+    rank_log_dir: str | None = None
+    """Folder for the ranks' logs; None for the run folder."""
+    show_ranks: tuple[int, ...] | str | None = None
+    """Ranks of each node whose own output the console shows too, counted on the node; or "all"."""
     headless: bool = False
     """Whether simulators must not open a window."""
     enable_cameras: bool = False

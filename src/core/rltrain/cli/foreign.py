@@ -1,4 +1,7 @@
-"""Flags of Isaac Lab's, mjlab's and torchrun's commands: translated, or refused with a reason."""
+"""Flags of Isaac Lab's, mjlab's and torchrun's commands: translated, or refused with a reason.
+
+What of torchrun is accepted without being translated is in `rltrain.cli.torchrun`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,20 @@ from collections.abc import Mapping
 
 from rltrain.errors import UsageError
 
-__all__ = ["REFUSED", "TRAIN_DISTRIBUTED", "note", "translate"]
+__all__ = [
+    "LIBRARY_OF_TRAIN_DISTRIBUTED",
+    "REFUSED",
+    "TRAIN_DISTRIBUTED",
+    "from_variables",
+    "notes",
+    "translate",
+]
 
 TRAIN_DISTRIBUTED = ("train_multigpu", "train-multigpu")
 """Isaac Lab's names for `train --distributed`."""
+
+LIBRARY_OF_TRAIN_DISTRIBUTED = "rsl_rl"
+"""The library that they train with unless another one is named."""
 
 _PRESETS = ("presets", "physics", "renderer")
 """Task options that Isaac Lab 3 takes without `env.`."""
@@ -23,10 +36,6 @@ _RUN_FLAGS = {
 }
 """Fields of mjlab's configuration, and the flags that set them here."""
 
-_LOGS = (
-    "every rank's log is a file in the run folder, logs/rank_N.log; the console shows rank 0 and "
-    "any rank that fails."
-)
 _WRITERS = "Choose writers with --writer NAME; `rltrain plugins` lists the installed ones."
 _NAMES = "Add a suffix with --run-name NAME, or choose another folder with --log-root DIR."
 _OUT = "Leave it out."
@@ -101,23 +110,30 @@ _REFUSALS = [
     ("physics", "it is an option of the task.", "Set physics=NAME, without dashes."),
     ("enable-nan-guard", "it is an option of the task.", "Set env.sim.nan_guard.enabled=true."),
     ("ray-proc-id", "run folders have unique names without it.", _OUT),
-    ("local-ranks-filter log-all-ranks tee redirects", _LOGS, _OUT),
-    ("log-dir torchrunx-log-dir", _LOGS, "Choose the folder of all runs with --log-root DIR."),
     (
-        "virtual-local-rank",
-        "rank I of a node uses the GPU cuda:I.",
-        "Leave it out; --gpu-ids chooses the GPUs.",
+        "m module no-python run-path",
+        "the ranks run rltrain, not a script.",
+        "Leave it out, or let torchrun start the ranks: torchrun ... -m rltrain ...",
     ),
-    ("standalone", "a run on one node finds a free port by itself.", _OUT),
     (
-        "monitor-interval start-method role rdzv-conf local-addr",
-        "rltrain's launcher decides this itself.",
+        "duplicate-stdout-filters duplicate-stderr-filters",
+        "everything that a rank prints is in its log.",
+        "Leave it out, and search the logs.",
+    ),
+    (
+        "event-log-handler logs-specs numa-binding shutdown-timeout signals-to-handle",
+        "rltrain's launcher does not have it.",
         "Leave it out, or let torchrun start the ranks: torchrun ... -m rltrain ...",
     ),
 ]
 
+
+def _dashes(name: str) -> str:
+    return f"--{name}" if len(name) > 1 else f"-{name}"
+
+
 REFUSED = {
-    f"--{name}": f"--{name}: {reason} {instead}"
+    _dashes(name): f"{_dashes(name)}: {reason} {instead}"
     for names, reason, instead in _REFUSALS
     for name in names.split()
 }
@@ -162,8 +178,14 @@ def _as_yaml(value: str) -> str:
     return "null" if value == "None" else value
 
 
-def note(environ: Mapping[str, str]) -> str | None:
-    """Return a note if the environment has a variable that only another launcher uses."""
-    if "TORCHRUNX_LOG_DIR" not in environ:
-        return None
-    return f"TORCHRUNX_LOG_DIR is not used: {_LOGS}"
+def from_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that variables of other launchers set; an empty one sets nothing."""
+    folder = environ.get("TORCHRUNX_LOG_DIR")
+    return {"rank_log_dir": folder} if folder else {}
+
+
+def notes(environ: Mapping[str, str]) -> list[str]:
+    """Return a line for each variable that only another launcher uses."""
+    if "ISAACLAB_RUN_TIMESTAMP" not in environ:
+        return []
+    return ["ISAACLAB_RUN_TIMESTAMP is not used: rank 0 names the run folder for all nodes."]

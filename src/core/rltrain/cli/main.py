@@ -62,7 +62,8 @@ def command_of(words: list[str]) -> tuple[str | None, Any, list[str]]:
     first = _bare(words)
     if first in foreign.TRAIN_DISTRIBUTED:
         name, command, rest = command_of(["train", *words[1:]])
-        return name, command, [*rest, "--distributed"]
+        usual = ("--usual-library", foreign.LIBRARY_OF_TRAIN_DISTRIBUTED)
+        return name, command, [*rest, "--distributed", *usual]
     if first in _COMMANDS:
         task = _bare(words[1:]) if first == "train" else None
         is_task = task and _is_task(task)

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from rltrain.cli import foreign, torchrun
 from rltrain.cli.flags import add_flags, value_flags
-from rltrain.cli.foreign import note, translate
 from rltrain.options.files import load_yaml
 
 __all__ = ["EPILOG", "add_arguments", "read_options", "run", "split"]
@@ -31,9 +31,10 @@ examples:
   torchrun --nproc_per_node 2 -m rltrain --library rl_games --distributed
   rltrain Mjlab-Cartpole-Balance --library rsl_rl --gpu-ids all
 
-The task may come first, without its flag. `train_multigpu` is `train --distributed`. Flags take
-dashes or underscores. Other commands are tasks, plugins, doctor and new; plugins may add more.
-`rltrain plugins` lists libraries, backends, suites and added commands."""
+The task may come first, without its flag. `train_multigpu` is `train --distributed --library
+rsl_rl`, unless another library is named. Flags take dashes or underscores. Other commands are
+tasks, plugins, doctor and new; plugins may add more. `rltrain plugins` lists libraries, backends,
+suites and added commands."""
 
 _OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
 
@@ -43,7 +44,7 @@ _TAKE_A_VALUE = {"--config", *value_flags()}
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
     """Separate the overrides, which argparse would add to lists such as `--gpu-ids 0 1`."""
-    words = translate(words)
+    words = foreign.translate(words)
     before = ["", *words]
     overrides = [
         word
@@ -69,6 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="print the plan and start nothing",
     )
+    # That of train_multigpu, if neither a flag nor a file names one.
+    parser.add_argument("--usual-library", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    torchrun.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace, words: list[str]) -> int:
@@ -76,12 +80,14 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     from rltrain.plan.resolve import make_plan
     from rltrain.run.start import start
 
-    options = read_options(vars(arguments), words)
+    given, settings = torchrun.separate(vars(arguments))
+    options = read_options(foreign.from_variables(os.environ) | given, words)
     dry_run = options.pop("dry_run", False)
     plan = make_plan(options)
-    message = note(os.environ)
-    if message and (plan.world is None or plan.world.is_root):
-        print(message, file=sys.stderr)
+    torchrun.check(settings, plan)
+    if plan.world is None or plan.world.is_root:
+        for line in [*torchrun.notes(settings), *foreign.notes(os.environ)]:
+            print(line, file=sys.stderr)
     if dry_run:
         from rltrain.plan.table import plan_table
 
@@ -111,7 +117,8 @@ def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
 
     flags = dict(given)
     path = flags.pop("config", None)
-    options = load_yaml(path, "--config") if path else {}
+    usual = {"library": flags.pop("usual_library", None)}
+    options = {**usual, **(load_yaml(path, "--config") if path else {})}
     # Names of sections are kept, because names of plugins may have dashes.
     options = {
         name if isinstance(value, Mapping) else name.replace("-", "_"): value

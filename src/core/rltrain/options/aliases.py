@@ -1,4 +1,4 @@
-"""Options with a second spelling: host and port in one, and the flags of the observer `video`."""
+"""Options with a second spelling: host and port in one, ranks, and the flags of `video`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from rltrain.errors import UsageError
 from rltrain.options import checks
 from rltrain.options.checks import flag
 
-__all__ = ["chosen_by", "give_way", "is_section", "with_coordinator", "with_video"]
+__all__ = [
+    "chosen_by",
+    "give_way",
+    "is_section",
+    "with_coordinator",
+    "with_num_gpus",
+    "with_video",
+]
 
 VIDEO = "video"
 """The observer that --video chooses."""
@@ -40,6 +47,19 @@ def with_coordinator(checked: dict[str, Any]) -> dict[str, Any]:
                 f"{flag(name)} {checked[name]}",
             )
     return {**checked, **split}
+
+
+def with_num_gpus(checked: dict[str, Any]) -> dict[str, Any]:
+    """Take gpu, cpu and auto of --num-gpus as those of --nproc-per-node."""
+    asked = checked.get("num_gpus")
+    if not isinstance(asked, str):
+        return checked
+    ranks = checks.ranks("nproc_per_node", asked)
+    if checked.get("nproc_per_node", ranks) != ranks:
+        raise _contradiction(
+            f"{flag('num_gpus')} {asked}", f"{flag('nproc_per_node')} {checked['nproc_per_node']}"
+        )
+    return {**checked, "num_gpus": None, "nproc_per_node": ranks}
 
 
 def with_video(checked: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ __all__ = [
     "framework",
     "gpu_ids",
     "integer",
+    "local_ranks",
+    "log_dir",
     "mapping",
     "names",
     "num_gpus",
@@ -98,30 +100,46 @@ def ranks(name: str, value: Any) -> int | str | None:
         raise _wrong(name, value, "a number from 1, gpu, cpu or auto") from None
 
 
-def num_gpus(name: str, value: Any) -> int:
-    """Return a number of GPUs."""
-    if value in ("gpu", "cpu", "auto"):  # As Isaac Lab's train_multigpu takes them.
-        raise UsageError(
-            f"{flag(name)} {value}: must be a number. Instead: --nproc-per-node {value}."
-        )
-    return int(integer(1)(name, value))
+def num_gpus(name: str, value: Any) -> int | str:
+    """Return a number of GPUs; or gpu, cpu or auto, as Isaac Lab's train_multigpu takes them."""
+    return str(value) if value in ("gpu", "cpu", "auto") else int(integer(1)(name, value))
 
 
 def gpu_ids(name: str, value: Any) -> tuple[int, ...] | str:
     """Read `0 1`, `[0, 1]`, `0,1`, `all` or `None`, as Isaac Lab's and mjlab's users type them."""
+    return _indices(name, value, "indices such as `0 1`, all, or None", ("all", "none"))
+
+
+def local_ranks(name: str, value: Any) -> tuple[int, ...] | str:
+    """Read `0 1`, `0,1` as torchrun's users type them, or `all`."""
+    return _indices(name, value, "ranks such as `0 1`, or all", ("all",))
+
+
+def log_dir(name: str, value: Any) -> str:
+    """Return a folder for logs; mjlab's users type '' for none."""
+    if value == "":
+        raise UsageError(
+            f"{flag(name)} '': the ranks' logs cannot be switched off. Leave it out: then they are "
+            "in the run folder."
+        )
+    return text(name, value)
+
+
+def _indices(name: str, value: Any, wanted: str, names: tuple[str, ...]) -> tuple[int, ...] | str:
+    """Read indices, or one of these names for some of them."""
     items = value if isinstance(value, (list, tuple)) else [value]
     words = [word for item in items for word in str(item).strip("[]() ").replace(",", " ").split()]
-    if [word.lower() for word in words] in (["all"], ["none"]):
+    if len(words) == 1 and words[0].lower() in names:
         return words[0].lower()
     try:
-        ids = tuple(int(word) for word in words)
+        indices = tuple(int(word) for word in words)
     except ValueError:
-        raise _wrong(name, " ".join(words), "indices such as `0 1`, all, or None") from None
-    if any(index < 0 for index in ids):
+        raise _wrong(name, " ".join(words), wanted) from None
+    if any(index < 0 for index in indices):
         raise _wrong(name, " ".join(words), "indices from 0")
-    if not ids or len(set(ids)) < len(ids):
+    if not indices or len(set(indices)) < len(indices):
         raise _wrong(name, " ".join(words), "indices without repeats")
-    return ids
+    return indices
 
 
 def names(name: str, value: Any) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.options import checks
-from rltrain.options.aliases import is_section, with_coordinator, with_video
+from rltrain.options.aliases import is_section, with_coordinator, with_num_gpus, with_video
 from rltrain.options.declare import named, number, option, option_of, switch
 from rltrain.options.dotted import flatten
 
@@ -140,6 +140,9 @@ class RunOptions:
     check_interval: int = number(
         50, PLACE, "iterations between checks that ranks are equal; 0: only at the end", 0
     )
+    virtual_local_rank: bool = switch(
+        PLACE, "each rank sees its own GPU only, as cuda:0, with LOCAL_RANK=0; as for torchrun"
+    )
     headless: bool = switch(PLACE, "open no simulator window")
     enable_cameras: bool = switch(
         PLACE, "start Isaac Sim so that cameras render; other simulators need no flag"
@@ -167,6 +170,14 @@ class RunOptions:
     rdzv_id: str | None = option(
         None, NODES, "name of the run at the rendezvous, the same on every node", metavar="ID"
     )
+    local_addr: str | None = option(
+        None,
+        NODES,
+        "address of this node at the rendezvous",
+        checks.address,
+        metavar="HOST",
+        default_text="the one from which it reaches the rendezvous",
+    )
     join_timeout: int = number(
         300, NODES, "seconds until all nodes and ranks must have met", 1, metavar="SECONDS"
     )
@@ -174,6 +185,25 @@ class RunOptions:
 
     log_root: str = option("logs", OUTPUT, "folder for run folders", metavar="DIR")
     run_name: str | None = named(None, OUTPUT, "suffix of the run folder's name")
+    rank_log_dir: str | None = option(
+        None,
+        OUTPUT,
+        "folder for the ranks' logs; the run folder links to them",
+        checks.log_dir,
+        metavar="DIR",
+        flags=("--log-dir", "--torchrunx-log-dir"),
+        default_text="logs in the run folder",
+    )
+    show_ranks: tuple[int, ...] | str | None = option(
+        None,
+        OUTPUT,
+        "ranks of this node whose own output the console shows too; or all",
+        checks.local_ranks,
+        metavar="I",
+        kind="values",
+        flags=("--local-ranks-filter",),
+        default_text="none: it is in the ranks' logs",
+    )
     writers: tuple[str, ...] | None = named(
         None,
         OUTPUT,
@@ -229,7 +259,7 @@ class RunOptions:
                 checked[name] = option_of(fields[name]).check(name, value)
         if sections:
             checked["plugins"] = by_plugin({**checked.get("plugins", {}), **sections})
-        return cls(**with_video(with_coordinator(checked)))
+        return cls(**with_num_gpus(with_video(with_coordinator(checked))))
 
     def fields_of(self, resolved: type[Any]) -> dict[str, Any]:
         """Return the options that a dataclass of the resolved run has too, by name."""

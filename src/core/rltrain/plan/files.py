@@ -12,7 +12,7 @@ from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, LibrarySpec
 from rltrain.storage.checkpoints import CHOICES, find_checkpoint, latest_of_name, read_state
 from rltrain.storage.resume import iterations_left
-from rltrain.storage.run_folder import check_log_root
+from rltrain.storage.run_folder import check_writable
 from rltrain.types import World
 
 __all__ = ["check_run_name", "resolve_files"]
@@ -40,7 +40,9 @@ def resolve_files(
     Raises:
         UsageError: something cannot be read or written, or is of the wrong kind.
     """
-    check_log_root(config.log_root)
+    check_writable("log_root", config.log_root)
+    if config.rank_log_dir is not None:
+        check_writable("rank_log_dir", config.rank_log_dir)
     # Only rank 0 looks for it, and sends it to the others, which could find a later one.
     root = world.is_root if world is not None else config.node_rank == 0
     path = config.checkpoint

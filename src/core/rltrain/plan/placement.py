@@ -17,7 +17,7 @@ from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec
 from rltrain.types import World
 
-__all__ = ["choose_launcher", "of_framework", "place"]
+__all__ = ["check_shown", "choose_launcher", "of_framework", "place"]
 
 FrameworkSpecT = TypeVar("FrameworkSpecT", GradientSyncSpec, LauncherSpec)
 
@@ -56,6 +56,9 @@ def place(
     if requested.distributed or requested.launcher is not None:
         launcher = choose_launcher(requested, backend, registry).name
     placement = _placement(requested, backend.name, kind)
+    if requested.virtual_local_rank and (joined or not requested.distributed):
+        instead = f"Give it to {requested.cluster}" if joined else "Add --distributed"
+        raise UsageError(f"--virtual-local-rank: no ranks are started here. {instead}.")
     if not requested.distributed:
         return placement, World(device=_one_device(requested, kind, gpus, visible))
     _check_distributed(requested)
@@ -95,6 +98,23 @@ def _on_other_machines(requested: RunOptions, registry: Registry) -> Placement:
     ranks = count_ranks(requested.nproc_per_node or asked, kind, gpus, kind != backend.device)
     placement = _placement(requested, backend.name, kind)
     return dataclasses.replace(placement, nproc_per_node=ranks, launcher=launcher)
+
+
+def check_shown(
+    shown: tuple[int, ...] | str | None, placement: Placement, world: World | None
+) -> None:
+    """Refuse to show ranks that this node does not have.
+
+    Raises:
+        UsageError: it does not have one of them.
+    """
+    ranks = world.local_world_size if world is not None else int(placement.nproc_per_node or 1)
+    missing = [rank for rank in shown or () if isinstance(rank, int) and rank >= ranks]
+    if missing:
+        raise UsageError(
+            f"{flag('show_ranks')} {' '.join(map(str, shown or ()))}: this node has {ranks} "
+            f"rank{'s' if ranks > 1 else ''}, and no rank {missing[0]}."
+        )
 
 
 def _as_distributed(requested: RunOptions) -> RunOptions:

@@ -15,7 +15,7 @@ from rltrain.options.checks import flag
 from rltrain.options.dotted import flatten, get_dotted, set_dotted
 from rltrain.options.run import RunOptions
 from rltrain.plan.files import check_run_name, resolve_files
-from rltrain.plan.placement import of_framework, place
+from rltrain.plan.placement import check_shown, of_framework, place
 from rltrain.plan.refusals import check_refusals
 from rltrain.plan.sizes import (
     envs_per_rank,
@@ -96,6 +96,7 @@ def make_plan(
     suite, task = _suite(requested, registry)
     _check_framework(requested, suite, registry)
     placement, world = place(requested, registry, environ, gpus)
+    check_shown(requested.show_ranks, placement, world)
     agent, source = load_agent(
         requested.agent_config, library, algorithm, requested.framework, suite, task, registry
     )

@@ -37,6 +37,10 @@ def plan_table(plan: Plan) -> str:
     memory = plan.iteration and estimate_memory(plan.iteration, plan.task, config.num_envs)
     if memory:
         rows.insert(7, ("memory", memory))
+    if config.rank_log_dir is not None:
+        rows.append(("rank logs", config.rank_log_dir))
+    if config.show_ranks is not None:
+        rows.append(("shown ranks", _shown(config.show_ranks)))
     if config.target_return is not None:
         rows.insert(7, ("ends at", f"a mean return of {config.target_return:g}"))
     width = max(len(name) for name, _ in rows)
@@ -57,6 +61,7 @@ def _ranks(plan: Plan) -> str:
         gpus = len(config.gpu_ids) if isinstance(config.gpu_ids, tuple) else 0
         if 0 < gpus < int(config.nproc_per_node or 1):
             text += f", sharing {gpus} GPU{'s' if gpus > 1 else ''}"
+        text += ", each sees its own GPU only" if config.virtual_local_rank else ""
         if config.nnodes > 1:
             text += f"; node {config.node_rank} of {config.nnodes}"
             text += f", as {config.cluster} says" if config.cluster not in (None, "none") else ""
@@ -66,6 +71,10 @@ def _ranks(plan: Plan) -> str:
         by = f", started by {config.cluster}" if config.cluster else ""
         return f"joined as rank {world.rank} of {world.world_size}, on {world.device}{by}"
     return f"one process, on {world.device}"
+
+
+def _shown(ranks: tuple[int, ...] | str) -> str:
+    return ranks if isinstance(ranks, str) else f"{', '.join(map(str, ranks))} of this node"
 
 
 def _iterations(plan: Plan) -> str:

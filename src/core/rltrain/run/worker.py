@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import multiprocessing
 import multiprocessing.connection
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
+from rltrain.launch.echo import echoed, is_shown
 from rltrain.launch.rank_log import RankLog
 from rltrain.launch.ranks import export_rank_env, rank_device, rank_from_env
 from rltrain.launch.reports import forget_report, log_path, make_report, write_report
@@ -61,12 +63,15 @@ def make_session(
 
 def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
     """Run this rank's session; its output goes to its log."""
-    session = make_session(config, world, discover(config.no_plugins))
-    try:
-        return session.run(lambda folder: log.move(folder.log_file(world.rank)))
-    except BaseException:
-        traceback.print_exc()  # Into the rank's log.
-        raise
+    shown = echoed(log.path, world.rank) if is_shown(config, world) else contextlib.nullcontext()
+    with shown:
+        session = make_session(config, world, discover(config.no_plugins))
+        elsewhere = config.rank_log_dir
+        try:
+            return session.run(lambda folder: log.move(folder.log_file(world.rank, elsewhere)))
+        except BaseException:
+            traceback.print_exc()  # Into the rank's log.
+            raise
 
 
 def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankLog], T]) -> T:
@@ -116,6 +121,8 @@ def run_launched(
     # would never run a Python handler, so restore the default action.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _select_gpus(config.gpu_ids)
+    if config.virtual_local_rank:
+        _see_one_gpu(config)
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
     forget_report(folder, rank)
     try:
@@ -150,6 +157,14 @@ def _select_gpus(gpu_ids: tuple[int, ...] | None) -> None:
     names = visible.split(",") if visible else None
     chosen = [names[index].strip() if names else str(index) for index in gpu_ids]
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(chosen)
+
+
+def _see_one_gpu(placement: Placement) -> None:
+    """Restrict a launched rank to its own GPU, as torchrun does with --virtual-local-rank."""
+    if placement.device_kind != "cpu":
+        chosen = len(placement.gpu_ids or ()) or int(os.environ["LOCAL_WORLD_SIZE"])
+        _select_gpus((int(os.environ["LOCAL_RANK"]) % chosen,))
+    os.environ["LOCAL_RANK"] = "0"
 
 
 def _end_with_launcher() -> None:

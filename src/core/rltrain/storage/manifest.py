@@ -31,7 +31,7 @@ __all__ = ["check_agreement", "manifest", "versions", "write_config"]
 _OF_THE_NODE = frozenset(
     {
         *("node_rank", "nproc_per_node", "gpu_ids", "device", "device_kind"),
-        *("master_addr", "coordinator_address", "rdzv_endpoint"),
+        *("master_addr", "coordinator_address", "rdzv_endpoint", "local_addr", "show_ranks"),
     }
 )
 """Options that may differ between nodes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -12,15 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.options.checks import flag
 
-__all__ = ["RunFolder", "check_log_root", "create_run_folder", "task_folder"]
+__all__ = ["RunFolder", "check_writable", "create_run_folder", "task_folder"]
 
 
 class RunFolder:
     """The folder of one run. Rank 0 creates it; every rank knows its path.
 
     It holds `manifest.json`, `config.yaml`, `checkpoints/` with their index `checkpoints.json`,
-    `logs/rank_N.log`, and what the writers add.
+    `logs/rank_N.log`, and what the writers add. `logs` may be a link to another folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,10 +33,21 @@ class RunFolder:
         """Folder of the checkpoints."""
         return self.path / "checkpoints"
 
-    def log_file(self, rank: int) -> Path:
-        """Path of a rank's log. Creates its folder: a node may not share the disk of rank 0."""
+    def log_file(self, rank: int, elsewhere: str | None = None) -> Path:
+        """Path of a rank's log. Creates its folder: a node may not share the disk of rank 0.
+
+        Args:
+            rank: the global rank.
+            elsewhere: the option `rank_log_dir`.
+        """
         folder = self.path / "logs"
-        folder.mkdir(parents=True, exist_ok=True)
+        # Below the other folder, the same path as below the log root: runs stay apart.
+        below = Path(elsewhere or "").expanduser().resolve().joinpath(*self.path.parts[-3:])
+        if elsewhere is not None and below != self.path:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):  # Another rank was first.
+                folder.symlink_to(below)
+        folder.resolve().mkdir(parents=True, exist_ok=True)
         return folder / f"rank_{rank}.log"
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -80,7 +93,7 @@ def create_run_folder(log_root: str, library: str, task: str, run_name: str | No
         except FileExistsError:
             continue
         except OSError as error:
-            raise UsageError(_unwritable(log_root, error)) from error
+            raise UsageError(_unwritable("log_root", log_root, error)) from error
         return RunFolder(parent / (name + suffix))
     raise UsageError(f"--log-root {log_root}: 99 runs named {name} exist; give --run-name.")
 
@@ -91,13 +104,13 @@ def task_folder(log_root: str, library: str, task: str) -> Path:
     return Path(log_root).expanduser().resolve() / library / label
 
 
-def check_log_root(log_root: str) -> None:
-    """Check that run folders can be created in `log_root`; leave nothing behind.
+def check_writable(option: str, folder: str) -> None:
+    """Check that folders can be created in the folder that an option names; leave nothing behind.
 
     Raises:
         UsageError: they cannot.
     """
-    path = Path(log_root).expanduser().resolve()
+    path = Path(folder).expanduser().resolve()
     existing = next(folder for folder in (path, *path.parents) if folder.exists())
     try:
         if not existing.is_dir():
@@ -106,9 +119,9 @@ def check_log_root(log_root: str) -> None:
         probe.mkdir()
         probe.rmdir()
     except OSError as error:
-        raise UsageError(_unwritable(log_root, error)) from error
+        raise UsageError(_unwritable(option, folder, error)) from error
 
 
-def _unwritable(log_root: str, error: OSError) -> str:
+def _unwritable(option: str, folder: str, error: OSError) -> str:
     reason = error.strerror or str(error)
-    return f"--log-root {log_root}: cannot be written ({reason}). Name a folder that can."
+    return f"{flag(option)} {folder}: cannot be written ({reason}). Name a folder that can."

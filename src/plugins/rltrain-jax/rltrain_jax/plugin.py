@@ -48,7 +48,7 @@ def rltrain_provides() -> Iterable[Spec]:
             name="processes",
             factory="rltrain_jax.processes:ProcessesLauncher",
             frameworks=("jax", "torch"),
-            lacks=("rdzv_backend", "rdzv_endpoint", "rdzv_id", "max_restarts"),
+            lacks=("rdzv_backend", "rdzv_endpoint", "rdzv_id", "local_addr", "max_restarts"),
             summary="the standard library's processes",
         ),
         ClusterSpec(

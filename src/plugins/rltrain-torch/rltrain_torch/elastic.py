@@ -110,7 +110,8 @@ def launch_config(config: Placement, reports: Path) -> Any:
         start_method="forkserver",
         logs_specs=DefaultLogsSpecs(log_dir=str(reports)),
         # Host names often do not resolve, in particular a laptop's own.
-        local_addr="127.0.0.1" if alone else reachable_address(config.meeting_point[0], 2),
+        local_addr=config.local_addr
+        or ("127.0.0.1" if alone else reachable_address(config.meeting_point[0], 2)),
         **shutdown_timeout(SHUTDOWN_TIMEOUT),
     )
 

@@ -1,0 +1,67 @@
+"""What a rank prints is shown on the console too, after its number, if the user wants it."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+import pytest
+
+from rltrain.launch.echo import echoed, is_shown
+from rltrain.launch.rank_log import RankLog
+from rltrain.types import World
+
+
+class Chosen:
+    def __init__(self, show_ranks):
+        self.show_ranks = show_ranks
+
+
+def fail_after(words):
+    print(words)
+    raise ZeroDivisionError
+
+
+def test_lines_are_shown_after_the_ranks_number(tmp_path, monkeypatch):
+    console = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", console)
+    with RankLog(tmp_path / "early") as log:
+        print("before")
+        with echoed(log.path, 3):
+            os.write(1, "from C, ü\n".encode())
+            log.move(tmp_path / "late")
+            print("moved\nunfinished", end="")
+    assert console.getvalue().splitlines() == [
+        *("[rank 3] before", "[rank 3] from C, ü", "[rank 3] moved", "[rank 3] unfinished")
+    ]
+    assert (tmp_path / "late").read_text() == "before\nfrom C, ü\nmoved\nunfinished"
+
+
+def test_an_error_is_shown_too(tmp_path, monkeypatch):
+    console = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", console)
+    with pytest.raises(ZeroDivisionError), RankLog(tmp_path / "log") as log, echoed(log.path, 0):
+        fail_after("last words")
+    assert console.getvalue() == "[rank 0] last words\n"
+
+
+def test_a_console_that_nobody_reads_does_not_disturb_the_rank(tmp_path, monkeypatch):
+    reader, writer = os.pipe()
+    os.close(reader)
+    unread = os.fdopen(writer, "w", buffering=1)
+    monkeypatch.setattr(sys, "stdout", unread)
+    with RankLog(tmp_path / "log") as log, echoed(log.path, 0):
+        print("unseen")
+    with pytest.raises(BrokenPipeError):
+        unread.close()  # What could not be written is left.
+    assert (tmp_path / "log").read_text() == "unseen\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"), [(None, []), ("all", [0, 1, 2, 3]), ((1,), [1, 3]), ((0, 1), [0, 1, 2, 3])]
+)
+def test_ranks_are_counted_on_their_node(asked, shown):
+    # With torchrun's --virtual-local-rank, LOCAL_RANK is 0 for all.
+    worlds = [World(rank, 0, rank // 2, 4, 2, 2) for rank in range(4)]
+    assert [world.rank for world in worlds if is_shown(Chosen(asked), world)] == shown

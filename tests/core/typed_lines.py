@@ -1,0 +1,96 @@
+"""Documented command lines: what rltrain gets from one, run with --dry-run in this process.
+
+The tasks are those of the docs, known by name; the libraries are the real ones; the number of GPUs
+is made up.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable
+
+from rltrain.cli.main import main
+
+SUITE = """
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import SuiteSpec
+from rltrain.types import TaskInfo
+
+TASKS = ["Isaac-Cartpole-v0", "Isaac-Cartpole", "Mjlab-Cartpole-Balance", "balance"]
+OPTIONS = {
+    "presets": "physx",
+    "frame_skip": 2,
+    "corrupted": False,
+    "sim.mujoco.timestep": 0.002,
+}
+
+def describe(task):
+    if task not in TASKS:
+        return None
+    return TaskInfo(task, "continuous", num_envs=4096, options=OPTIONS)
+
+@hookimpl
+def rltrain_provides():
+    return [
+        SuiteSpec(
+            name="seeds",
+            factory="x:y",
+            frameworks=("torch", "jax"),
+            describe=describe,
+            tasks=lambda: TASKS,
+        )
+    ]
+"""
+PLUGINS = (
+    "rltrain-torch,rltrain-gymnasium,rltrain-jax,rltrain-rl-games,rltrain-rsl-rl,rltrain-skrl,seeds"
+)
+
+TORCHRUN = "python -m torch.distributed.run"
+SKRL = "python -m skrl.utils.distributed.jax"
+
+
+def started(line: str) -> tuple[dict[str, str], list[str]]:
+    """Return what rltrain gets from a line: the variables its launcher sets, and arguments."""
+    front, _, words = re.split(r"(\$\(command -v rltrain\)|\brltrain\b)", line, maxsplit=1)
+    variables = dict(re.findall(r"([A-Z_]+)=(\S*)", front))
+    for name, value in variables.items():
+        front, words = (text.replace(f"${name}", value) for text in (front, words))
+    found = {name: int(number) for name, number in re.findall(r"--(\w+)[= ](\d+)\b", front)}
+    ranks, nodes, node = (
+        found.get(name, usual)
+        for name, usual in (("nproc_per_node", 1), ("nnodes", 1), ("node_rank", 0))
+    )
+    place = {"RANK": ranks * node, "LOCAL_RANK": 0, "WORLD_SIZE": ranks * nodes}
+    if TORCHRUN in front or "torchrun " in front:
+        variables |= {name: str(number) for name, number in place.items()}
+        variables |= {"LOCAL_WORLD_SIZE": str(ranks), "GROUP_RANK": str(node)}
+    elif SKRL in front:
+        variables |= {f"JAX_{name}": str(number) for name, number in place.items()}
+    return variables, shlex.split(words)
+
+
+def typer(site, capsys, monkeypatch) -> Callable[..., tuple[int, str]]:
+    """Return a function that runs a line with --dry-run appended.
+
+    It returns the exit status and the output.
+    """
+    site.install("seeds", SUITE)
+    monkeypatch.setenv("RLTRAIN_PLUGINS", PLUGINS)
+
+    def type_line(line: str, gpus: int = 0) -> tuple[int, str]:
+        def count(*_, **__) -> int:
+            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+            return gpus if visible is None else len(visible.split(",")) if visible else 0
+
+        variables, words = started(line)
+        with monkeypatch.context() as patch:
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            patch.setattr("rltrain.plan.placement.preflight", count)
+            status = main([*words, "--dry-run"])
+        out, err = capsys.readouterr()
+        return status, out + err
+
+    return type_line
