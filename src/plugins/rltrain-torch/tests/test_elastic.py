@@ -11,6 +11,17 @@ def test_torch_elastic_takes_the_options(tmp_path):
         make_config(distributed=True, nproc_per_node=2, max_restarts=1), tmp_path
     )
     assert (config.min_nodes, config.nproc_per_node, config.max_restarts) == (1, 2, 1)
-    assert config.start_method == "forkserver"
+    assert (config.start_method, config.local_addr) == ("forkserver", "127.0.0.1")
     # From torch 2.12 on. Before, ranks have torch's own 30 seconds.
     assert getattr(config, "shutdown_timeout", SHUTDOWN_TIMEOUT) == SHUTDOWN_TIMEOUT
+
+
+def test_a_node_has_the_address_that_the_user_names(tmp_path):
+    nodes = make_config(
+        distributed=True,
+        nnodes=2,
+        rdzv_backend="c10d",
+        rdzv_endpoint="127.0.0.1:29400",
+        local_addr="10.0.0.2",
+    )
+    assert launch_config(nodes, tmp_path).local_addr == "10.0.0.2"
