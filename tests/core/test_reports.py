@@ -12,6 +12,7 @@ from rltrain.launch.reports import (
     Report,
     ended_by_signal,
     failure,
+    forget_reports,
     log_path,
     make_report,
     read_reports,
@@ -168,3 +169,10 @@ def test_a_signal_to_the_launcher_is_reported(number, error, code):
 
 def test_ctrl_c_stays_a_keyboard_interrupt():
     assert isinstance(ended_by_signal(signal.SIGINT), KeyboardInterrupt)
+
+
+def test_a_restarted_rank_forgets_the_ranks_that_its_node_had_before(tmp_path):
+    for rank in (0, 1, 2, 3):
+        write_report(tmp_path, make_report(rank, ValueError(f"of rank {rank}")))
+    forget_reports(tmp_path, 0, range(2))
+    assert [report.rank for report in read_reports(tmp_path)] == [1]

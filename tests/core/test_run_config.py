@@ -104,7 +104,6 @@ def test_wrong_gpu_ids_are_refused(value, message):
     ("name", "minimum"),
     [
         ("num_gpus", 1),
-        ("nnodes", 1),
         ("node_rank", 0),
         ("master_port", 1),
         ("max_restarts", 0),

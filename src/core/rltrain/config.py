@@ -48,6 +48,8 @@ class Placement:
     """Whether each rank that this node starts sees its own GPU only, with LOCAL_RANK=0."""
     nnodes: int = 1
     """Number of nodes; one launcher is started on each."""
+    min_nodes: int | None = None
+    """Number of nodes on which the run goes on while the others are away; None: all of them."""
     node_rank: int = 0
     """Rank of this node."""
     master_addr: str = "127.0.0.1"

@@ -226,7 +226,8 @@ class LauncherSpec(Spec):
     """Whether it is called once, and starts `rltrain` on other machines: by a scheduler, say. Any
     other launcher is called on each node, and starts the ranks there."""
     lacks: tuple[str, ...] = ()
-    """Options for launchers that this one does not support: they are refused."""
+    """Options for launchers that this one does not support: they are refused. "min_nodes" stands
+    for a range of nodes, --nnodes MIN:MAX."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,6 +53,8 @@ def checkup(
         UsageError: an option is wrong.
     """
     requested = RunOptions.from_mapping({**options, "distributed": True})
+    if requested.min_nodes is not None:
+        raise UsageError(f"--nnodes {requested.nnodes}: say on how many nodes to start ranks now.")
     registry = discover(requested.no_plugins)
     library = options.get("library")
     _check_names(requested, library, registry)

@@ -9,6 +9,7 @@ from rltrain.launch.meeting import Member, meet
 from rltrain.launch.network import (
     NCCL_FALLBACKS,
     can_listen,
+    end_when_silent,
     interface_of,
     is_loopback,
     reachable_address,
@@ -30,6 +31,7 @@ __all__ = [
     "cannot_draw",
     "check_mujoco_draws",
     "console_stream",
+    "end_when_silent",
     "ended_by_signal",
     "failure",
     "hide_rank_variables",

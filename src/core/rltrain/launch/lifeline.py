@@ -23,13 +23,10 @@ from rltrain.config import Placement
 from rltrain.errors import PeerLost, RankFailed, RltrainError
 from rltrain.launch.collecting import collect_logs, send_logs
 from rltrain.launch.meeting import Member, gather, receive, send
+from rltrain.launch.network import end_when_silent
 from rltrain.launch.reports import ended_by_signal
 
 __all__ = ["connected", "with_other_nodes"]
-
-_SILENCE = 5, 4, 3
-"""Seconds until a silent connection is probed, seconds between probes, and unanswered probes until
-it is given up: a cut link or a stopped machine is noticed within 17 s."""
 
 _CAUSE_TIMEOUT = 10.0
 """Seconds to wait for a failed node's own words after a rank has lost its peer there."""
@@ -115,15 +112,8 @@ class _Line:
         self.connection, self.other = connection, other
         self._request: Mapping[str, Any] | None = None
         """What node 0 asks for once its ranks have ended well."""
-        idle, interval, count = _SILENCE
         connection.settimeout(None)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count)
-        # Words that are never acknowledged count as silence too.
-        milliseconds = 1000 * (idle + interval * count)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+        end_when_silent(connection)
 
     def cause(self) -> str | None:
         """Wait for the other node's words, and return why it failed; None if it did not."""

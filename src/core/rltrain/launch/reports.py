@@ -18,7 +18,7 @@ __all__ = [
     "Report",
     "ended_by_signal",
     "failure",
-    "forget_report",
+    "forget_reports",
     "log_path",
     "make_report",
     "read_reports",
@@ -71,10 +71,19 @@ def make_report(rank: int, error: BaseException) -> Report:
     return Report(rank, time.time(), kind, text or type(error).__name__, lines)
 
 
-def forget_report(folder: Path, rank: int) -> None:
-    """Remove the report and log link that a rank left before its launcher restarted it."""
-    (folder / f"rank_{rank}.json").unlink(missing_ok=True)
-    log_path(folder, rank).unlink(missing_ok=True)
+def forget_reports(folder: Path, rank: int, here: range) -> None:
+    """Remove the report and log link that a rank left before its launcher restarted it.
+
+    Args:
+        folder: where the ranks of this node report.
+        rank: the rank that starts.
+        here: the ranks of this node. Those of others are removed, too: where nodes come and go,
+            they are this node's, from when it had another number.
+    """
+    for path in folder.glob("rank_*.*"):
+        number = int(path.stem.removeprefix("rank_"))
+        if number == rank or number not in here:
+            path.unlink(missing_ok=True)
 
 
 def write_report(folder: Path, report: Report) -> None:

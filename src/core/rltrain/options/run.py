@@ -148,7 +148,9 @@ class RunOptions:
         PLACE, "start Isaac Sim so that cameras render; other simulators need no flag"
     )
 
-    nnodes: int = number(1, NODES, "number of nodes", 1)
+    nnodes: int = option(
+        1, NODES, "number of nodes; or MIN:MAX, if nodes may come and go", checks.nodes
+    )
     node_rank: int | None = number(
         None, NODES, "rank of this node", 0, metavar="I", default_text="what the cluster says, or 0"
     )
@@ -238,6 +240,11 @@ class RunOptions:
         1,
         default_text="2000",
     )
+
+    @property
+    def min_nodes(self) -> int | None:
+        """The smallest number of nodes, if --nnodes is a range."""
+        return self.nnodes.least if isinstance(self.nnodes, checks.NodeRange) else None
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> RunOptions:

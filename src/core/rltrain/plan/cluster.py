@@ -49,6 +49,8 @@ def find_place(
             )
         return spec, place
     specs = sorted(registry.all(ClusterSpec), key=lambda each: each.order)
+    if requested.distributed and _numbered(requested):
+        specs = [spec for spec in specs if spec.order == 0]
     for _, row in itertools.groupby(specs, key=lambda each: each.order):
         places = list(_places(requested, row, environ))
         for (a, first), (b, second) in itertools.pairwise(places):

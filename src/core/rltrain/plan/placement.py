@@ -67,6 +67,11 @@ def place(
         placement = dataclasses.replace(placement, gpu_ids=gpus)
     instead = _to_share(kind, requested.framework, registry)
     if joined:
+        if requested.min_nodes is not None:
+            raise UsageError(
+                f"--nnodes {requested.nnodes}: {requested.cluster} has started the ranks already. "
+                "Leave it out; or start rltrain itself once on each node."
+            )
         device = rank_device(kind, joined.local_rank, len(gpus), shared, instead)
         return placement, dataclasses.replace(joined, device=device)
     ranks = count_ranks(requested.nproc_per_node, kind, gpus, shared, instead)
@@ -152,6 +157,8 @@ def _placement(requested: RunOptions, backend: str, kind: str) -> Placement:
         "device_kind": kind,
         "gpu_ids": requested.gpu_ids if isinstance(requested.gpu_ids, tuple) else None,
         "launcher": None,
+        "nnodes": int(requested.nnodes),
+        "min_nodes": requested.min_nodes,
         "node_rank": requested.node_rank or 0,
         "nproc_per_node": None,
     }
@@ -167,6 +174,11 @@ def choose_launcher(
         UsageError: it does not fit the framework, or lacks an option that was given.
     """
     spec = of_framework(requested, registry, LauncherSpec, "launcher", backend.launcher)
+    if requested.min_nodes is not None and ("min_nodes" in spec.lacks or spec.starts_nodes):
+        raise UsageError(
+            f"--nnodes {requested.nnodes}: the launcher {spec.name} needs a fixed number of nodes. "
+            "Give one number, or choose a launcher whose nodes may come and go (--launcher)."
+        )
     defaults = RunOptions()
     for name in spec.lacks:
         value = getattr(requested, name)

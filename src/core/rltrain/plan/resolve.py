@@ -14,6 +14,7 @@ from rltrain.options.agent import load_agent, override_agent, resolve_env
 from rltrain.options.checks import flag
 from rltrain.options.dotted import flatten, get_dotted, set_dotted
 from rltrain.options.run import RunOptions
+from rltrain.plan.elastic import settle_nodes
 from rltrain.plan.files import check_run_name, resolve_files
 from rltrain.plan.placement import check_shown, of_framework, place
 from rltrain.plan.refusals import check_refusals
@@ -89,7 +90,7 @@ def make_plan(
     Raises:
         UsageError: an option is wrong, or a combination cannot work.
     """
-    requested = RunOptions.from_mapping(options)
+    requested = settle_nodes(RunOptions.from_mapping(options))
     registry = discover(requested.no_plugins, environ)
     given = {name for name, value in options.items() if value is not None}
     library, algorithm = _library(requested, registry)

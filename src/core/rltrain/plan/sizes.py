@@ -108,5 +108,8 @@ def resolve_iteration(config: RunConfig, library: LibrarySpec) -> Iteration | No
 
 
 def number_of_ranks(placement: Placement, world: World | None) -> int:
-    """Return the number of ranks of a run, whether or not they have been started."""
+    """Return the number of ranks of a run, whether or not they have been started.
+
+    While nodes are away, there are fewer.
+    """
     return world.world_size if world else (placement.nproc_per_node or 1) * placement.nnodes

@@ -62,7 +62,10 @@ def _ranks(plan: Plan) -> str:
         if 0 < gpus < int(config.nproc_per_node or 1):
             text += f", sharing {gpus} GPU{'s' if gpus > 1 else ''}"
         text += ", each sees its own GPU only" if config.virtual_local_rank else ""
-        if config.nnodes > 1:
+        if config.min_nodes is not None:
+            text += f"; one of {config.min_nodes} to {config.nnodes} nodes"
+            text += f", meeting at {config.endpoint}"
+        elif config.nnodes > 1:
             text += f"; node {config.node_rank} of {config.nnodes}"
             text += f", as {config.cluster} says" if config.cluster not in (None, "none") else ""
             text += f", meeting at {config.endpoint}"
@@ -86,7 +89,8 @@ def _experience(plan: Plan) -> str:
     if plan.iteration is None:
         return "set by the library's options"
     ranks = number_of_ranks(plan.config, plan.world)
-    return plan.iteration.experience(plan.config.num_envs, ranks)
+    text = plan.iteration.experience(plan.config.num_envs, ranks)
+    return text if plan.config.min_nodes is None else f"{text}, with all nodes"
 
 
 def _mini_batches(plan: Plan, iteration: Iteration) -> str:
@@ -111,4 +115,5 @@ def _environments(plan: Plan) -> str:
     ranks = number_of_ranks(config, plan.world)
     each = config.num_envs
     lengths = ", first episodes of random lengths" if config.random_lengths else ""
-    return f"{each} a rank, {each * ranks} in all{lengths}"
+    away = "" if config.min_nodes is None else " with all nodes"
+    return f"{each} a rank, {each * ranks} in all{away}{lengths}"

@@ -18,7 +18,13 @@ from rltrain.seeding import SeedPlan
 from rltrain.storage import manifest
 from rltrain.storage import pickling as host_state
 from rltrain.storage.checkpoints import save_with_state
-from rltrain.storage.resume import Resumption, circumstances, iterations_left, resumption
+from rltrain.storage.resume import (
+    Resumption,
+    circumstances,
+    iterations_left,
+    nothing_to_resume,
+    resumption,
+)
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import (
     Arrays,
@@ -258,6 +264,8 @@ class RankSession:
             self._resumption = resumption(self.checkpoint, self.config, self.world, self._arrays)
             if self._resumption.progress is not None:
                 self._progress.set_state(self._resumption.progress)
+        elif self.config.auto_resume:
+            self._resumption = nothing_to_resume(self.config)
         self.seeds = SeedPlan(self.config.seed, self.world.rank, self._resumption.iteration)
 
     def _make_env(self) -> CountedEnv:

@@ -20,7 +20,7 @@ from rltrain.config import Placement, RunConfig
 from rltrain.launch.echo import echoed, is_shown
 from rltrain.launch.rank_log import RankLog
 from rltrain.launch.ranks import export_rank_env, rank_device, rank_from_env
-from rltrain.launch.reports import forget_report, log_path, make_report, write_report
+from rltrain.launch.reports import forget_reports, log_path, make_report, write_report
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
@@ -124,7 +124,8 @@ def run_launched(
     if config.virtual_local_rank:
         _see_one_gpu(config)
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
-    forget_report(folder, rank)
+    first = rank - int(os.environ["LOCAL_RANK"])
+    forget_reports(folder, rank, range(first, first + int(os.environ["LOCAL_WORLD_SIZE"])))
     try:
         world = rank_from_env(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"

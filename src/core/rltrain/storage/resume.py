@@ -17,7 +17,7 @@ from rltrain.types import Arrays, World
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
 
-__all__ = ["Resumption", "circumstances", "iterations_left", "resumption"]
+__all__ = ["Resumption", "circumstances", "iterations_left", "nothing_to_resume", "resumption"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,14 @@ def iterations_left(total: int, done: int) -> int:
             "no iterations are left. Iterations before the checkpoint count: give a larger number."
         )
     return total - done
+
+
+def nothing_to_resume(config: RunConfig) -> Resumption:
+    """Return the beginning of a run that would have gone on from a checkpoint of its name."""
+    return Resumption(
+        summary=f"No checkpoint of runs named {config.run_name} below {config.log_root}: starting "
+        "from the beginning."
+    )
 
 
 def resumption(

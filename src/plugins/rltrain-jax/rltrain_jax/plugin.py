@@ -48,7 +48,10 @@ def rltrain_provides() -> Iterable[Spec]:
             name="processes",
             factory="rltrain_jax.processes:ProcessesLauncher",
             frameworks=("jax", "torch"),
-            lacks=("rdzv_backend", "rdzv_endpoint", "rdzv_id", "local_addr", "max_restarts"),
+            lacks=(
+                *("min_nodes", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "local_addr"),
+                "max_restarts",
+            ),
             summary="the standard library's processes",
         ),
         ClusterSpec(

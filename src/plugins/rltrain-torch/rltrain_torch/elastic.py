@@ -81,9 +81,12 @@ class ElasticLauncher:
         except SignalException as error:
             failed = ended_by_signal(error.sigval)
         except RendezvousError as error:
+            flags = "--node-rank, --master-addr and --master-port"
+            if config.rdzv_endpoint is not None:
+                flags = "--rdzv-endpoint and --rdzv-id"
             failed = UsageError(
                 f"The nodes did not find each other at {_endpoint(config)}: {error} Check "
-                "--nnodes, --node-rank, --master-addr and --master-port on every node."
+                f"--nnodes, {flags} on every node."
             )
         if failed is not None:
             raise failed
@@ -97,15 +100,20 @@ def launch_config(config: Placement, reports: Path) -> Any:
     from torch.distributed.launcher.api import LaunchConfig
 
     backend = config.rdzv_backend or ("static" if config.nnodes > 1 else "c10d")
+    settings = _rendezvous(config, backend)
+    if config.min_nodes is not None:
+        from rltrain_torch import rendezvous
+
+        backend, settings = rendezvous.register(), {**rendezvous.SETTINGS, **settings}
     alone = config.nnodes == 1 and config.rdzv_endpoint is None
     return LaunchConfig(
-        min_nodes=config.nnodes,
+        min_nodes=config.min_nodes or config.nnodes,
         max_nodes=config.nnodes,
         nproc_per_node=int(config.nproc_per_node or 1),
         run_id=config.rdzv_id or (uuid.uuid4().hex if alone else "rltrain"),
         rdzv_backend=backend,
         rdzv_endpoint=_endpoint(config),
-        rdzv_configs=_rendezvous(config, backend),
+        rdzv_configs=settings,
         max_restarts=config.max_restarts,
         start_method="forkserver",
         logs_specs=DefaultLogsSpecs(log_dir=str(reports)),

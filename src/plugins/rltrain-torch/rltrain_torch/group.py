@@ -37,9 +37,11 @@ class TorchProcessGroup:
         """Create the default group from MASTER_ADDR and MASTER_PORT. Collective."""
         device = torch.device(world.device)
         store, _, _ = next(rendezvous("env://", world.rank, world.world_size, timeout=TIMEOUT))
-        # torch elastic keeps its store when it restarts ranks (seen in torch 2.13). Without a
-        # prefix, a rank may read the address of a peer from the attempt before.
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        # torch elastic keeps its own store when it restarts ranks (seen in torch 2.13). Without a
+        # prefix, a rank may read the address of a peer from the attempt before. In another store
+        # there must be none: a node that has joined later counts fewer attempts.
+        kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        attempt = os.environ["TORCHELASTIC_RESTART_COUNT"] if kept else "0"
         dist.init_process_group(
             backend,
             store=PrefixStore(f"rltrain/attempt_{attempt}", store),

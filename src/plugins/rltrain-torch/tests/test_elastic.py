@@ -25,3 +25,11 @@ def test_a_node_has_the_address_that_the_user_names(tmp_path):
         local_addr="10.0.0.2",
     )
     assert launch_config(nodes, tmp_path).local_addr == "10.0.0.2"
+
+
+def test_torch_elastic_takes_a_range_of_nodes(tmp_path):
+    meeting = {"rdzv_backend": "c10d", "rdzv_endpoint": "127.0.0.1:29400", "rdzv_id": "mine"}
+    made = make_config(distributed=True, nproc_per_node=2, min_nodes=1, nnodes=4, **meeting)
+    config = launch_config(made, tmp_path)
+    assert (config.min_nodes, config.max_nodes, config.run_id) == (1, 4, "mine")
+    assert (config.rdzv_backend, config.rdzv_configs["join_timeout"]) == ("rltrain-c10d", 300)

@@ -28,7 +28,7 @@ def kubeflow(environ: Mapping[str, str]) -> StartedNode | None:
         endpoint = environ.get("PET_RDZV_ENDPOINT", "HOST_OF_NODE_0:29400")
         raise UsageError(
             f"{shown(environ, names)}: rltrain cannot tell which node this is. For nodes that "
-            "number themselves add --nnodes N --rdzv-backend c10d --rdzv-endpoint "
+            f"number themselves add --nnodes {count} --rdzv-backend c10d --rdzv-endpoint "
             f"{endpoint} --rdzv-id {environ.get('PET_RDZV_ID', 'NAME')}; or let torchrun start the "
             "ranks: torchrun -m rltrain ..."
         )

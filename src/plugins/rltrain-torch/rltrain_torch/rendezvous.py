@@ -1,0 +1,220 @@
+"""The rendezvous of nodes that come and go: torch's c10d, which also notices lost nodes.
+
+torch elastic drops a node that has fallen silent when nodes meet again, but nothing makes them
+meet: if a link is cut, gloo and NCCL wait for many minutes. And its connection to the node with the
+store waits as long. Only torch's documented interfaces are used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import socket
+import threading
+import time
+import uuid
+from datetime import timedelta
+
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.elastic.rendezvous import (
+    RendezvousClosedError,
+    RendezvousConnectionError,
+    RendezvousHandler,
+    RendezvousInfo,
+    RendezvousParameters,
+    rendezvous_handler_registry,
+)
+
+from rltrain.errors import RankFailed
+from rltrain.launch import end_when_silent
+
+__all__ = ["NAME", "SETTINGS", "WatchedRendezvous", "register"]
+
+NAME = "rltrain-c10d"
+"""The rendezvous backend, as torch elastic knows it."""
+
+SETTINGS = {"keep_alive_interval": 3, "keep_alive_max_attempt": 4, "last_call_timeout": 5}
+"""Seconds between two signs of life of a node, how many may be missing before torch drops it, and
+seconds to wait for more nodes once there are enough: ranks go on within 30 s of a node's loss."""
+
+_BEAT = 2.0
+"""Seconds between two signs of life that the other nodes watch."""
+
+_SILENCE = 10.0
+"""Seconds after which a node without them is lost."""
+
+
+def register() -> str:
+    """Make the rendezvous known to torch elastic, and return its name."""
+    rendezvous_handler_registry.register(NAME, _create)
+    return NAME
+
+
+def _create(parameters: RendezvousParameters) -> WatchedRendezvous:
+    # Sharing it, torch has nodes go to the first round's rank 0 for ever.
+    os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    of_torch = copy.copy(parameters)
+    of_torch.backend = "c10d"
+    inner = rendezvous_handler_registry.create_handler(of_torch)
+    host, _, port = parameters.endpoint.rpartition(":")
+    timeout = timedelta(seconds=float(parameters.get("read_timeout", 60)))
+    # A store serves one call at a time, and torch's own calls may wait in it.
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        host.strip("[]"), int(port), is_master=False, timeout=timeout
+    )
+    _end_connections_when_silent(int(port))
+    own = PrefixStore(f"rltrain/{parameters.run_id}", store)
+    return WatchedRendezvous(inner, own, parameters.endpoint)
+
+
+def _end_connections_when_silent(port: int) -> None:
+    """Let this process' connections to a port of others fail when nothing answers any more."""
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            copy = os.dup(int(descriptor))
+        except OSError:
+            continue  # The folder's own.
+        try:
+            connection = socket.socket(fileno=copy)
+        except OSError:
+            os.close(copy)  # It is no socket.
+            continue
+        with connection, contextlib.suppress(OSError):  # It may not be connected.
+            peer = connection.getpeername()
+            if isinstance(peer, tuple) and peer[1] == port:
+                end_when_silent(connection)
+
+
+class WatchedRendezvous(RendezvousHandler):
+    """Lets ranks start again, on the nodes that are left, when a node falls silent.
+
+    torch elastic asks every tenth of a second whether nodes are waiting to join. A lost node is
+    reported like one that waits: ranks then start again, and it is not counted as a failure.
+    """
+
+    def __init__(self, inner: RendezvousHandler, store: Store, endpoint: str) -> None:
+        """Start to give signs of life.
+
+        Args:
+            inner: torch's own.
+            store: for signs of life; nobody else may use it.
+            endpoint: where the nodes meet, for messages.
+        """
+        self._inner, self._endpoint = inner, endpoint
+        self._name = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex}"
+        self._pulse = _Pulse(store, self._name)
+
+    def get_backend(self) -> str:
+        """Return its name."""
+        return NAME
+
+    def get_run_id(self) -> str:
+        """Return the run's name."""
+        return self._inner.get_run_id()
+
+    def is_closed(self) -> bool:
+        """Return whether the run has ended."""
+        return self._inner.is_closed()
+
+    def set_closed(self) -> None:
+        """End the run: no node may join it any more."""
+        self._inner.set_closed()  # type: ignore[no-untyped-call]
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Meet the other nodes, and watch them from then on.
+
+        Raises:
+            RankFailed: the run has ended, or the node with the store is gone.
+        """
+        try:
+            met = self._inner.next_rendezvous()
+        except RendezvousClosedError:
+            raise RankFailed(
+                f"The run {self.get_run_id()} at {self._endpoint} has ended: one of its nodes "
+                "finished it, or failed and has printed why."
+            ) from None
+        except RendezvousConnectionError as error:
+            raise self._no_host() from error
+        if met.rank == 0:
+            nodes = f"{met.world_size} node{'s' if met.world_size > 1 else ''}"
+            print(f"starting ranks on {nodes} of {self.get_run_id()}", flush=True)
+        met.store.set(f"rltrain/{met.rank}", self._name)
+        names = {met.store.get(f"rltrain/{rank}").decode() for rank in range(met.world_size)}
+        self._pulse.watch(names - {self._name})
+        return met
+
+    def num_nodes_waiting(self) -> int:
+        """Return how many nodes wait to join; a lost one counts, too.
+
+        Raises:
+            RankFailed: the node with the store is gone.
+        """
+        try:
+            waiting = self._inner.num_nodes_waiting()
+        except RendezvousConnectionError as error:
+            raise self._no_host() from error
+        return waiting + self._pulse.count_lost()
+
+    def shutdown(self) -> bool:
+        """Leave the other nodes."""
+        self._pulse.stop()
+        return self._inner.shutdown()
+
+    def _no_host(self) -> RankFailed:
+        return RankFailed(
+            f"The node at {self._endpoint}, where the nodes meet, is gone or does not answer any "
+            "more. It must stay until the end. Start the run again with the same --rdzv-id: it "
+            "goes on from its newest checkpoint."
+        )
+
+
+class _Pulse:
+    """Gives signs of life, and looks for those of other nodes, in a thread."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store, self._name = store, name
+        self._heard: dict[str, tuple[int, float]] = {}
+        """By node, its last sign of life and when it was new."""
+        self._looked = 0.0
+        """When this thread last looked: if it cannot, it is not the others that are silent."""
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="rltrain-pulse", daemon=True)
+        self._thread.start()
+
+    def watch(self, names: set[str]) -> None:
+        """Watch these nodes from now on, and no others."""
+        now = time.monotonic()
+        self._heard = {name: (-1, now) for name in names}
+
+    def count_lost(self) -> int:
+        """Return how many nodes are lost, and say which."""
+        oldest = self._looked - _SILENCE
+        lost = [name for name, (_, when) in self._heard.items() if when < oldest]
+        for name in lost:
+            text = f"Node {name.split()[0]} does not answer any more: starting again without it."
+            print(text, flush=True)
+        return len(lost)
+
+    def stop(self) -> None:
+        """Stop, and wait for the thread: at exit, Python cannot end one that is in the store."""
+        self._stopped.set()
+        self._thread.join(2 * _SILENCE)
+
+    def _beat(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._store.add(self._name, 1)
+                self._look()
+            except RuntimeError:
+                return  # The node with the store is gone: torch elastic notices it, too.
+            self._stopped.wait(_BEAT)
+
+    def _look(self) -> None:
+        heard = self._heard  # `watch` may put another in its place.
+        for name, (before, _) in heard.items():
+            count = self._store.add(name, 0)
+            if count != before:
+                heard[name] = count, time.monotonic()
+        self._looked = time.monotonic()
