@@ -74,6 +74,11 @@ ISAAC_LAB_2 = [
     ),
     # The launcher's own arguments, given to rltrain instead.
     Line(
+        "rltrain --nproc_per_node=2 --nnodes=1:4 --max_restarts=3 --rdzv_id=123 "
+        f"--rdzv_backend=c10d --rdzv_endpoint=10.0.0.1:5555 --library=rl_games {ONE_NODE}",
+        ("2 on this node, started by elastic; one of 1 to 4 nodes, meeting at 10.0.0.1:5555",),
+    ),
+    Line(
         "rltrain --nproc_per_node=2 --nnodes=2 --node_rank=1 --master_addr=10.0.0.1 "
         f"--master_port=5555 --library=rsl_rl {ONE_NODE}",
         ("2 on this node, started by elastic; node 1 of 2",),

@@ -61,9 +61,8 @@ def _create(parameters: RendezvousParameters) -> WatchedRendezvous:
     host, _, port = parameters.endpoint.rpartition(":")
     timeout = timedelta(seconds=float(parameters.get("read_timeout", 60)))
     # A store serves one call at a time, and torch's own calls may wait in it.
-    store = dist.TCPStore(  # type: ignore[attr-defined]
-        host.strip("[]"), int(port), is_master=False, timeout=timeout
-    )
+    connect = dist.TCPStore  # type: ignore[attr-defined]
+    store = connect(host.strip("[]"), int(port), is_master=False, timeout=timeout)
     _end_connections_when_silent(int(port))
     own = PrefixStore(f"rltrain/{parameters.run_id}", store)
     return WatchedRendezvous(inner, own, parameters.endpoint)
