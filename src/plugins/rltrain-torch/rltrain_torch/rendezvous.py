@@ -53,7 +53,8 @@ def register() -> str:
 
 
 def _create(parameters: RendezvousParameters) -> WatchedRendezvous:
-    # Sharing it, torch has nodes go to the first round's rank 0 for ever.
+    # Ranks must not share torch elastic's own store: a node keeps its address from the first time
+    # that the nodes met, although rank 0 may be elsewhere later (torch 2.13).
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     of_torch = copy.copy(parameters)
     of_torch.backend = "c10d"
@@ -72,13 +73,13 @@ def _end_connections_when_silent(port: int) -> None:
     """Let this process' connections to a port of others fail when nothing answers any more."""
     for descriptor in os.listdir("/proc/self/fd"):
         try:
-            copy = os.dup(int(descriptor))
+            duplicate = os.dup(int(descriptor))
         except OSError:
             continue  # The folder's own.
         try:
-            connection = socket.socket(fileno=copy)
+            connection = socket.socket(fileno=duplicate)
         except OSError:
-            os.close(copy)  # It is no socket.
+            os.close(duplicate)  # It is no socket.
             continue
         with connection, contextlib.suppress(OSError):  # It may not be connected.
             peer = connection.getpeername()
