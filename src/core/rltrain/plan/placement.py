@@ -203,11 +203,14 @@ def of_framework(
         UsageError: it is not installed, or does not work with the framework.
     """
     framework, name = requested.framework, getattr(requested, option)
-    able = [spec.name for spec in registry.all(kind) if framework in spec.frameworks]
+    able = [
+        spec.name
+        for spec in registry.all(kind)
+        if framework in spec.frameworks and not _starts_nodes(spec)
+    ]
     if name is None:
         # Installing another plugin must not change what a command does.
-        here = [each for each in able if not _starts_nodes(registry.get(kind, each))]
-        name = here[0] if here and usual not in here else usual
+        name = able[0] if able and usual not in able else usual
     if name is None:
         raise UsageError(f"{flag(option)}: no installed plugin works with {framework}.")
     spec = registry.get(kind, name)
