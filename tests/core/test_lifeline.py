@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rltrain.errors import PeerLost, RankFailed
-from rltrain.launch.collecting import collect_logs, send_logs
+from rltrain.launch import lifeline
 from rltrain.launch.lifeline import connected
-from rltrain.launch.meeting import Member, receive
+from rltrain.launch.meeting import Member, gather, receive, send
 
 OTHER_NODE = """
 import sys, time
@@ -25,8 +25,11 @@ from rltrain.launch.meeting import Member
 
 number, count, port, how = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 node = Member("node", number, count, host=f"machine{number}")
-with connected(node, "127.0.0.1", port, 30.0):
+with connected(node, "127.0.0.1", port, 30.0) as notes:
     print("met", flush=True)
+    if how == "warns":
+        with notes.console.open("a") as console:
+            print("Rank 3 waits.\\n  It waits for rank 0.", file=console)
     if how == "fails":
         raise RankFailed("Rank 3 failed.")
     if how == "waits":
@@ -79,15 +82,16 @@ def ended(process) -> str:
 
 def test_nodes_that_end_well_wait_for_each_other(port, others, tmp_path):
     first = others(1, "ends")
-    with node(port) as outcome:
+    with node(port) as notes:
         assert first.stdout.readline() == "met\n"
         # The framework listens where they met.
         socket.create_server(("127.0.0.1", port)).close()
         with pytest.raises(subprocess.TimeoutExpired):
             first.wait(0.5)
-        outcome.run_dir = str(tmp_path)
+        notes.set_run_dir(tmp_path)
     assert ended(first) == ""
     assert first.returncode == 0
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_node_learns_that_node_0_failed_after_it_had_ended_well(port, others):
@@ -97,37 +101,105 @@ def test_a_node_learns_that_node_0_failed_after_it_had_ended_well(port, others):
     assert "RankFailed: Node 0 (machine0) failed. ValueError mine" in ended(first)
 
 
-def test_logs_that_node_0_lacks_are_copied(tmp_path):
-    here, there = tmp_path / "here" / "run" / "logs", tmp_path / "there" / "run" / "logs"
-    for folder in (here, there):
-        folder.mkdir(parents=True)
-    (here / "rank_0.log").write_text("mine")
-    long = bytes(range(256)) * 10_000
-    for name, content in (("0", b"not mine"), ("1", long), ("2", b"")):
-        (there / f"rank_{name}.log").write_bytes(content)
-    (there / "other.log").write_text("no log of a rank")
-    a, b = socket.socketpair()
-    with a, b, ThreadPoolExecutor(1) as threads:
-        result = threads.submit(collect_logs, a, str(here.parent))
-        request = receive(b)
-        assert request == {"run_dir": str(here.parent), "have": ["rank_0.log"]}
-        send_logs(b, {**request, "run_dir": str(there.parent)})
-        assert result.result(30) is None
-    assert sorted(path.name for path in here.iterdir()) == [f"rank_{i}.log" for i in range(3)]
-    assert (here / "rank_0.log").read_text() == "mine"
-    assert (here / "rank_1.log").read_bytes() == long
+class Raw:
+    """A node that speaks the protocol itself, so that it has a disk of its own."""
+
+    def __init__(self, number, port):
+        self.member = Member("node", number, 2, host=f"machine{number}")
+        ((self.line, _),) = gather(self.member, "127.0.0.1", port, 30.0)
+        self.line.settimeout(30)
+
+    def send_log(self):
+        """Send a log when node 0 asks, and return where node 0 wants it."""
+        while isinstance(request := receive(self.line), str):
+            pass
+        send(self.line, {"name": "logs/rank_1.log", "size": 5})
+        self.line.sendall(b"hello")
+        send(self.line, None)
+        return request["run_dir"]
 
 
-def test_a_log_that_cannot_be_written_does_not_fail_the_run(tmp_path, capsys):
-    there = tmp_path / "logs"
-    there.mkdir()
-    (there / "rank_1.log").write_bytes(b"x" * 100)
-    a, b = socket.socketpair()
-    with a, b, ThreadPoolExecutor(1) as threads:
-        result = threads.submit(collect_logs, a, str(tmp_path / "deleted"))
-        send_logs(b, {**receive(b), "run_dir": str(tmp_path)})
-        assert result.result(30) is None
-    assert "rank_1.log: a log of another node cannot be written: " in capsys.readouterr().err
+@pytest.fixture
+def threads():
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def fail_with_files(port, run_dir, error):
+    with node(port) as notes:
+        notes.set_run_dir(run_dir)
+        raise error
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_node_0_gets_the_logs_after_a_failure_too(port, threads, tmp_path, first):
+    def other():
+        raw = Raw(1, port)
+        if first == 1:
+            send(raw.line, "Node 1 (machine1) failed. Rank 1 failed.")
+        return raw.send_log()
+
+    result = threads.submit(other)
+    error = ValueError("mine") if first == 0 else PeerLost("Rank 0 lost a peer.")
+    with pytest.raises((ValueError, RankFailed), match="mine" if first == 0 else "Rank 1 failed"):
+        fail_with_files(port, tmp_path, error)
+    assert result.result(30) == str(tmp_path)
+    assert (tmp_path / "logs" / "rank_1.log").read_text() == "hello"
+
+
+@pytest.mark.parametrize("how", ["lost", "silent"])
+def test_node_0_says_whose_files_are_missing(port, threads, tmp_path, capsys, monkeypatch, how):
+    monkeypatch.setattr(lifeline, "_PARTING_TIMEOUT", 0.5)
+
+    def other():
+        raw = Raw(1, port)
+        if how == "lost":
+            raw.line.close()
+        return raw
+
+    result = threads.submit(other)
+    with pytest.raises(RankFailed, match="mine"):
+        fail_with_files(port, tmp_path, RankFailed("mine"))
+    assert capsys.readouterr().err == (
+        "Node 1 (machine1) did not send its files: unless it shares the disk, its logs are not in "
+        f"{tmp_path}\n"
+    )
+    assert not list(tmp_path.iterdir())
+    result.result(30).line.close()
+
+
+def test_a_failed_node_sends_its_files_when_node_0_asks(port, threads, tmp_path):
+    (tmp_path / "rank_1.log").write_text("hello")
+
+    def root():
+        ((line, _),) = gather(Member("node", 0, 2, host="machine0"), "127.0.0.1", port, 30.0)
+        with line:
+            words = receive(line)
+            send(line, {"run_dir": str(tmp_path), "mark": "of another disk"})
+            name, content, end = receive(line), line.recv(5), receive(line)
+        return words, name, content, end
+
+    result = threads.submit(root)
+    one = Member("node", 1, 2, host="machine1")
+    with pytest.raises(ValueError, match="mine"), connected(one, "127.0.0.1", port, 30.0):
+        raise ValueError("mine")
+    words, name, content, end = result.result(30)
+    assert words == "Node 1 (machine1) failed. ValueError mine"
+    assert (name, content, end) == ({"name": "rank_1.log", "size": 5}, b"hello", None)
+
+
+def test_node_0_shows_what_ranks_show_on_other_nodes(port, others, capsys):
+    others(1, "warns")
+    with node(port):
+        pass
+    assert capsys.readouterr().err == ("node 1 (machine1): Rank 3 waits.\n  It waits for rank 0.\n")
+
+
+def test_a_lost_node_is_named_on_those_that_hear_only_node_0(port, others):
+    first, second = others(1, "waits", 3), others(2, "waits", 3)
+    with pytest.raises(RankFailed, match=r"Node 2 \(machine2\) is gone: "), node(port, 3):
+        wait_after(second.kill)
+    assert "RankFailed: Node 2 (machine2) is gone: its launcher was killed" in ended(first)
 
 
 def test_a_node_that_fails_ends_the_others_which_say_why(port, others):

@@ -1,65 +1,118 @@
-"""The logs of other nodes' ranks are copied to rank 0's run folder, unless the disk is shared."""
+"""Rank 0's run folder gets the files that other nodes have in theirs, unless they share the disk.
+
+The run folder has the same path on every node.
+"""
 
 from __future__ import annotations
 
-import re
+import contextlib
+import os
 import socket
 import sys
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from rltrain.launch.meeting import receive, send
+from rltrain.launch.meeting import send
 
-__all__ = ["collect_logs", "send_logs"]
+__all__ = ["requested", "send_files", "take_file"]
 
 _PART = 1 << 20
 """Bytes to receive at a time."""
 
-_LOG = re.compile(r"rank_\d+\.log")
+_PARTIAL = ".partial-"
+"""How names of files begin that are not whole."""
 
 
-def collect_logs(connection: socket.socket, run_dir: str) -> object:
-    """Ask another node for the logs that this one lacks, and write them. On node 0.
+@contextlib.contextmanager
+def requested(run_dir: str) -> Iterator[dict[str, str]]:
+    """Return what node 0 asks others for. A node that sees the mark in the folder shares the disk.
 
-    Returns:
-        What the node said last: None, or why it failed.
+    Args:
+        run_dir: the run folder; if it is "", nothing is asked for.
     """
-    folder = Path(run_dir, "logs")
-    send(connection, {"run_dir": run_dir, "have": [path.name for path in folder.glob("*.log")]})
-    while isinstance(said := receive(connection), Mapping):
-        name = str(said["name"])
-        if not _LOG.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a log")
-        _write(folder / name, _parts(connection, int(said["size"])))
-    return said
+    mark = Path(run_dir, f"{_PARTIAL}{uuid.uuid4().hex}")
+    if run_dir:
+        try:
+            mark.touch()
+        except OSError as error:
+            _warn(mark.parent, f"the files of other nodes cannot be written there: {error}")
+            run_dir = ""
+    try:
+        yield {"run_dir": run_dir, "mark": mark.name}
+    finally:
+        if run_dir:
+            with contextlib.suppress(OSError):
+                mark.unlink()
+
+
+def send_files(connection: socket.socket, request: Mapping[str, str]) -> None:
+    """Send the files of this node's run folder, and then None."""
+    folder = Path(request["run_dir"])
+    if request["run_dir"] and not (folder / request["mark"]).exists():
+        # The small ones first: after a failure there is not much time, and the logs are small.
+        for path in sorted(_files(folder), key=lambda each: each.stat().st_size):
+            _send_file(connection, path, str(path.relative_to(folder)))
+    send(connection, None)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the whole, regular files."""
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(_PARTIAL)]
+        for path in (Path(where, name) for name in names if not name.startswith(_PARTIAL)):
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _send_file(connection: socket.socket, path: Path, name: str) -> None:
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        send(connection, {"name": name, "size": size})
+        if size:
+            connection.sendfile(file, count=size)
+
+
+def take_file(connection: socket.socket, run_dir: str, name: str, size: int) -> None:
+    """Receive a file of another node, unless this one has it. It is complete or absent.
+
+    Raises:
+        ValueError: the connection is lost.
+    """
+    parts, path = _parts(connection, size), Path(run_dir, name)
+    try:
+        if Path(run_dir).resolve() not in path.resolve().parents:
+            raise PermissionError("it is outside of the run folder")
+        if not path.exists():
+            _write(path, parts)
+    except OSError as error:
+        _warn(path, f"a file of another node cannot be written: {error}")
+    for _ in parts:
+        pass  # The rest of a file that is not written; another one may follow.
 
 
 def _write(path: Path, parts: Iterator[bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{_PARTIAL}{path.name}")
     try:
-        with open(path, "wb") as file:
+        with open(partial, "wb") as file:
             file.writelines(parts)
-    except OSError as error:
-        print(f"{path}: a log of another node cannot be written: {error}", file=sys.stderr)
-    for _ in parts:
-        pass  # The rest of a file that cannot be written; another one may follow.
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _parts(connection: socket.socket, size: int) -> Iterator[bytes]:
-    while size > 0 and (part := connection.recv(min(size, _PART))):
+    while size > 0:
+        try:
+            part = connection.recv(min(size, _PART))
+        except OSError as error:
+            raise ValueError(str(error)) from error
+        if not part:
+            raise ValueError("the connection was closed")
         yield part
         size -= len(part)
 
 
-def send_logs(connection: socket.socket, request: Mapping[str, Any]) -> None:
-    """Send the logs that node 0 lacks. The run folder has the same path on every node."""
-    logs = Path(request["run_dir"], "logs").glob("*.log") if request["run_dir"] else ()
-    for path in sorted(logs):
-        if path.name in request["have"] or not _LOG.fullmatch(path.name):
-            continue
-        size = path.stat().st_size
-        send(connection, {"name": path.name, "size": size})
-        if size:
-            with open(path, "rb") as file:
-                connection.sendfile(file, count=size)
-    send(connection, None)
+def _warn(path: Path, text: str) -> None:
+    print(f"{path}: {text}", file=sys.stderr, flush=True)

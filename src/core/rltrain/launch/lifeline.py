@@ -2,28 +2,30 @@
 
 A node that fails, or that nobody hears of any more, ends the run on all nodes, and each says which
 one it was. Without this, gloo and NCCL wait for many minutes when a link is cut, and never know
-which machine it was.
+which machine it was. However a run ends, rank 0's node has the files of all nodes that answer.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import math
 import os
 import selectors
 import signal
-import socket
+import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from rltrain.config import Placement
 from rltrain.errors import PeerLost, RankFailed, RltrainError
-from rltrain.launch.collecting import collect_logs, send_logs
-from rltrain.launch.meeting import Member, gather, receive, send
-from rltrain.launch.network import end_when_silent
+from rltrain.launch.collecting import requested
+from rltrain.launch.line import Line, title
+from rltrain.launch.meeting import Member, gather
+from rltrain.launch.notes import Notes
 from rltrain.launch.reports import ended_by_signal
 
 __all__ = ["connected", "with_other_nodes"]
@@ -35,17 +37,24 @@ _OWN_WORDS_TIMEOUT = 3.0
 """Seconds in which this node's ranks may fail by themselves after another node has failed: where
 all of them refuse an option, each node prints why, and ends with the status of a usage error."""
 
+_PARTING_TIMEOUT = 15.0
+"""Seconds in which, after a failure, the other nodes must have ended their ranks too, and node 0
+have their files."""
+
+_POLL = 0.1
+"""Seconds between two looks at what does not wake the launcher."""
+
 _WORDS = 20_000
 """Length, in characters, to which a node's last words are cut."""
 
 
-def with_other_nodes(config: Placement) -> contextlib.AbstractContextManager[Outcome]:
+def with_other_nodes(config: Placement) -> contextlib.AbstractContextManager[Notes | None]:
     """Return the context in which a launcher starts its ranks: see `connected`.
 
     Where nodes have no numbers before they meet, the launcher's own rendezvous must watch them.
     """
     if not config.nodes_are_numbered:
-        return contextlib.nullcontext(Outcome())
+        return contextlib.nullcontext()
     facts = {
         "rltrain": importlib.metadata.version("rltrain"),
         "--framework": config.framework,
@@ -56,19 +65,12 @@ def with_other_nodes(config: Placement) -> contextlib.AbstractContextManager[Out
     return connected(node, *config.meeting_point, config.join_timeout)
 
 
-@dataclass
-class Outcome:
-    """What a node's launcher has to say when its ranks have ended well."""
-
-    run_dir: str = ""
-    """The run folder, if rank 0 is on this node."""
-
-
 @contextlib.contextmanager
-def connected(member: Member, host: str, port: int, timeout: float) -> Iterator[Outcome]:
+def connected(member: Member, host: str, port: int, timeout: float) -> Iterator[Notes]:
     """Let the launchers of all nodes meet, and stay connected inside the context. Collective.
 
-    After it, node 0 has the logs of all ranks.
+    It yields where this node's ranks leave notes for their launcher. After it, node 0 has the files
+    of all nodes.
 
     Args:
         member: this node.
@@ -80,104 +82,59 @@ def connected(member: Member, host: str, port: int, timeout: float) -> Iterator[
         UsageError: a node is missing, or differs from node 0.
         RankFailed: another node failed, or was lost.
     """
-    lines = [_Line(*each) for each in gather(member, host, port, timeout)]
-    watch, words, outcome = _Watch(lines), None, Outcome()
-    try:
-        with watch.ending_ranks():
-            yield outcome
-        watch.stop()
-        watch.cause = watch.cause or next(
-            filter(None, (line.finish(outcome) for line in lines)), None
-        )
-        if watch.cause is not None:
-            watch.lost.set()
-            raise PeerLost(watch.cause)
-    except BaseException as error:
-        if isinstance(error, PeerLost):
-            watch.lost.wait(_CAUSE_TIMEOUT)
-        words = watch.cause or _last_words(member, error)
-        if watch.cause is not None and _is_consequence(error):
-            raise RankFailed(watch.cause) from None
-        raise
-    finally:
-        watch.stop()
-        for line in lines:
-            line.close(words)
-
-
-class _Line:
-    """An open connection to another node's launcher."""
-
-    def __init__(self, connection: socket.socket, other: Member) -> None:
-        self.connection, self.other = connection, other
-        self._request: Mapping[str, Any] | None = None
-        """What node 0 asks for once its ranks have ended well."""
-        connection.settimeout(None)
-        end_when_silent(connection)
-
-    def cause(self) -> str | None:
-        """Wait for the other node's words, and return why it failed; None if it did not."""
-        return self._heard(lambda: receive(self.connection))
-
-    def finish(self, outcome: Outcome) -> str | None:
-        """Let node 0 have the logs that it lacks; return why the other node failed, if it did."""
-        if self.other.number:
-            return self._heard(lambda: collect_logs(self.connection, outcome.run_dir))
-        if self._request is None and (cause := self.cause()) is not None:
-            return cause
-        return self._heard(lambda: send_logs(self.connection, self._request or {}))
-
-    def _heard(self, listen: Callable[[], object]) -> str | None:
+    lines = [Line(*each) for each in gather(member, host, port, timeout)]
+    with tempfile.TemporaryDirectory(prefix="rltrain-", ignore_cleanup_errors=True) as folder:
+        watch = _Watch(member, lines, Notes(Path(folder)))
         try:
-            words = listen()
-        except (ValueError, ConnectionResetError):
-            return f"{self} is gone: its launcher was killed, or the machine stopped."
-        except OSError as error:
-            return f"{self} does not answer any more: {error.strerror or error}."
-        if isinstance(words, Mapping):
-            self._request = words
-            return None
-        return str(words) if words else None
-
-    def close(self, words: str | None) -> None:
-        """Say why this node failed, if it did, and close the connection."""
-        if words is not None:
-            with contextlib.suppress(OSError):
-                send(self.connection, words)
-        self.connection.close()
-
-    def __str__(self) -> str:
-        return f"Node {self.other.number} ({self.other.host})"
+            with watch.ending_ranks():
+                yield watch.notes
+        except BaseException as error:
+            if isinstance(error, PeerLost):
+                watch.lost.wait(_CAUSE_TIMEOUT)
+            cause = watch.cause
+            watch.part(cause or _last_words(member, error))
+            if cause is not None and _is_consequence(error):
+                raise RankFailed(cause) from None
+            raise
+        else:
+            watch.part(None)
+            if watch.cause is not None:
+                raise RankFailed(watch.cause)
+        finally:
+            watch.close()
 
 
 class _Watch:
-    """Waits for the first node that fails, and ends this node's ranks then.
+    """Hears the other nodes until all have ended, and ends this one's ranks if one fails.
 
     Attributes:
+        notes: what this node's ranks leave.
         lost: set once a node has failed.
         cause: which one, and why.
     """
 
-    def __init__(self, lines: list[_Line]) -> None:
-        self.cause: str | None = None
+    def __init__(self, member: Member, lines: list[Line], notes: Notes) -> None:
+        self.notes = notes
         self.lost = threading.Event()
+        self.cause: str | None = None
+        self._is_root = member.number == 0
         self._lines = lines
-        self._thread = threading.Thread(target=self._wait, name="rltrain-lifeline", daemon=True)
-        self._bell, self._rung = socket.socketpair()
         self._running = threading.Lock()
         """Held while ranks run that may be ended."""
+        notes.console.touch()
+        self._console = notes.console.open("rb", buffering=0)
+        self._thread = threading.Thread(target=self._hear, name="rltrain-lifeline", daemon=True)
+        self._thread.start()
 
     @contextlib.contextmanager
     def ending_ranks(self) -> Iterator[None]:
-        """Watch the nodes, and raise in the main thread if one fails inside the context."""
+        """Raise in the main thread if a node fails inside the context."""
         if threading.current_thread() is not threading.main_thread():
-            self._thread.start()
             yield  # Python handles signals in the main thread only: the ranks must notice.
             return
         before = signal.signal(signal.SIGTERM, self._end)
         try:
             with self._running:
-                self._thread.start()
                 yield
         finally:
             signal.signal(signal.SIGTERM, before)
@@ -187,32 +144,84 @@ class _Watch:
         if self._running.locked():
             raise ended_by_signal(signal.SIGTERM)
 
-    def _wait(self) -> None:
-        """Wait for each node's end."""
+    def _hear(self) -> None:
         with selectors.DefaultSelector() as waiting:
-            waiting.register(self._rung, selectors.EVENT_READ)
             for line in self._lines:
                 waiting.register(line.connection, selectors.EVENT_READ, line)
-            while self.cause is None:
-                for key, _ in waiting.select():
-                    if key.data is None:
-                        return
-                    waiting.unregister(key.fileobj)
-                    self.cause = self.cause or key.data.cause()
-            self.lost.set()
+            while waiting.get_map():
+                for key, _ in waiting.select(_POLL):
+                    line = key.data
+                    cause = line.hear()
+                    if cause is not None and self.cause is None:
+                        self._fail(cause)
+                    if line.over:
+                        waiting.unregister(line.connection)
+                self._pass_on()
+
+    def _fail(self, cause: str) -> None:
+        """Let all nodes know of the first failure, and give this one's ranks a moment."""
+        self.cause = cause
+        if self._is_root:
             for line in self._lines:
-                with contextlib.suppress(KeyError):
-                    waiting.unregister(line.connection)
-            over = waiting.select(_OWN_WORDS_TIMEOUT)
-        if not over and self._running.locked():
+                line.tell(cause)
+        self.lost.set()
+        timer = threading.Timer(_OWN_WORDS_TIMEOUT, self._end_ranks)
+        timer.daemon = True
+        timer.start()
+
+    def _end_ranks(self) -> None:
+        if self._running.locked():
             # The launcher ends its ranks, as if a user had sent the signal.
             os.kill(os.getpid(), signal.SIGTERM)
 
-    def stop(self) -> None:
-        """End the thread; it may have ended."""
-        self._bell.close()
+    def _pass_on(self) -> None:
+        """Let node 0 show what this node's ranks have shown here."""
+        if not self._is_root and (said := self._console.read().decode(errors="replace").rstrip()):
+            self._lines[0].say(said)
+
+    def part(self, words: str | None) -> None:
+        """Let node 0 have the files of the others, and wait for them: not for long after a failure.
+
+        Args:
+            words: why this node failed, or another one; None if its ranks ended well.
+        """
+        self._pass_on()
+        if words is not None:
+            for line in self._lines:
+                line.tell(words)
+        run_dir = self.notes.run_dir()
+        if not self._is_root:
+            self._wait(words, self._lines[0].answer)
+        elif run_dir or words is None:
+            with requested(run_dir) as request:
+                for line in self._lines:
+                    line.ask(request)
+                self._wait(words)
+            for line in self._lines:
+                line.report_missing_files()
+
+    def _wait(self, words: str | None, look: Callable[[], object] = lambda: None) -> None:
+        """Wait until nothing more will be heard."""
+        deadline = math.inf
+        while self._thread.is_alive():
+            look()
+            self._thread.join(_POLL)
+            if words is not None or self.cause is not None:
+                deadline = min(deadline, time.monotonic() + _PARTING_TIMEOUT)
+            if time.monotonic() > deadline:
+                self._cut()
+
+    def _cut(self) -> None:
+        for line in self._lines:
+            line.cut()
+
+    def close(self) -> None:
+        """End the connections."""
+        self._cut()
         self._thread.join()
-        self._rung.close()
+        self._console.close()
+        for line in self._lines:
+            line.connection.close()
 
 
 def _is_consequence(error: BaseException) -> bool:
@@ -222,8 +231,7 @@ def _is_consequence(error: BaseException) -> bool:
 
 
 def _last_words(member: Member, error: BaseException) -> str:
-    node = f"Node {member.number} ({member.host})"
     if isinstance(error, KeyboardInterrupt):
-        return f"{node} was interrupted."
+        return f"{title(member)} was interrupted."
     what = str(error) if isinstance(error, RltrainError) else f"{type(error).__name__} {error}"
-    return f"{node} failed. {what}".rstrip()[:_WORDS]
+    return f"{title(member)} failed. {what}".rstrip()[:_WORDS]

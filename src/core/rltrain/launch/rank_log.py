@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
+from typing import TextIO, cast
 
 __all__ = ["RankLog", "console_stream"]
 
@@ -67,6 +68,11 @@ class RankLog:
         self.path.symlink_to(path)
         self._redirect(_open(path))
 
+    def copy_console(self, path: Path) -> None:
+        """Write to a file, too, what this rank shows to the user."""
+        global _console
+        _console = cast(TextIO, _Both(console_stream(), _open(path)))
+
     def _terminal(self, stdout: TextIO) -> TextIO:
         """Return a stream that still reaches what stdout reached, once descriptor 1 is the log."""
         try:
@@ -85,6 +91,21 @@ class RankLog:
     def _close(self) -> None:
         if self._file is not None:
             self._file.close()
+
+
+class _Both(io.TextIOBase):
+    """Writes to two streams."""
+
+    def __init__(self, *streams: TextIO) -> None:
+        self._streams = streams
+
+    def write(self, text: str) -> int:
+        for stream in self._streams:
+            stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        _flush(*self._streams)
 
 
 def _open(path: Path) -> TextIO:

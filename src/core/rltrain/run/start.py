@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import socket
 import sys
@@ -50,10 +51,10 @@ def start(plan: Plan) -> TrainResult:
     if plan.world is not None:
         return run_here(config, plan.world, run_rank)
     launcher = _launcher(plan)
-    with with_other_nodes(config) as outcome:
-        result = launcher.launch(config, work)
-        outcome.run_dir = result.run_dir
-    return result
+    with with_other_nodes(config) as notes:
+        # Launchers ask for its name, as functions have one.
+        noting = functools.update_wrapper(functools.partial(work, notes=notes), work)
+        return launcher.launch(config, noting)
 
 
 @dataclass(frozen=True)

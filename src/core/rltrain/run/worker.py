@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -18,6 +19,7 @@ from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
 from rltrain.launch.echo import echoed, is_shown
+from rltrain.launch.notes import Notes
 from rltrain.launch.rank_log import RankLog
 from rltrain.launch.ranks import export_rank_env, rank_device, rank_from_env
 from rltrain.launch.reports import forget_reports, log_path, make_report, write_report
@@ -25,6 +27,7 @@ from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_spec
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
 from rltrain.specs import LibrarySpec, WriterSpec
+from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult, World
 
 __all__ = ["CULPRIT_GRACE", "make_session", "run_here", "run_launched", "run_rank", "work"]
@@ -61,14 +64,23 @@ def make_session(
     return RankSession(config, world, plugins, iteration, arrays_by_framework(registry))
 
 
-def run_rank(config: RunConfig, world: World, log: RankLog) -> TrainResult:
-    """Run this rank's session; its output goes to its log."""
+def run_rank(
+    config: RunConfig, world: World, log: RankLog, notes: Notes | None = None
+) -> TrainResult:
+    """Run this rank's session; its output goes to its log, and notes to a launcher of nodes."""
+
+    def begin(folder: RunFolder) -> None:
+        log.move(folder.log_file(world.rank, config.rank_log_dir))
+        if notes is not None:
+            notes.set_run_dir(folder.path)
+
+    if notes is not None and world.node_rank > 0:
+        log.copy_console(notes.console)
     shown = echoed(log.path, world.rank) if is_shown(config, world) else contextlib.nullcontext()
     with shown:
         session = make_session(config, world, discover(config.no_plugins))
-        elsewhere = config.rank_log_dir
         try:
-            return session.run(lambda folder: log.move(folder.log_file(world.rank, elsewhere)))
+            return session.run(begin)
         except BaseException:
             traceback.print_exc()  # Into the rank's log.
             raise
@@ -97,9 +109,9 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
             raise
 
 
-def work(config: RunConfig, report_dir: str) -> TrainResult | None:
+def work(config: RunConfig, report_dir: str, notes: Notes | None = None) -> TrainResult | None:
     """Train as one of the ranks that rltrain's launcher started; see `run_launched`."""
-    return run_launched(config, report_dir, run_rank)
+    return run_launched(config, report_dir, functools.partial(run_rank, notes=notes))
 
 
 def run_launched(

@@ -1,0 +1,38 @@
+"""What the ranks of a node leave for their launcher while they run, in a folder that it made."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Notes"]
+
+
+@dataclass(frozen=True)
+class Notes:
+    """The folder. A launcher reads it however its ranks ended."""
+
+    folder: Path
+
+    def set_run_dir(self, path: Path) -> None:
+        """Note the run folder. Each rank does; ranks that are started again have a new one."""
+        new = self.folder / f"run-{os.getpid()}"
+        new.symlink_to(path)
+        os.replace(new, self._run)
+
+    def run_dir(self) -> str:
+        """Return the run folder; "" if the ranks failed before they had one."""
+        try:
+            return os.readlink(self._run)
+        except FileNotFoundError:
+            return ""
+
+    @property
+    def console(self) -> Path:
+        """A file with what ranks have shown to the user of this node."""
+        return self.folder / "console"
+
+    @property
+    def _run(self) -> Path:
+        return self.folder / "run"
