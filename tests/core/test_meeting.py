@@ -108,6 +108,14 @@ def test_a_loopback_address_is_explained_to_nodes_that_miss_each_other():
     assert "the node itself" not in message
 
 
+def test_a_number_0_that_is_not_at_the_address_is_told_so():
+    there = "192.0.2.1"  # An address of documentation, which no machine has.
+    with pytest.raises(
+        UsageError, match=r"192\.0\.2\.1 is no address of b: is another node number"
+    ):
+        meet(Member("node", 0, 2, host="b"), there, free_port(), 0.1)
+
+
 def test_what_differs_is_named():
     members = [Member("node", i, 2, {"rltrain": f"0.{i}"}, host=f"M{i}") for i in (0, 1)]
     messages = met(members)

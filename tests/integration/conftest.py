@@ -36,11 +36,20 @@ class Run:
 class Command:
     """Starts `rltrain` like a user, in a separate session, with a time limit."""
 
-    def __init__(self, folder: Path, plugins: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.plugins = plugins
+        self.plugins = folder / "plugins"
         self.started: list[subprocess.Popen[str]] = []
         self.log_root = folder / "logs"
+
+    def install(self, module: str, source: str) -> None:
+        """Install a distribution whose plugin is one module."""
+        info = self.plugins / f"{module}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (self.plugins / f"{module}.py").write_text(source)
+        name = module.replace("_", "-")
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[rltrain]\n{module} = {module}\n")
 
     def start(
         self,
@@ -213,21 +222,10 @@ gymnasium.register("Slow-v0", entry_point="probe_plugin:Slow", max_episode_steps
 '''
 
 
-def install(plugins: Path, module: str, source: str) -> None:
-    """Put a distribution in a folder, whose plugin is one module."""
-    info = plugins / f"{module}-1.0.dist-info"
-    info.mkdir(parents=True)
-    (plugins / f"{module}.py").write_text(source)
-    name = module.replace("_", "-")
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[rltrain]\n{module} = {module}\n")
-
-
 @pytest.fixture
 def command(tmp_path):
-    plugins = tmp_path / "plugins"
-    install(plugins, "probe_plugin", PLUGIN)
-    command = Command(tmp_path, plugins)
+    command = Command(tmp_path)
+    command.install("probe_plugin", PLUGIN)
     os.environ["PROBE_FOLDER"] = str(tmp_path)
     yield command
     del os.environ["PROBE_FOLDER"]
@@ -237,5 +235,5 @@ def command(tmp_path):
 @pytest.fixture
 def probe(command):
     """Starts `rltrain` with the library and the suite of `ranks_probe`."""
-    install(command.plugins, "ranks_probe", (Path(__file__).parent / "ranks_probe.py").read_text())
+    command.install("ranks_probe", (Path(__file__).parent / "ranks_probe.py").read_text())
     return command

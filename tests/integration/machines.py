@@ -1,4 +1,4 @@
-"""Two machines as network namespaces: each has an address and a host name of its own.
+"""Machines as network namespaces: each has an address, a host name and, if asked, a disk.
 
 It needs root, and ip and unshare (Debian's iproute2 and util-linux).
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Machine", "missing", "two_machines"]
+__all__ = ["Machine", "connected_machines", "missing"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Machine:
     name: str
     """Of its namespace."""
     host: str
-    """Its host name. It resolves to a loopback address there, and to `address` on the other."""
+    """Its host name. It resolves to a loopback address there, and to `address` on the others."""
     address: str
     ipv6: str
 
@@ -65,42 +65,50 @@ def missing() -> str | None:
 
 
 @contextlib.contextmanager
-def two_machines() -> Iterator[tuple[Machine, Machine]]:
-    """Make two namespaces and a cable between them."""
+def connected_machines(count: int) -> Iterator[tuple[Machine, ...]]:
+    """Make namespaces, and a switch with a cable to each."""
     tag = os.getpid()
-    net = tag % 256
-    first, second = (
+    net, switch = tag % 256, f"rltrain-{tag}-switch"
+    machines = tuple(
         Machine(f"rltrain-{tag}-{i}", f"machine{i}", f"10.77.{net}.{i + 1}", f"fd77:{net}::{i + 1}")
-        for i in (0, 1)
+        for i in range(count)
     )
     with contextlib.ExitStack() as stack:
-        for each in (first, second):
-            _ip("netns", "add", each.name)
-            stack.callback(_ip, "netns", "delete", each.name)
-            _ip("-n", each.name, "link", "set", "lo", "up")
-            stack.enter_context(_hosts(each, second if each is first else first))
-        peer = ("peer", "name", "cable", "netns", second.name)
-        _ip("link", "add", "cable", "netns", first.name, "type", "veth", *peer)
-        for each in (first, second):
-            _ip("-n", each.name, "address", "add", f"{each.address}/24", "dev", "cable")
-            # Without "nodad" an IPv6 address can be used only after a second.
-            ipv6 = ("address", "add", f"{each.ipv6}/64", "dev", "cable", "nodad")
-            _ip("-n", each.name, *ipv6)
-            _ip("-n", each.name, "link", "set", "cable", "up")
-            _ip("-n", each.name, "route", "add", "default", "dev", "cable")
-        yield first, second
+        for name in (switch, *(each.name for each in machines)):
+            _ip("netns", "add", name)
+            stack.callback(_ip, "netns", "delete", name)
+            _ip("-n", name, "link", "set", "lo", "up")
+        _ip("-n", switch, "link", "add", "switch", "type", "bridge")
+        _ip("-n", switch, "link", "set", "switch", "up")
+        for each in machines:
+            stack.enter_context(_hosts(each, machines))
+            _plug_in(each, switch)
+        yield machines
+
+
+def _plug_in(machine: Machine, switch: str) -> None:
+    there = ("peer", "name", machine.host, "netns", switch)
+    _ip("link", "add", "cable", "netns", machine.name, "type", "veth", *there)
+    _ip("-n", switch, "link", "set", machine.host, "master", "switch", "up")
+    _ip("-n", machine.name, "address", "add", f"{machine.address}/24", "dev", "cable")
+    # Without "nodad" an IPv6 address can be used only after a second.
+    ipv6 = ("address", "add", f"{machine.ipv6}/64", "dev", "cable", "nodad")
+    _ip("-n", machine.name, *ipv6)
+    machine.join_link()
+    _ip("-n", machine.name, "route", "add", "default", "dev", "cable")
 
 
 @contextlib.contextmanager
-def _hosts(own: Machine, other: Machine) -> Iterator[None]:
+def _hosts(own: Machine, machines: tuple[Machine, ...]) -> Iterator[None]:
     """Give a machine its /etc/hosts, as Debian writes it, and no server of names.
 
     `ip netns exec` puts the files there.
     """
     folder = Path("/etc/netns") / own.name
     folder.mkdir(parents=True)
-    lines = ("127.0.0.1 localhost", f"127.0.1.1 {own.host}", f"{other.address} {other.host}")
-    (folder / "hosts").write_text("\n".join((*lines, "")))
+    others = [f"{each.address} {each.host}" for each in machines if each is not own]
+    lines = ["127.0.0.1 localhost", f"127.0.1.1 {own.host}", *others, ""]
+    (folder / "hosts").write_text("\n".join(lines))
     (folder / "resolv.conf").write_text("nameserver 127.0.0.1\n")  # Nobody listens there.
     try:
         yield

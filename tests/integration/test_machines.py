@@ -1,4 +1,4 @@
-"""Runs across two machines with addresses and host names of their own."""
+"""Runs across machines with addresses and host names of their own."""
 
 from __future__ import annotations
 
@@ -8,38 +8,83 @@ import signal
 import time
 
 import pytest
-from machines import missing, two_machines
+from machines import connected_machines, missing
 
 pytestmark = pytest.mark.slow
 
-NODES = ("--distributed", "--nnodes", "2", "--num-envs", "32", "--max-iterations", "2")
+SHORT = ("--distributed", "--num-envs", "32", "--max-iterations", "2")
+LONG = ("--distributed", "--nproc-per-node", "1", "--max-iterations", "100000")
+TORCH = ("--task", "probe_plugin:Slow-v0", "--num-envs", "2")
+JAX = ("--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--device", "cpu")
+LIMIT = 30
+"""Seconds in which a lost node must have ended the others."""
+
+WRITES = '''
+"""An observer with a file of each rank in the run folder, and a message to the user."""
+from rltrain import hookimpl
+from rltrain.launch import console_stream
+from rltrain.specs import ObserverSpec
+
+
+@hookimpl
+def rltrain_provides():
+    return [ObserverSpec(name="writes", factory="writes:Writes", summary="writes files")]
+
+
+class Writes:
+    @hookimpl
+    def rltrain_shutdown(self, session):
+        folder = session.run_folder.path / "profiles"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{session.world.rank}.txt").write_text(str(session.world.rank))
+        print("hello from rank", session.world.rank, file=console_stream(), flush=True)
+'''
 
 
 @pytest.fixture(scope="module")
-def machines():
-    """Two of them."""
+def three():
+    """Three machines."""
     why = missing()
     if why is not None:
         pytest.skip(why)
-    with two_machines() as made:
+    with connected_machines(3) as made:
         yield made
 
 
-def on_both(command, machines, *words):
-    """Run a command on each machine; node 0 is the first one."""
-    first, second = machines
-    words = ("--master-addr", first.address, *words, *NODES)
-    other = command.start(*words, "--node-rank", "1", before=second.inside)
-    run = command(*words, "--node-rank", "0", before=first.inside)
-    return run, command.finish(other)
+@pytest.fixture
+def machines(three):
+    """Two of them."""
+    return three[:2]
 
 
-@pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
-def test_torch_trains_across_machines(command, machines, library):
-    runs = on_both(command, machines, "--library", library, "--nproc-per-node", "1")
+def start_on(command, machines, *words, own_disks=False, **environ):
+    """Start a command on each machine, with the log root on its own disk if it is to be."""
+    nodes = ("--nnodes", str(len(machines)), "--master-addr", machines[0].address)
+    if own_disks:
+        command.log_root.mkdir()
+    started = []
+    for number, machine in enumerate(machines):
+        # The test sees what the first machine sees.
+        inside = machine.with_own(command.log_root) if own_disks and number else machine.inside
+        each = (*nodes, *words, "--node-rank", str(number))
+        started.append(command.start(*each, before=inside, **environ))
+    return started
+
+
+def run_on(command, machines, *words, **more):
+    return [command.finish(each) for each in start_on(command, machines, *words, **more)]
+
+
+def assert_ended_well(runs):
     for run in runs:
         assert run.returncode == 0, run.stderr
-    assert "2 ranks on cpu, 2 nodes" in runs[0].stdout
+
+
+@pytest.mark.parametrize(("library", "count"), [("rl_games", 3), ("skrl", 2)])
+def test_torch_trains_across_machines(command, three, library, count):
+    runs = run_on(command, three[:count], *SHORT, "--library", library, "--nproc-per-node", "1")
+    assert_ended_well(runs)
+    assert f"{count} ranks on cpu, {count} nodes" in runs[0].stdout
 
 
 @pytest.mark.parametrize("master", ["name", "ipv6"])
@@ -49,8 +94,7 @@ def test_machines_meet_by_name_and_by_ipv6(probe, machines, framework, master):
     where = machines[0].host if master == "name" else machines[0].ipv6
     words = ("--library", "averager", "--task", "Idle-v0", "--framework", framework)
     words = (*words, "--device", "cpu", "--nproc-per-node", "1", "--master-addr", where)
-    for run in on_both(probe, machines, *words):
-        assert run.returncode == 0, run.stderr
+    assert_ended_well(run_on(probe, machines, *words, *SHORT))
 
 
 def test_machines_number_themselves(command, machines):
@@ -60,33 +104,31 @@ def test_machines_number_themselves(command, machines):
     words = (*words, "--rdzv-backend", "c10d", "--rdzv-endpoint", f"{machines[0].address}:29400")
     other = command.start(*words, before=machines[1].inside)
     runs = [command(*words, before=machines[0].inside), command.finish(other)]
-    for run in runs:
-        assert run.returncode == 0, run.stderr
+    assert_ended_well(runs)
     assert any("2 ranks on cpu, 2 nodes" in run.stdout for run in runs)
 
 
-def test_jax_trains_across_machines(probe, machines):
-    words = ("--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--device", "cpu")
-    for run in on_both(probe, machines, *words, "--nproc-per-node", "2"):
-        assert run.returncode == 0, run.stderr
-    for rank in range(4):
+def test_jax_trains_across_machines(probe, three):
+    assert_ended_well(run_on(probe, three, *SHORT, *JAX, "--nproc-per-node", "2"))
+    for rank in range(6):
         world = json.loads((probe.folder / f"seen_{rank}.json").read_text())["world"]
-        assert (world["rank"], world["node_rank"], world["num_nodes"]) == (rank, rank // 2, 2)
+        assert (world["rank"], world["node_rank"], world["num_nodes"]) == (rank, rank // 2, 3)
 
 
-def test_the_first_machine_has_the_logs_of_all_ranks(command, machines):
-    """Each has a disk of its own."""
-    first, second = machines
-    words = ("--library", "rsl_rl", "--nproc-per-node", "1", *NODES, "--master-addr", first.address)
-    command.log_root.mkdir()
-    own_disk = second.with_own(command.log_root)
-    other = command.start(*words, "--node-rank", "1", before=own_disk)
-    run = command(*words, "--node-rank", "0", before=first.inside)
-    assert run.returncode == 0, run.stderr
-    assert command.finish(other).returncode == 0
-    logs = sorted((run.folder / "logs").iterdir())
-    assert [path.name for path in logs] == ["rank_0.log", "rank_1.log"]
-    assert "ELU(" in logs[1].read_text()
+def test_the_first_machine_has_the_files_and_messages_of_all_ranks(command, three):
+    words = ("--library", "rsl_rl", "--nproc-per-node", "1", "--observer", "writes")
+    command.install("writes", WRITES)
+    runs = run_on(command, three, *SHORT, *words, own_disks=True)
+    assert_ended_well(runs)
+    assert "3 ranks on cpu, 3 nodes" in runs[0].stdout
+    logs = sorted((runs[0].folder / "logs").iterdir())
+    assert [path.name for path in logs] == ["rank_0.log", "rank_1.log", "rank_2.log"]
+    assert all("ELU(" in path.read_text() for path in logs)
+    written = sorted((runs[0].folder / "profiles").iterdir())
+    assert [path.read_text() for path in written] == ["0", "1", "2"]
+    assert [run.stdout.count("hello from rank") for run in runs] == [1, 1, 1]
+    for rank in (1, 2):
+        assert f"node {rank} (machine{rank}): hello from rank {rank}\n" in runs[0].stderr
 
 
 def test_nodes_that_a_cluster_counts_meet_without_flags(command, machines):
@@ -101,67 +143,67 @@ def test_nodes_that_a_cluster_counts_meet_without_flags(command, machines):
     assert "2 ranks on cpu, 2 nodes" in run.stdout
 
 
-LONG = ("--distributed", "--nnodes", "2", "--nproc-per-node", "1", "--max-iterations", "100000")
-TORCH = ("--task", "probe_plugin:Slow-v0", "--num-envs", "2")
-JAX = ("--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--device", "cpu")
-LIMIT = 30
-"""Seconds in which a lost node must have ended the others."""
-
-
 @pytest.fixture(params=["torch", "jax"])
-def running(request, machines):
-    """A run on both machines, whose two ranks train: its command, and each machine's process."""
-    command = request.getfixturevalue("command" if request.param == "torch" else "probe")
-    words = (*(TORCH if request.param == "torch" else JAX), *LONG)
-    processes = [
-        command.start(
-            *(*words, "--master-addr", machines[0].address, "--node-rank", str(number)),
-            before=machine.inside,
-        )
-        for number, machine in enumerate(machines)
-    ]
-    command.ranks(processes[0], 2)
+def trained(request):
+    """Starts runs of a framework: the command, and the words that choose a long run."""
+    if request.param == "torch":
+        return request.getfixturevalue("command"), (*TORCH, *LONG)
+    return request.getfixturevalue("probe"), (*JAX, *LONG)
+
+
+@pytest.fixture
+def running(trained, three):
+    """A run on three machines, whose ranks train: its command, and each machine's process."""
+    command, words = trained
+    processes = start_on(command, three, *words)
+    command.ranks(processes[0], 3)
     time.sleep(2)
     return command, processes
 
 
 def test_a_killed_machine_is_named(running):
-    command, (first, second) = running
-    for pid in command.members(second):
+    command, (*others, third) = running
+    for pid in command.members(third):
         os.kill(pid, signal.SIGKILL)
-    run = command.finish(first, timeout=LIMIT)
-    assert run.returncode == 1
-    assert run.stderr.rstrip().endswith(
-        "Node 1 (machine1) is gone: its launcher was killed, or the machine stopped."
-    )
-    assert command.all_gone(first)
+    runs = [command.finish(process, timeout=LIMIT) for process in others]
+    for run in runs:
+        assert run.returncode == 1
+        assert run.stderr.rstrip().endswith(
+            "Node 2 (machine2) is gone: its launcher was killed, or the machine stopped."
+        )
+    assert "Node 2 (machine2) did not send its files: " in runs[0].stderr
+    assert "Node 1 (machine1)" not in runs[0].stderr
+    assert all(command.all_gone(process) for process in others)
 
 
-def test_a_cut_link_ends_both_machines(running, machines):
-    command, (first, second) = running
-    machines[0].cut_link()
+def test_a_cut_link_ends_all_machines(running, three):
+    command, processes = running
+    three[2].cut_link()
     try:
-        runs = [command.finish(process, timeout=LIMIT) for process in (first, second)]
+        runs = [command.finish(process, timeout=LIMIT) for process in processes]
     finally:
-        machines[0].join_link()
-    assert [run.returncode for run in runs] == [1, 1]
-    assert "Node 1 (machine1) does not answer any more: " in runs[0].stderr
-    assert "Node 0 (machine0) does not answer any more: " in runs[1].stderr
+        three[2].join_link()
+    assert [run.returncode for run in runs] == [1, 1, 1]
+    assert "Node 2 (machine2) does not answer any more: " in runs[0].stderr
+    assert "Node 2 (machine2) does not answer any more: " in runs[1].stderr
+    assert "Node 0 (machine0) does not answer any more: " in runs[2].stderr
 
 
-def test_a_failure_on_another_machine_is_shown_whole(command, machines):
-    words = (*TORCH, *LONG, "--master-addr", machines[0].address)
-    other = command.start(*words, "--node-rank", "1", before=machines[1].inside, PLANTED="1:100")
-    run = command(*words, "--node-rank", "0", before=machines[0].inside)
-    assert run.returncode == 1
+def test_a_failure_on_another_machine_is_shown_whole_and_its_log_is_there(trained, machines):
+    command, words = trained
+    how = "1:100:raise" if "jax" in words else "1:100"
+    run, other = run_on(command, machines, *words, own_disks=True, PLANTED=how)
+    assert (run.returncode, other.returncode) == (1, 1)
     assert "Node 1 (machine1) failed. Rank 1 failed." in run.stderr
-    assert run.stderr.rstrip().endswith("ValueError: planted in one rank's environment")
-    assert command.finish(other).returncode == 1
+    assert "Traceback (most recent call last)" in run.stderr
+    planted = "ValueError: planted in one rank"
+    assert planted in run.stderr.rstrip().splitlines()[-1]
+    assert planted in (run.folder / "logs" / "rank_1.log").read_text()
 
 
 def test_an_option_that_all_ranks_refuse_is_shown_on_each_machine(command, machines):
-    words = (*TORCH, "--nproc-per-node", "1", "env.no_such_option=1")
-    for run in on_both(command, machines, *words):
+    words = (*TORCH, *SHORT, "--nproc-per-node", "1", "env.no_such_option=1")
+    for run in run_on(command, machines, *words):
         assert run.returncode == 2
         assert "no_such_option" in run.stderr
         assert "Traceback" not in run.stderr
@@ -188,7 +230,8 @@ def test_the_doctor_names_a_missing_node(command, machines):
     ],
 )
 def test_nodes_that_do_not_meet_say_why(command, machines, changed, message):
-    words = (*TORCH, *LONG, "--master-addr", machines[0].address, "--join-timeout", "3")
+    words = (*TORCH, *LONG, "--nnodes", "2", "--join-timeout", "3")
+    words = (*words, "--master-addr", machines[0].address)
     other = None
     if changed is not None:
         other = command.start(*words, "--node-rank", "1", *changed, before=machines[1].inside)

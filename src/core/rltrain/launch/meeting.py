@@ -17,7 +17,7 @@ from typing import Any
 
 from rltrain.config import endpoint
 from rltrain.errors import UsageError
-from rltrain.launch.network import is_loopback
+from rltrain.launch.network import can_listen, is_loopback
 
 __all__ = ["Member", "gather", "meet", "receive", "send"]
 
@@ -223,6 +223,8 @@ def _not_met(member: Member, host: str, port: int, what: str) -> UsageError:
     where, hint = endpoint(host, port), _CHECK
     if member.kind == "node" and is_loopback(host):
         hint = f"On each node {host} is the node itself: give node 0's address. {_CHECK}"
+    elif member.number == 0 and not can_listen(host, 0):
+        hint = f"{host} is no address of {member.host}: is another {member.kind} number 0? {_CHECK}"
     return UsageError(f"The {member.kind}s did not find each other at {where}. {what} {hint}")
 
 
