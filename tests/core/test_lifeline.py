@@ -104,8 +104,8 @@ def test_a_node_learns_that_node_0_failed_after_it_had_ended_well(port, others):
 class Raw:
     """A node that speaks the protocol itself, so that it has a disk of its own."""
 
-    def __init__(self, number, port):
-        self.member = Member("node", number, 2, host=f"machine{number}")
+    def __init__(self, number, port, count=2):
+        self.member = Member("node", number, count, host=f"machine{number}")
         ((self.line, _),) = gather(self.member, "127.0.0.1", port, 30.0)
         self.line.settimeout(30)
 
@@ -132,7 +132,7 @@ def fail_with_files(port, run_dir, error):
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_node_0_gets_the_logs_after_a_failure_too(port, threads, tmp_path, first):
+def test_node_0_gets_the_logs_after_a_failure_too(port, threads, tmp_path, capsys, first):
     def other():
         raw = Raw(1, port)
         if first == 1:
@@ -145,6 +145,7 @@ def test_node_0_gets_the_logs_after_a_failure_too(port, threads, tmp_path, first
         fail_with_files(port, tmp_path, error)
     assert result.result(30) == str(tmp_path)
     assert (tmp_path / "logs" / "rank_1.log").read_text() == "hello"
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("how", ["lost", "silent"])
@@ -193,6 +194,22 @@ def test_node_0_shows_what_ranks_show_on_other_nodes(port, others, capsys):
     with node(port):
         pass
     assert capsys.readouterr().err == ("node 1 (machine1): Rank 3 waits.\n  It waits for rank 0.\n")
+
+
+def test_node_0_passes_on_at_once_that_a_node_is_lost(port, others, threads):
+    second = others(2, "waits", 3)
+
+    def other():
+        with Raw(1, port, 3).line as line:
+            second.kill()
+            return receive(line), time.monotonic()
+
+    result = threads.submit(other)
+    with pytest.raises(RankFailed, match="Node 2"), node(port, 3):
+        time.sleep(30)
+    words, heard = result.result(30)
+    assert words.startswith("Node 2 (machine2) is gone: ")
+    assert time.monotonic() - heard > 2  # It had a moment before its ranks were ended.
 
 
 def test_a_lost_node_is_named_on_those_that_hear_only_node_0(port, others):

@@ -51,6 +51,12 @@ def three():
         yield made
 
 
+@pytest.fixture(autouse=True)
+def _share_cores(monkeypatch):
+    """Each machine believes that it has all cores."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
 @pytest.fixture
 def machines(three):
     """Two of them."""
