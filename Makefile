@@ -39,7 +39,7 @@ python-mjlab := 3.11
 python-isaaclab-2.3 := 3.11
 python-isaaclab-3 := 3.12
 plugins = $(1:%=src/plugins/rltrain-%[library])
-projects-oldest := .[all,jax,video,testing] $(call plugins,$(LIBRARIES) jax playground slurm) \
+projects-oldest := .[all,jax,video,testing] $(call plugins,$(LIBRARIES) jax playground ray slurm) \
 	src/plugins/rltrain-isaaclab
 projects-newest := $(projects-oldest) $(call plugins,envpool)
 projects-torch-2.9 := .[all,jax,testing] $(call plugins,$(LIBRARIES) jax)

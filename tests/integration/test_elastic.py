@@ -8,7 +8,7 @@ import signal
 import time
 
 import pytest
-from machines import missing, two_machines
+from machines import connected_machines, missing
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ def machines():
     why = missing()
     if why is not None:
         pytest.skip(why)
-    with two_machines() as made:
+    with connected_machines(2) as made:
         yield made
 
 

@@ -1,0 +1,179 @@
+"""The launcher `ray`: an actor on each node starts the node's ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+# Ray reads it when it is imported. Lines of a run may repeat.
+os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from rltrain.config import Placement
+from rltrain.errors import RankFailed, RltrainError, UsageError
+from rltrain.types import TrainResult
+from rltrain_ray.options import RayOptions
+
+__all__ = ["RayLauncher", "error_of", "error_to_show", "request"]
+
+_OUTPUT = 1.5
+"""Seconds in which Ray brings what the nodes have printed last. It says nowhere when it is done."""
+
+_ENDING = 60.0
+"""Seconds in which the other nodes must have ended after one has failed: they notice within 17."""
+
+
+class RayLauncher:
+    """Starts one actor on each node, in a placement group."""
+
+    def __init__(self, options: RayOptions) -> None:
+        self._options = options
+
+    def launch(self, config: Placement, work: Callable[..., TrainResult]) -> TrainResult:
+        """Start the nodes, wait for them, and return what rank 0 returned.
+
+        Raises:
+            UsageError: the cluster is not there, or has too little.
+            RankFailed: a rank or a node failed.
+        """
+        with _connected(self._options), _reserved(config, self._options) as group:
+            actors = _actors(config, self._options, group)
+            try:
+                return _run(config, work, actors)
+            finally:
+                for actor in actors:  # Ranks end with the process that started them.
+                    ray.kill(actor)
+                time.sleep(_OUTPUT)
+
+
+class _NodeLost(RankFailed):
+    """A node has gone, and only Ray says so."""
+
+
+class Node:
+    """Runs on a node. Ray shows its name before each line that the node prints."""
+
+    def endpoint(self) -> tuple[str, int]:
+        """Return the node's address, and a free port."""
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            return ray.util.get_node_ip_address(), probe.getsockname()[1]
+
+    def run(self, work: Callable[..., TrainResult], options: Mapping[str, Any]) -> TrainResult:
+        """Start the node's ranks and wait for them."""
+        return work(options)
+
+
+@contextlib.contextmanager
+def _connected(options: RayOptions) -> Iterator[None]:
+    """Connect to the cluster, or start one; leave it afterwards."""
+    try:
+        ray.init(address=options.address, include_dashboard=None, logging_level="warning")
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        where = f"ray.address={options.address}" if options.address else "--launcher ray"
+        raise UsageError(f"{where}: there is no Ray cluster to connect to: {error}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def request(config: Placement, options: RayOptions) -> dict[str, float]:
+    """Return what a node's ranks need, by Ray's names of resources."""
+    ranks = int(config.nproc_per_node or 1)
+    needed = {"CPU": float(ranks * options.cpus_per_rank)}
+    if config.device_kind != "cpu":
+        needed["GPU"] = float(ranks)
+    return {name: amount for name, amount in needed.items() if amount}
+
+
+@contextlib.contextmanager
+def _reserved(config: Placement, options: RayOptions) -> Iterator[PlacementGroup]:
+    """Reserve what all nodes need.
+
+    Raises:
+        UsageError: the cluster does not have it in time.
+    """
+    needed = request(config, options) or {"CPU": 0.001}
+    strategy = "STRICT_SPREAD" if config.nnodes > 1 else "STRICT_PACK"
+    group = placement_group([needed] * config.nnodes, strategy=strategy)
+    words = " and ".join(f"{amount:g} {name}" for name, amount in needed.items())
+    asked = f"{config.nnodes} node(s) with {words} each"
+    print(f"asking Ray for {asked}", flush=True)
+    try:
+        try:
+            ray.get(group.ready(), timeout=config.join_timeout)
+        except GetTimeoutError:
+            have = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+            there = "; ".join(
+                ", ".join(f"{node.get(name, 0):g} {name}" for name in needed) for node in have
+            )
+            raise UsageError(
+                f"--launcher ray: the run needs {asked}, and Ray did not have that free within "
+                f"{config.join_timeout} s (--join-timeout). Its nodes have {there}. Ask for less "
+                "with --nnodes, --num-gpus or --nproc-per-node, or add nodes."
+            ) from None
+        yield group
+    finally:
+        remove_placement_group(group)
+
+
+def _actors(config: Placement, options: RayOptions, group: PlacementGroup) -> list[Any]:
+    needed = request(config, options)
+    kind = ray.remote(Node)
+    return [
+        kind.options(
+            num_cpus=needed.get("CPU", 0),
+            num_gpus=needed.get("GPU", 0),
+            scheduling_strategy=PlacementGroupSchedulingStrategy(group, number),
+        ).remote()
+        for number in range(config.nnodes)
+    ]
+
+
+def _run(config: Placement, work: Callable[..., TrainResult], actors: list[Any]) -> TrainResult:
+    """Start the run on all nodes, and wait for them."""
+    place: dict[str, Any] = {"cluster": "none"}
+    if len(actors) > 1:
+        host, port = ray.get(actors[0].endpoint.remote())
+        place |= {"master_addr": host, "master_port": port}
+    shared = ray.put(work)
+    calls = [
+        actor.run.remote(shared, place | ({"node_rank": number} if len(actors) > 1 else {}))
+        for number, actor in enumerate(actors)
+    ]
+    errors: dict[int, Exception] = {}
+    waiting, deadline = list(calls), float("inf")
+    while waiting and time.monotonic() < deadline:
+        done, waiting = ray.wait(waiting, timeout=1)
+        for call in done:
+            try:
+                ray.get(call)
+            except RayError as error:
+                errors[calls.index(call)] = error_of(error, calls.index(call))
+                deadline = min(deadline, time.monotonic() + _ENDING)
+    if errors:
+        raise error_to_show(errors)
+    result: TrainResult = ray.get(calls[0])
+    return result
+
+
+def error_of(error: RayError, node: int) -> Exception:
+    """Return the error that a node's launcher raised, or that of a node that has gone."""
+    if isinstance(error, RayTaskError) and isinstance(error.cause, RltrainError):
+        return error.cause
+    return _NodeLost(f"Ray lost node {node}, or its actor failed. {error}")
+
+
+def error_to_show(errors: Mapping[int, Exception]) -> Exception:
+    """Return the first node's error, but rather one of a node that can say which one was lost."""
+    numbers = sorted(errors, key=lambda number: (isinstance(errors[number], _NodeLost), number))
+    return errors[numbers[0]]

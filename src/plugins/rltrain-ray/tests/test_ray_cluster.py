@@ -1,0 +1,180 @@
+"""Runs on a real Ray cluster of two nodes, both of them this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+TASK = '''
+"""A task whose environments raise on the rank that PLANTED names."""
+import os
+import gymnasium
+import numpy as np
+from rltrain import hookimpl
+
+
+@hookimpl
+def rltrain_provides():
+    return []
+
+
+class Planted(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,))
+    action_space = gymnasium.spaces.Box(-1, 1, (1,))
+    steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 40 and os.environ["RANK"] == "1" and os.path.exists("planted"):
+            raise ValueError("planted in one rank's environment")
+        return np.zeros(3, np.float32), 1.0, False, False, {}
+
+
+gymnasium.register("Planted-v0", entry_point="planted_task:Planted", max_episode_steps=20)
+'''
+
+RUN = ("--library", "rsl_rl", "--launcher", "ray", "--nnodes", "2", "--nproc-per-node", "1")
+SHORT = ("--num-envs", "16", "--max-iterations", "2")
+FOREVER = ("--task", "planted_task:Planted-v0", "--num-envs", "2", "--max-iterations", "100000")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """The variables with which Ray's programs find the cluster."""
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # Paths of sockets must be short.
+    plugins = tmp_path_factory.mktemp("plugins")
+    (plugins / "planted_task.py").write_text(TASK)
+    variables = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "disabled",
+        "PYTHONPATH": os.pathsep.join([str(plugins), os.environ.get("PYTHONPATH", "")]),
+        "OMP_NUM_THREADS": "1",
+    }
+    before = dict(os.environ)
+    os.environ.update(variables)
+    node = {"num_cpus": 2, "object_store_memory": 80 << 20}
+    running = cluster_utils.Cluster()
+    try:
+        running.add_node(**node, temp_dir=folder, include_dashboard=False)
+        running.add_node(**node)
+        running.wait_for_nodes(timeout=60)
+        yield running, {**variables, "RAY_ADDRESS": running.address}
+    finally:
+        running.shutdown()
+        os.environ.clear()
+        os.environ.update(before)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def start(cluster, tmp_path):
+    """Start `rltrain` in an empty folder."""
+    started = []
+
+    def run(*words: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rltrain", *words],
+            cwd=tmp_path,
+            env={**os.environ, **cluster[1]},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=30)
+
+
+def finished(process, timeout=120) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=timeout)
+    return process.returncode, out, err
+
+
+def ranks_of(folder) -> list[int]:
+    """Return the processes whose working directory is this folder, the command itself excepted."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_text()
+            if os.readlink(entry / "cwd") == str(folder) and "-m\0rltrain" not in words:
+                found.append(int(entry.name))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def wait_until(ready, timeout=60) -> None:
+    deadline = time.monotonic() + timeout
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def test_two_nodes_train_one_run(start, tmp_path):
+    status, out, err = finished(start(*RUN, *SHORT))
+    assert status == 0, out + err
+    assert "2 ranks on cpu, 2 nodes" in out
+    assert "finished  iteration 2/2" in out
+    (manifest,) = tmp_path.rglob("manifest.json")
+    assert json.loads(manifest.read_text())["world_size"] == 2
+    assert {path.name for path in manifest.parent.glob("logs/*")} == {"rank_0.log", "rank_1.log"}
+
+
+def test_a_failed_rank_is_shown_as_without_ray(start, tmp_path):
+    (tmp_path / "planted").touch()
+    status, _out, err = finished(start(*RUN, *FOREVER))
+    assert status == 1
+    assert err.rstrip().endswith("ValueError: planted in one rank's environment")
+    assert "rltrain: Node 1 (" in err
+    wait_until(lambda: not ranks_of(tmp_path), 10)
+
+
+def test_ctrl_c_ends_the_ranks_of_all_nodes(start, tmp_path):
+    run = start(*RUN, *FOREVER)
+    wait_until(lambda: list(tmp_path.rglob("rank_1.log")))
+    run.send_signal(signal.SIGINT)
+    status, _out, err = finished(run, 30)
+    assert status == 130
+    assert err.rstrip().endswith("rltrain: interrupted.")
+    wait_until(lambda: not ranks_of(tmp_path), 10)
+
+
+def test_what_the_cluster_does_not_have_is_said(start):
+    status, _out, err = finished(start(*RUN[:-1], "8", "--join-timeout", "2", *SHORT))
+    assert status == 2
+    assert "the run needs 2 node(s) with 8 CPU each" in err
+    assert "Its nodes have 2 CPU; 2 CPU." in err
+    assert "Traceback" not in err
+
+
+def test_a_node_that_dies_ends_the_run_and_is_named(start, cluster, tmp_path):
+    running, _ = cluster
+    extra = running.add_node(num_cpus=2, resources={"extra": 1}, object_store_memory=80 << 20)
+    run = start(*RUN[:5], "3", *RUN[6:], *FOREVER)
+    wait_until(lambda: list(tmp_path.rglob("rank_2.log")))
+    running.remove_node(extra, allow_graceful=False)
+    status, out, err = finished(run, 60)
+    assert status == 1, out + err
+    assert "is gone" in err or "Ray lost node" in err
+    wait_until(lambda: not ranks_of(tmp_path), 10)
