@@ -8,6 +8,7 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from rltrain import hookimpl
 from rltrain.config import Placement
@@ -93,7 +94,9 @@ class NcclBackend(_TorchBackend):
 
 
 def _meet(world: World, config: Placement) -> None:
-    """Wait for all ranks, where no agent of torch elastic has done so."""
+    """Wait for all ranks, where nothing else has done so."""
+    if dist.is_initialized():
+        return
     # The agent's own store listens at the address.
     if world.world_size > 1 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         rank = Member("rank", world.rank, world.world_size)

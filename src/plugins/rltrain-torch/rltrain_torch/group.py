@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+from rltrain.errors import UsageError
 from rltrain.types import ReduceOp, World
 from rltrain_torch.compat import destroy_default_group
 
@@ -34,23 +35,20 @@ class TorchProcessGroup:
     """
 
     def __init__(self, backend: str, world: World) -> None:
-        """Create the default group from MASTER_ADDR and MASTER_PORT. Collective."""
+        """Create the default group from MASTER_ADDR and MASTER_PORT. Collective.
+
+        Ray Train and others create it before they call the user's function: then it is used as it
+        is, and stays.
+
+        Raises:
+            UsageError: it is there already, and of another backend or size.
+        """
+        self._is_ours = not dist.is_initialized()
+        if self._is_ours:
+            _create(backend, world)
+        else:
+            _check_existing(backend, world)
         device = torch.device(world.device)
-        store, _, _ = next(rendezvous("env://", world.rank, world.world_size, timeout=TIMEOUT))
-        # torch elastic keeps its own store when it restarts ranks (seen in torch 2.13). Without a
-        # prefix, a rank may read the address of a peer from the attempt before. In another store
-        # there must be none: a node that has joined later counts fewer attempts.
-        kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-        attempt = os.environ["TORCHELASTIC_RESTART_COUNT"] if kept else "0"
-        dist.init_process_group(
-            backend,
-            store=PrefixStore(f"rltrain/attempt_{attempt}", store),
-            rank=world.rank,
-            world_size=world.world_size,
-            timeout=TIMEOUT,
-            # With it, NCCL connects immediately. gloo does not need a device.
-            device_id=device if backend == "nccl" else None,
-        )
         # gloo communicates through host memory, so host arrays need not be copied to the GPU.
         self._staging = device if backend == "nccl" else torch.device("cpu")
         self.rank = world.rank
@@ -92,8 +90,8 @@ class TorchProcessGroup:
         self.all_reduce(torch.zeros(1, device=self._staging)).item()
 
     def close(self) -> None:
-        """Destroy the default group, if it exists."""
-        if dist.is_initialized():
+        """Destroy the default group, if it was created here and exists."""
+        if self._is_ours and dist.is_initialized():
             destroy_default_group()
 
     def _tensor(self, x: Any) -> torch.Tensor:
@@ -103,3 +101,32 @@ class TorchProcessGroup:
 
     def _like(self, tensor: torch.Tensor, x: Any) -> Any:
         return tensor if isinstance(x, torch.Tensor) else tensor.cpu().numpy()
+
+
+def _create(backend: str, world: World) -> None:
+    """Create the default group. Collective."""
+    store, _, _ = next(rendezvous("env://", world.rank, world.world_size, timeout=TIMEOUT))
+    # torch elastic keeps its own store when it restarts ranks (seen in torch 2.13). Without a
+    # prefix, a rank may read the address of a peer from the attempt before. In another store
+    # there must be none: a node that has joined later counts fewer attempts.
+    kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    attempt = os.environ["TORCHELASTIC_RESTART_COUNT"] if kept else "0"
+    dist.init_process_group(
+        backend,
+        store=PrefixStore(f"rltrain/attempt_{attempt}", store),
+        rank=world.rank,
+        world_size=world.world_size,
+        timeout=TIMEOUT,
+        # With it, NCCL connects immediately. gloo does not need a device.
+        device_id=torch.device(world.device) if backend == "nccl" else None,
+    )
+
+
+def _check_existing(backend: str, world: World) -> None:
+    place = (dist.get_rank(), dist.get_world_size())
+    if (dist.get_backend(), *place) != (backend, world.rank, world.world_size):
+        raise UsageError(
+            f"This process has a group of torch.distributed already, of {dist.get_backend()}, with "
+            f"rank {place[0]} of {place[1]}; the run needs {backend}, rank {world.rank} of "
+            f"{world.world_size}. Choose the backend with --backend, or destroy that group first."
+        )

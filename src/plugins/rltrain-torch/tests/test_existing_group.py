@@ -1,0 +1,38 @@
+"""A process group of torch that something else, such as Ray Train, has created before."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from rltrain.config import Placement
+from rltrain.errors import UsageError
+from rltrain.types import World
+from rltrain_torch.backends import GlooBackend
+
+ALONE = World(device="cpu")
+
+
+@pytest.fixture
+def existing(tmp_path):
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def test_it_is_used_and_stays(existing):
+    placement = Placement(backend="gloo", distributed=True, join_timeout=1)
+    group = GlooBackend().rltrain_init_distributed(ALONE, placement)
+    assert group.all_reduce(torch.ones(2)).tolist() == [1, 1]
+    group.close()
+    assert dist.is_initialized()
+
+
+def test_one_of_another_size_is_refused(existing):
+    placement = Placement(backend="gloo", distributed=True, join_timeout=1)
+    world = dataclasses.replace(ALONE, rank=1, world_size=2, local_rank=1, local_world_size=2)
+    with pytest.raises(UsageError, match=r"of gloo, with rank 0 of 1; the run needs gloo, rank 1"):
+        GlooBackend().rltrain_init_distributed(world, placement)
