@@ -20,9 +20,11 @@ from rltrain.launch.meeting import Member, gather, receive, send
 OTHER_NODE = """
 import sys, time
 from rltrain.errors import RankFailed
+from rltrain.launch import lifeline
 from rltrain.launch.lifeline import connected
 from rltrain.launch.meeting import Member
 
+lifeline._OWN_WORDS_TIMEOUT = 0.5
 number, count, port, how = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 node = Member("node", number, count, host=f"machine{number}")
 with connected(node, "127.0.0.1", port, 30.0) as notes:
@@ -35,6 +37,12 @@ with connected(node, "127.0.0.1", port, 30.0) as notes:
     if how == "waits":
         time.sleep(60)
 """
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    """Do not wait for words of one's own as long as for real ranks."""
+    monkeypatch.setattr(lifeline, "_OWN_WORDS_TIMEOUT", 0.5)
 
 
 @pytest.fixture
