@@ -217,7 +217,7 @@ def test_node_0_passes_on_at_once_that_a_node_is_lost(port, others, threads):
         time.sleep(30)
     words, heard = result.result(30)
     assert words.startswith("Node 2 (machine2) is gone: ")
-    assert time.monotonic() - heard > 2  # It had a moment before its ranks were ended.
+    assert time.monotonic() - heard > 0.3  # It had a moment before its ranks were ended.
 
 
 def test_a_lost_node_is_named_on_those_that_hear_only_node_0(port, others):
