@@ -98,7 +98,7 @@ def wait_for_checkpoints(command, number, timeout=90) -> None:
 
 def test_a_job_that_is_queued_again_goes_on_to_the_same_bytes(command, cluster):
     train = ("--library", "rsl_rl", "--num-envs", "32", "agent.save_interval=2")
-    train = (*train, "--max-iterations", "24")
+    train = (*train, "--max-iterations", "16")
     variables = {**cluster, "OMP_NUM_THREADS": "1"}
     run = command.start(*train, *SUBMIT, "--run-name", "mine", **variables)
     wait_for_checkpoints(command, 3)
@@ -120,7 +120,7 @@ def test_a_job_that_is_queued_again_goes_on_to_the_same_bytes(command, cluster):
     through = command("--distributed", "--nproc-per-node", "2", *train, OMP_NUM_THREADS="1")
     assert through.returncode == 0, through.stderr
     first, *_, last = sorted(
-        command.log_root.rglob("model_23.pt"), key=lambda path: path.stat().st_mtime
+        command.log_root.rglob("model_15.pt"), key=lambda path: path.stat().st_mtime
     )
     assert tensors(torch.load(first, weights_only=False)) == tensors(
         torch.load(last, weights_only=False)
