@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -31,27 +32,53 @@ _ENDING = 60.0
 """Seconds in which the other nodes must have ended after one has failed: they notice within 17."""
 
 
+_NODE: dict[str, Any] = {"cluster": "none"}
+"""Options of every node: what else may have started Ray does not matter."""
+
+
 class RayLauncher:
     """Starts one actor on each node, in a placement group."""
 
     def __init__(self, options: RayOptions) -> None:
         self._options = options
+        self._name = f"ray-{uuid.uuid4().hex[:8]}"
 
     def launch(self, config: Placement, work: Callable[..., TrainResult]) -> TrainResult:
         """Start the nodes, wait for them, and return what rank 0 returned.
+
+        After a failure all nodes start again, on those that the cluster has then, as often as
+        --max-restarts says, and go on from the newest checkpoint.
 
         Raises:
             UsageError: the cluster is not there, or has too little.
             RankFailed: a rank or a node failed.
         """
-        with _connected(self._options), _reserved(config, self._options) as group:
+        with _connected(self._options):
+            for left in range(config.max_restarts, 0, -1):
+                try:
+                    return self._attempt(config, work)
+                except RankFailed as error:
+                    print(
+                        f"{error}\nStarting all nodes again; restarts left: {left - 1}.", flush=True
+                    )
+            return self._attempt(config, work)
+
+    def _attempt(self, config: Placement, work: Callable[..., TrainResult]) -> TrainResult:
+        with _reserved(config, self._options) as group:
             actors = _actors(config, self._options, group)
             try:
-                return _run(config, work, actors)
+                return _run(_NODE | self._again(config), work, actors)
             finally:
                 for actor in actors:  # Ranks end with the process that started them.
                     ray.kill(actor)
                 time.sleep(_OUTPUT)
+
+    def _again(self, config: Placement) -> dict[str, Any]:
+        """Return the options by which the run's starts find each other's checkpoints."""
+        if config.max_restarts == 0:
+            return {}
+        name = getattr(config, "run_name", None) or self._name
+        return {"max_restarts": 0, "auto_resume": True, "run_name": name}
 
 
 class _NodeLost(RankFailed):
@@ -139,9 +166,11 @@ def _actors(config: Placement, options: RayOptions, group: PlacementGroup) -> li
     ]
 
 
-def _run(config: Placement, work: Callable[..., TrainResult], actors: list[Any]) -> TrainResult:
+def _run(
+    options: Mapping[str, Any], work: Callable[..., TrainResult], actors: list[Any]
+) -> TrainResult:
     """Start the run on all nodes, and wait for them."""
-    place: dict[str, Any] = {"cluster": "none"}
+    place = dict(options)
     if len(actors) > 1:
         host, port = ray.get(actors[0].endpoint.remote())
         place |= {"master_addr": host, "master_port": port}

@@ -40,6 +40,8 @@ class Planted(gymnasium.Env):
     def step(self, action):
         self.steps += 1
         if self.steps == 40 and os.environ["RANK"] == "1" and os.path.exists("planted"):
+            if os.path.exists("once"):
+                os.remove("planted")
             raise ValueError("planted in one rank's environment")
         return np.zeros(3, np.float32), 1.0, False, False, {}
 
@@ -148,6 +150,19 @@ def test_a_failed_rank_is_shown_as_without_ray(start, tmp_path):
     assert err.rstrip().endswith("ValueError: planted in one rank's environment")
     assert "rltrain: Node 1 (" in err
     wait_until(lambda: not ranks_of(tmp_path), 10)
+
+
+def test_all_nodes_start_again_and_go_on_from_the_checkpoint(start, tmp_path):
+    (tmp_path / "planted").touch()
+    (tmp_path / "once").touch()
+    words = (*RUN, *FOREVER[:-1], "4", "agent.save_interval=1")
+    words = (*words, "agent.num_steps_per_env=16", "--max-restarts", "1")
+    status, out, err = finished(start(*words))
+    assert status == 0, out + err
+    assert "Starting all nodes again; restarts left: 0." in out
+    assert "planted in one rank's environment" in out
+    assert "Resuming" in out
+    assert "finished  iteration 4/4" in out
 
 
 def test_ctrl_c_ends_the_ranks_of_all_nodes(start, tmp_path):
