@@ -257,6 +257,7 @@ def test_a_launcher_of_nodes_does_not_ask_this_machine_for_its_gpus(plan):
         ({"num_gpus": 2, "nproc_per_node": 3}, "--nproc-per-node 3: only 2 GPU(s)"),
         ({"num_gpus": 2, "backend": "stub"}, "--num-gpus: the run is on the CPU"),
         ({"nproc_per_node": 2, "node_rank": 1}, "--node-rank 1: the launcher scheduler does not"),
+        ({"num_gpus": 2, "gpu_ids": "all"}, "--gpu-ids: the launcher scheduler starts the ranks"),
         ({"nproc_per_node": 2, "device": "cuda:1"}, "--device cuda:1: each rank of a distributed"),
     ],
 )

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from rltrain.config import Placement
-from rltrain.errors import UsageError, suggest
-from rltrain.launch.preflight import preflight
+from rltrain.errors import UsageError
 from rltrain.launch.ranks import count_ranks, rank_device, select_gpus
 from rltrain.options.checks import flag
 from rltrain.options.run import RunOptions
+from rltrain.plan.backend import choose_backend, how_to_share
 from rltrain.plan.cluster import find_place, join
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec
@@ -43,15 +43,17 @@ def place(
         UsageError: an option names what is not there, or two contradict each other.
     """
     named = requested.launcher
-    if named is not None and registry.get(LauncherSpec, named).starts_nodes:
-        return _on_other_machines(requested, registry), None
+    elsewhere = named is not None and registry.get(LauncherSpec, named).starts_nodes
+    if elsewhere:
+        requested, gpus_elsewhere = _on_other_machines(requested)
     requested = _as_distributed(requested)
-    backend, visible = _backend(requested, registry, gpus_elsewhere)
+    backend, visible = choose_backend(requested, registry, gpus_elsewhere)
     kind = backend.kind_of_device(requested.device)
     gpus = _gpus(requested, backend, kind, visible)
     if requested.gpu_ids == "all" and len(gpus) > 1:
         requested = dataclasses.replace(requested, distributed=True)
-    requested, joined = join(requested, find_place(requested, registry, environ), environ)
+    found = None if elsewhere else find_place(requested, registry, environ)
+    requested, joined = join(requested, found, environ)
     launcher = None
     if requested.distributed or requested.launcher is not None:
         launcher = choose_launcher(requested, backend, registry).name
@@ -65,7 +67,7 @@ def place(
     shared = kind != backend.device
     if shared or (kind != "cpu" and len(gpus) < visible):
         placement = dataclasses.replace(placement, gpu_ids=gpus)
-    instead = _to_share(kind, requested.framework, registry)
+    instead = how_to_share(kind, requested.framework, registry)
     if joined:
         if requested.min_nodes is not None:
             raise UsageError(
@@ -78,31 +80,29 @@ def place(
     return dataclasses.replace(placement, nproc_per_node=ranks, launcher=launcher), None
 
 
-def _on_other_machines(requested: RunOptions, registry: Registry) -> Placement:
-    """Place a run whose launcher starts all nodes: this machine's devices do not matter.
+def _on_other_machines(requested: RunOptions) -> tuple[RunOptions, int]:
+    """Return the options of a run whose launcher starts all nodes, and the GPUs that each needs.
 
     Raises:
-        UsageError: the number of ranks is missing, or options contradict each other.
+        UsageError: the number of ranks is missing, or this machine's GPUs are named.
     """
-    requested = dataclasses.replace(requested, distributed=True)
-    fitting = _fitting(requested, registry)
-    wanted = (requested.device or "").partition(":")[0] or None
-    on_gpus = requested.num_gpus is not None or wanted not in (None, "cpu")
-    able = [spec for spec in fitting if (spec.kind_of_device(wanted) != "cpu") == on_gpus]
-    backend = (able or fitting)[0]
-    launcher = choose_launcher(requested, backend, registry).name
-    kind = backend.kind_of_device(requested.device)
+    if isinstance(requested.gpu_ids, tuple) or requested.gpu_ids == "all":
+        raise UsageError(
+            f"--gpu-ids: the launcher {requested.launcher} starts the ranks on other machines. "
+            "Instead: --num-gpus N, for each node."
+        )
     asked = requested.nproc_per_node if requested.num_gpus is None else requested.num_gpus
     if not isinstance(asked, int):
         raise UsageError(
-            f"--launcher {launcher}: say how many ranks each node has: --num-gpus N with a GPU "
-            "each, or --nproc-per-node N on the CPU."
+            f"--launcher {requested.launcher}: say how many ranks each node has: --num-gpus N with "
+            "a GPU each, or --nproc-per-node N on the CPU."
         )
-    gpus = _gpus(requested, backend, kind, visible=asked)
-    _check_distributed(requested)
-    ranks = count_ranks(requested.nproc_per_node or asked, kind, gpus, kind != backend.device)
-    placement = _placement(requested, backend.name, kind)
-    return dataclasses.replace(placement, nproc_per_node=ranks, launcher=launcher)
+    # The backend may be one for the CPU, which needs none.
+    chosen = (requested.num_gpus, requested.device, requested.backend)
+    on_gpus = any(each is not None for each in chosen)
+    ranks = requested.nproc_per_node if requested.nproc_per_node is not None else asked
+    requested = dataclasses.replace(requested, distributed=True, nproc_per_node=ranks)
+    return requested, asked if on_gpus else 0
 
 
 def check_shown(
@@ -238,86 +238,6 @@ def _gpus(requested: RunOptions, backend: BackendSpec, kind: str, visible: int) 
                 "or for GPUs leave out --backend and --device."
             )
     return ()
-
-
-def _fitting(requested: RunOptions, registry: Registry) -> list[BackendSpec]:
-    """Return the backends that fit framework and device: those for GPUs first.
-
-    Raises:
-        UsageError: there are none.
-    """
-    kind = (requested.device or "").partition(":")[0] or None
-    if requested.backend is not None:
-        candidates = [registry.get(BackendSpec, requested.backend)]
-    else:
-        candidates = registry.all(BackendSpec)
-        _check_some(requested.framework, candidates, registry)
-    of_framework = [spec for spec in candidates if spec.framework == requested.framework]
-    fitting = [spec for spec in of_framework if kind in (None, spec.device)]
-    if requested.backend is not None:  # Never by default.
-        fitting += [spec for spec in of_framework if kind in spec.shares]
-    if not fitting:
-        wanted = f"{requested.framework}" + (f" on {kind}" if kind else "")
-        have = "; ".join(f"{spec.name}: {spec.supports()}" for spec in registry.all(BackendSpec))
-        what = f"--backend {requested.backend}" if requested.backend else "No backend"
-        raise UsageError(f"{what}: does not run {wanted}. Installed: {have}.")
-    # An accelerator if there is one, else the CPU. Of two backends for the same device, the usual
-    # one: installing another must not change what a command does.
-    return sorted(fitting, key=lambda spec: (spec.device == "cpu", not spec.usual))
-
-
-def _backend(
-    requested: RunOptions, registry: Registry, gpus_elsewhere: int | None
-) -> tuple[BackendSpec, int]:
-    """Return the backend and how many of its devices are visible (0 for the CPU)."""
-    kind = (requested.device or "").partition(":")[0] or None
-    fitting = _fitting(requested, registry)
-    wants_gpu = requested.num_gpus is not None or isinstance(requested.gpu_ids, tuple)
-    starts = requested.distributed or requested.gpu_ids == "all"
-    for spec in fitting:
-        if spec.kind_of_device(kind) == "cpu":
-            return spec, 0
-        visible = gpus_elsewhere
-        if visible is None:
-            visible = preflight(spec.count_devices, in_child=starts) if spec.count_devices else 0
-        if visible or wants_gpu or requested.gpu_ids == "all":
-            return spec, visible
-    by_backend = requested.backend if fitting[-1].kind_of_device(None) != "cpu" else None
-    what = f"--backend {by_backend}" if by_backend else f"--device {requested.device}"
-    on_cpu = [
-        spec.name
-        for spec in registry.all(BackendSpec)
-        if spec.usual and spec.framework == requested.framework and spec.device == "cpu"
-    ]
-    raise UsageError(
-        f"{what}: needs a GPU, and no GPU is visible on this machine. "
-        f"On the CPU: {f'--backend {on_cpu[0]}' if by_backend and on_cpu else '--device cpu'}."
-    )
-
-
-def _to_share(kind: str, framework: str, registry: Registry) -> str:
-    """Say how ranks can share devices of a kind, if they can."""
-    able = [spec for spec in registry.all(BackendSpec) if spec.framework == framework]
-    names = [spec.name for spec in able if kind in spec.shares]
-    return (
-        f" To debug ranks that share GPUs: --backend {names[0]} --device {kind}." if names else ""
-    )
-
-
-def _check_some(framework: str, candidates: list[BackendSpec], registry: Registry) -> None:
-    """Say what to install if no installed backend runs a framework.
-
-    Raises:
-        UsageError: none does.
-    """
-    ready = sorted({spec.framework for spec in candidates})
-    if framework in ready:
-        return
-    raise UsageError(
-        f"--framework {framework}: no installed backend runs it.{suggest(framework, ready)} "
-        f"Installed: {', '.join(ready) or 'none'}.{registry.not_ready()} If there is a plugin: "
-        f"pip install 'rltrain-{framework}[library]'."
-    )
 
 
 def _one_device(requested: RunOptions, kind: str, gpus: tuple[int, ...], visible: int) -> str:

@@ -18,7 +18,7 @@ def rltrain_provides() -> list[LauncherSpec]:
             starts_nodes=True,
             # Ray chooses the nodes and their GPUs, and the launcher where they meet.
             lacks=(
-                *("gpu_ids", "node_rank", "master_addr", "master_port", "coordinator_address"),
+                *("node_rank", "master_addr", "master_port", "coordinator_address"),
                 *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "local_addr", "cluster"),
             ),
             summary="an actor on each node of a Ray cluster, which starts the node's ranks",

@@ -46,7 +46,7 @@ def test_a_run_on_gpus_is_planned_where_there_are_none():
     [
         ({}, "--launcher ray: say how many ranks each node has"),
         ({"nproc_per_node": 2, "ray.cpus_per_rank": -1}, "ray: cpus_per_rank=-1 must not be"),
-        ({"nproc_per_node": 2, "gpu_ids": [0]}, "the launcher ray does not have it"),
+        ({"nproc_per_node": 2, "gpu_ids": [0]}, "--gpu-ids: the launcher ray starts the ranks on"),
         ({"nproc_per_node": 2, "master_addr": "a"}, "the launcher ray does not have it"),
     ],
 )

@@ -18,7 +18,7 @@ def rltrain_provides() -> list[LauncherSpec]:
             starts_nodes=True,
             # SLURM chooses the nodes, and its variables say where they meet.
             lacks=(
-                *("gpu_ids", "node_rank", "master_addr", "master_port", "coordinator_address"),
+                *("node_rank", "master_addr", "master_port", "coordinator_address"),
                 *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "local_addr", "cluster"),
             ),
             summary="submits the run as a job; queued again, it goes on from its checkpoint",

@@ -54,9 +54,7 @@ def test_wrong_options_are_refused_before_anything_is_submitted(options, message
         make_plan({**RUN, "nproc_per_node": 2, "slurm": options}, {})
 
 
-@pytest.mark.parametrize(
-    "option", [{"master_addr": "a"}, {"gpu_ids": [0]}, {"node_rank": 1}, {"cluster": "slurm"}]
-)
+@pytest.mark.parametrize("option", [{"master_addr": "a"}, {"node_rank": 1}, {"cluster": "slurm"}])
 def test_what_slurm_decides_cannot_be_set(option):
     with pytest.raises(UsageError, match="the launcher slurm does not have it"):
         make_plan({**RUN, "nproc_per_node": 2, "slurm.time": "1:00", **option}, {})

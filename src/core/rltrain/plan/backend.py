@@ -1,0 +1,100 @@
+"""The backend of a run: which one fits, and how many devices it has."""
+
+from __future__ import annotations
+
+from rltrain.errors import UsageError, suggest
+from rltrain.launch.preflight import preflight
+from rltrain.options.run import RunOptions
+from rltrain.plugins.registry import Registry
+from rltrain.specs import BackendSpec
+
+__all__ = ["choose_backend", "how_to_share"]
+
+
+def choose_backend(
+    requested: RunOptions, registry: Registry, gpus_elsewhere: int | None
+) -> tuple[BackendSpec, int]:
+    """Return the backend and how many of its devices are visible (0 for the CPU).
+
+    Args:
+        requested: the options.
+        registry: the installed plugins.
+        gpus_elsewhere: the number of GPUs if the run is on another machine; None to count them.
+
+    Raises:
+        UsageError: no backend fits, or there is no GPU for it.
+    """
+    kind = (requested.device or "").partition(":")[0] or None
+    fitting = _fitting(requested, registry)
+    wants_gpu = requested.num_gpus is not None or isinstance(requested.gpu_ids, tuple)
+    starts = requested.distributed or requested.gpu_ids == "all"
+    for spec in fitting:
+        if spec.kind_of_device(kind) == "cpu":
+            return spec, 0
+        visible = gpus_elsewhere
+        if visible is None:
+            visible = preflight(spec.count_devices, in_child=starts) if spec.count_devices else 0
+        if visible or wants_gpu or requested.gpu_ids == "all":
+            return spec, visible
+    by_backend = requested.backend if fitting[-1].kind_of_device(None) != "cpu" else None
+    what = f"--backend {by_backend}" if by_backend else f"--device {requested.device}"
+    on_cpu = [
+        spec.name
+        for spec in registry.all(BackendSpec)
+        if spec.usual and spec.framework == requested.framework and spec.device == "cpu"
+    ]
+    raise UsageError(
+        f"{what}: needs a GPU, and no GPU is visible on this machine. "
+        f"On the CPU: {f'--backend {on_cpu[0]}' if by_backend and on_cpu else '--device cpu'}."
+    )
+
+
+def _fitting(requested: RunOptions, registry: Registry) -> list[BackendSpec]:
+    """Return the backends that fit framework and device: those for GPUs first.
+
+    Raises:
+        UsageError: there are none.
+    """
+    kind = (requested.device or "").partition(":")[0] or None
+    if requested.backend is not None:
+        candidates = [registry.get(BackendSpec, requested.backend)]
+    else:
+        candidates = registry.all(BackendSpec)
+        _check_some(requested.framework, candidates, registry)
+    of_framework = [spec for spec in candidates if spec.framework == requested.framework]
+    fitting = [spec for spec in of_framework if kind in (None, spec.device)]
+    if requested.backend is not None:  # Never by default.
+        fitting += [spec for spec in of_framework if kind in spec.shares]
+    if not fitting:
+        wanted = f"{requested.framework}" + (f" on {kind}" if kind else "")
+        have = "; ".join(f"{spec.name}: {spec.supports()}" for spec in registry.all(BackendSpec))
+        what = f"--backend {requested.backend}" if requested.backend else "No backend"
+        raise UsageError(f"{what}: does not run {wanted}. Installed: {have}.")
+    # An accelerator if there is one, else the CPU. Of two backends for the same device, the usual
+    # one: installing another must not change what a command does.
+    return sorted(fitting, key=lambda spec: (spec.device == "cpu", not spec.usual))
+
+
+def _check_some(framework: str, candidates: list[BackendSpec], registry: Registry) -> None:
+    """Say what to install if no installed backend runs a framework.
+
+    Raises:
+        UsageError: none does.
+    """
+    ready = sorted({spec.framework for spec in candidates})
+    if framework in ready:
+        return
+    raise UsageError(
+        f"--framework {framework}: no installed backend runs it.{suggest(framework, ready)} "
+        f"Installed: {', '.join(ready) or 'none'}.{registry.not_ready()} If there is a plugin: "
+        f"pip install 'rltrain-{framework}[library]'."
+    )
+
+
+def how_to_share(kind: str, framework: str, registry: Registry) -> str:
+    """Say how ranks can share devices of a kind, if they can."""
+    able = [spec for spec in registry.all(BackendSpec) if spec.framework == framework]
+    names = [spec.name for spec in able if kind in spec.shares]
+    return (
+        f" To debug ranks that share GPUs: --backend {names[0]} --device {kind}." if names else ""
+    )
