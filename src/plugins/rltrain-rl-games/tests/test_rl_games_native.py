@@ -25,6 +25,8 @@ from rltrain.types import TaskInfo
 from rltrain_rl_games.env import RlGamesEnv
 from rltrain_rl_games.plugin import rltrain_provides
 
+pytestmark = pytest.mark.long
+
 (SPEC,) = rltrain_provides()
 TASKS = {"continuous": "rltrain/CartPoleContinuous-v1", "discrete": "rltrain/CartPole-v1"}
 STOCK = {"continuous": A2CAgent, "discrete": DiscreteA2CAgent}
