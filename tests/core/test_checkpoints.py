@@ -91,6 +91,8 @@ def test_a_run_that_is_started_again_goes_on_from_its_own(runs, tmp_path):
         path = latest_of_name(dataclasses.replace(config, run_name=name))
         assert Path(path).read_text() == found
     assert latest_of_name(dataclasses.replace(config, run_name="fir")) is None
+    (runs[1].path / "manifest.json").unlink()
+    assert latest_of_name(dataclasses.replace(config, run_name="second")) is None
 
 
 def test_a_deleted_checkpoint_is_skipped(runs, tmp_path):

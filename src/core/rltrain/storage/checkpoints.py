@@ -105,11 +105,18 @@ def latest_of_name(config: RunConfig) -> str | None:
     """Return the latest checkpoint of the runs of this task and library with this run's name."""
     runs = task_folder(config.log_root, config.library, config.task)
     for run, entries in _newest_first(runs):
-        # Not by the folder's name: that of a second run in one second ends in a number.
-        manifest = json.loads((run / "manifest.json").read_text())
-        if entries and manifest["config"]["run_name"] == config.run_name:
+        if entries and _run_name(run) == config.run_name:
             return str(_path(run, entries[-1]))
     return None
+
+
+def _run_name(run: Path) -> str | None:
+    """Return a run's name; not from the folder's name, which may end in a number of its own."""
+    try:
+        name: str | None = json.loads((run / "manifest.json").read_text())["config"]["run_name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # The user has removed it.
+    return name
 
 
 def _newest_first(runs: Path) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
