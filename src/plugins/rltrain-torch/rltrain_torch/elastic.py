@@ -101,7 +101,7 @@ def launch_config(config: Placement, reports: Path) -> Any:
 
     backend = config.rdzv_backend or ("static" if config.nnodes > 1 else "c10d")
     settings = _rendezvous(config, backend)
-    if config.min_nodes is not None:
+    if backend == "c10d" and config.nnodes > 1:
         from rltrain_torch import rendezvous
 
         backend, settings = rendezvous.register(), {**rendezvous.SETTINGS, **settings}

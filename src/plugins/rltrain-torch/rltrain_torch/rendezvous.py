@@ -1,4 +1,4 @@
-"""The rendezvous of nodes that come and go: torch's c10d, which also notices lost nodes.
+"""The rendezvous of nodes that number themselves: torch's c10d, which also notices lost nodes.
 
 torch elastic drops a node that has fallen silent when nodes meet again, but nothing makes them
 meet: if a link is cut, gloo and NCCL wait for many minutes. And its connection to the node with the
@@ -66,7 +66,8 @@ def _create(parameters: RendezvousParameters) -> WatchedRendezvous:
     store = connect(host.strip("[]"), int(port), is_master=False, timeout=timeout)
     _end_connections_when_silent(int(port))
     own = PrefixStore(f"rltrain/{parameters.run_id}", store)
-    return WatchedRendezvous(inner, own, parameters.endpoint)
+    needs_all = parameters.min_nodes == parameters.max_nodes
+    return WatchedRendezvous(inner, own, parameters.endpoint, needs_all)
 
 
 def _end_connections_when_silent(port: int) -> None:
@@ -91,18 +92,22 @@ class WatchedRendezvous(RendezvousHandler):
     """Lets ranks start again, on the nodes that are left, when a node falls silent.
 
     torch elastic asks every tenth of a second whether nodes are waiting to join. A lost node is
-    reported like one that waits: ranks then start again, and it is not counted as a failure.
+    reported like one that waits: ranks then start again, and it is not counted as a failure. A run
+    that needs all of its nodes ends instead.
     """
 
-    def __init__(self, inner: RendezvousHandler, store: Store, endpoint: str) -> None:
+    def __init__(
+        self, inner: RendezvousHandler, store: Store, endpoint: str, needs_all: bool
+    ) -> None:
         """Start to give signs of life.
 
         Args:
             inner: torch's own.
             store: for signs of life; nobody else may use it.
             endpoint: where the nodes meet, for messages.
+            needs_all: whether the run ends when one is lost.
         """
-        self._inner, self._endpoint = inner, endpoint
+        self._inner, self._endpoint, self._needs_all = inner, endpoint, needs_all
         self._name = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex}"
         self._pulse = _Pulse(store, self._name)
 
@@ -149,13 +154,18 @@ class WatchedRendezvous(RendezvousHandler):
         """Return how many nodes wait to join; a lost one counts, too.
 
         Raises:
-            RankFailed: the node with the store is gone.
+            RankFailed: a node that the run needs is gone.
         """
         try:
             waiting = self._inner.num_nodes_waiting()
         except RendezvousConnectionError as error:
             raise self._no_host() from error
-        return waiting + self._pulse.count_lost()
+        lost = self._pulse.lost()
+        if lost and self._needs_all:
+            raise RankFailed(f"Node {lost[0]} does not answer any more.")
+        for name in lost:
+            print(f"Node {name} does not answer any more: starting again without it.", flush=True)
+        return waiting + len(lost)
 
     def shutdown(self) -> bool:
         """Leave the other nodes."""
@@ -163,11 +173,12 @@ class WatchedRendezvous(RendezvousHandler):
         return self._inner.shutdown()
 
     def _no_host(self) -> RankFailed:
-        return RankFailed(
-            f"The node at {self._endpoint}, where the nodes meet, is gone or does not answer any "
-            "more. It must stay until the end. Start the run again with the same --rdzv-id: it "
-            "goes on from its newest checkpoint."
+        text = f"The node at {self._endpoint}, where the nodes meet, is gone or does not answer any"
+        again = (
+            "Start the run again with the same --rdzv-id: it goes on from its newest checkpoint."
         )
+        must_stay = "" if self._needs_all else f" It must stay until the end. {again}"
+        return RankFailed(f"{text} more.{must_stay}")
 
 
 class _Pulse:
@@ -188,14 +199,10 @@ class _Pulse:
         now = time.monotonic()
         self._heard = {name: (-1, now) for name in names}
 
-    def count_lost(self) -> int:
-        """Return how many nodes are lost, and say which."""
+    def lost(self) -> list[str]:
+        """Return the host names of the nodes that are lost."""
         oldest = self._looked - _SILENCE
-        lost = [name for name, (_, when) in self._heard.items() if when < oldest]
-        for name in lost:
-            text = f"Node {name.split()[0]} does not answer any more: starting again without it."
-            print(text, flush=True)
-        return len(lost)
+        return [name.split()[0] for name, (_, when) in self._heard.items() if when < oldest]
 
     def stop(self) -> None:
         """Stop, and wait for the thread: at exit, Python cannot end one that is in the store."""
