@@ -99,3 +99,23 @@ def test_ranks_with_different_options_are_refused(command):
     assert {first.returncode, other.returncode} == {2}
     assert "agent.params.config.gamma is 0.99 on rank 0 and 0.5 on rank 1" in first.stderr
     assert "Traceback" not in first.stderr + other.stderr
+
+
+def test_ranks_that_have_a_process_group_already_train_in_it(probe):
+    """Ray Train creates it in each worker, and then calls the user's function."""
+    script = probe.folder / "as_in_ray_train.py"
+    script.write_text("""
+import sys, rltrain, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rltrain.train(distributed=True, library="averager", task="Idle-v0", device="cpu",
+              max_iterations=3, log_root=sys.argv[-1])
+total = torch.ones(1)
+dist.all_reduce(total)
+assert total == 2, "the group is the user's, and stays"
+dist.destroy_process_group()
+""")
+    torchrun = ("torch.distributed.run", "--nproc_per_node", "2", str(script))
+    run = probe(launcher=torchrun)
+    assert run.returncode == 0, run.stderr
+    assert "2 ranks on cpu" in run.stdout
+    assert len(list(run.log_root.rglob("manifest.json"))) == 1
