@@ -8,22 +8,31 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 # Ray reads it when it is imported. Lines of a run may repeat.
 os.environ.setdefault("RAY_DEDUP_LOGS", "0")
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rltrain.config import Placement
-from rltrain.errors import RankFailed, RltrainError, UsageError
+from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 from rltrain.types import TrainResult
+from rltrain_ray.connection import connected, ended_by_sigterm
 from rltrain_ray.options import RayOptions
 
-__all__ = ["RayLauncher", "error_of", "error_to_show", "request"]
+__all__ = [
+    "Node",
+    "RayLauncher",
+    "error_of",
+    "error_to_show",
+    "place_of",
+    "request",
+]
 
 _OUTPUT = 1.5
 """Seconds in which Ray brings what the nodes have printed last. It says nowhere when it is done."""
@@ -31,9 +40,8 @@ _OUTPUT = 1.5
 _ENDING = 60.0
 """Seconds in which the other nodes must have ended after one has failed: they notice within 17."""
 
-
-_NODE: dict[str, Any] = {"cluster": "none"}
-"""Options of every node: what else may have started Ray does not matter."""
+_REFUSED = 10.0
+"""The same after one has refused the run: it may never meet the others, who would wait for it."""
 
 
 class RayLauncher:
@@ -53,7 +61,7 @@ class RayLauncher:
             UsageError: the cluster is not there, or has too little.
             RankFailed: a rank or a node failed.
         """
-        with _connected(self._options):
+        with connected(self._options), ended_by_sigterm():
             for left in range(config.max_restarts, 0, -1):
                 try:
                     return self._attempt(config, work)
@@ -67,7 +75,8 @@ class RayLauncher:
         with _reserved(config, self._options) as group:
             actors = _actors(config, self._options, group)
             try:
-                return _run(_NODE | self._again(config), work, actors)
+                again = self._again(config)
+                return _run(config, work, actors, again, self._options.cpus_per_rank)
             finally:
                 for actor in actors:  # Ranks end with the process that started them.
                     ray.kill(actor)
@@ -94,23 +103,21 @@ class Node:
             probe.bind(("", 0))
             return ray.util.get_node_ip_address(), probe.getsockname()[1]
 
-    def run(self, work: Callable[..., TrainResult], options: Mapping[str, Any]) -> TrainResult:
+    def run(
+        self, work: Callable[..., TrainResult], options: Mapping[str, Any], cpus_per_rank: int
+    ) -> TrainResult:
         """Start the node's ranks and wait for them."""
-        return work(options)
-
-
-@contextlib.contextmanager
-def _connected(options: RayOptions) -> Iterator[None]:
-    """Connect to the cluster, or start one; leave it afterwards."""
-    try:
-        ray.init(address=options.address, include_dashboard=None, logging_level="warning")
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        where = f"ray.address={options.address}" if options.address else "--launcher ray"
-        raise UsageError(f"{where}: there is no Ray cluster to connect to: {error}") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
+        # Unless the user has set it, Ray allows each of them the threads of all.
+        if b"OMP_NUM_THREADS=" not in Path("/proc/self/environ").read_bytes():
+            os.environ["OMP_NUM_THREADS"] = str(max(cpus_per_rank, 1))
+        try:
+            return work(options)
+        except RankFailed as error:
+            if "node_rank" not in options or _is_consequence(error):
+                raise
+            node = f"Node {options['node_rank']} ({socket.gethostname()})"
+            text = f"{node} failed. {error}"
+            raise RankFailed(text, rank=error.rank, exit_code=error.exit_code) from None
 
 
 def request(config: Placement, options: RayOptions) -> dict[str, float]:
@@ -167,16 +174,17 @@ def _actors(config: Placement, options: RayOptions, group: PlacementGroup) -> li
 
 
 def _run(
-    options: Mapping[str, Any], work: Callable[..., TrainResult], actors: list[Any]
+    config: Placement,
+    work: Callable[..., TrainResult],
+    actors: list[Any],
+    again: Mapping[str, Any],
+    cpus_per_rank: int,
 ) -> TrainResult:
     """Start the run on all nodes, and wait for them."""
-    place = dict(options)
-    if len(actors) > 1:
-        host, port = ray.get(actors[0].endpoint.remote())
-        place |= {"master_addr": host, "master_port": port}
+    meeting = _endpoints(actors)[0] if len(actors) > 1 else None
     shared = ray.put(work)
     calls = [
-        actor.run.remote(shared, place | ({"node_rank": number} if len(actors) > 1 else {}))
+        actor.run.remote(shared, place_of(config, number, meeting) | again, cpus_per_rank)
         for number, actor in enumerate(actors)
     ]
     errors: dict[int, Exception] = {}
@@ -187,22 +195,70 @@ def _run(
             try:
                 ray.get(call)
             except RayError as error:
-                errors[calls.index(call)] = error_of(error, calls.index(call))
-                deadline = min(deadline, time.monotonic() + _ENDING)
+                failed = errors[calls.index(call)] = error_of(error, calls.index(call))
+                time_left = _REFUSED if isinstance(failed, UsageError) else _ENDING
+                deadline = min(deadline, time.monotonic() + time_left)
     if errors:
         raise error_to_show(errors)
     result: TrainResult = ray.get(calls[0])
     return result
 
 
+def _endpoints(actors: list[Any]) -> list[tuple[str, int]]:
+    """Return the addresses of the nodes, once all actors have started.
+
+    Raises:
+        UsageError: a node cannot start one.
+        RankFailed: a node was lost.
+    """
+    endpoints: list[tuple[str, int]] = []
+    for number, actor in enumerate(actors):
+        try:
+            endpoints.append(ray.get(actor.endpoint.remote()))
+        except RayError as error:
+            raise error_of(error, number) from None
+    return endpoints
+
+
+def place_of(config: Placement, number: int, meeting: tuple[str, int] | None) -> dict[str, Any]:
+    """Return the options of a node: its devices are those that were reserved, not all it has.
+
+    Args:
+        config: the planned run.
+        number: the node's.
+        meeting: address and port on node 0, if there are several nodes.
+    """
+    place: dict[str, Any] = {"cluster": "none", "backend": config.backend}
+    if meeting is not None:
+        place |= {"master_addr": meeting[0], "master_port": meeting[1], "node_rank": number}
+    return place
+
+
 def error_of(error: RayError, node: int) -> Exception:
     """Return the error that a node's launcher raised, or that of a node that has gone."""
     if isinstance(error, RayTaskError) and isinstance(error.cause, RltrainError):
         return error.cause
+    if isinstance(error, ActorDiedError) and error.actor_init_failed:
+        cause = str(error).strip().splitlines()[-1].strip()
+        return UsageError(
+            f"--launcher ray: node {node} cannot start rltrain: {cause}. Install rltrain-ray and "
+            "the run's plugins on every node, for the Python with which Ray was started there."
+        )
     return _NodeLost(f"Ray lost node {node}, or its actor failed. {error}")
 
 
 def error_to_show(errors: Mapping[int, Exception]) -> Exception:
-    """Return the first node's error, but rather one of a node that can say which one was lost."""
-    numbers = sorted(errors, key=lambda number: (isinstance(errors[number], _NodeLost), number))
-    return errors[numbers[0]]
+    """Return the error of the node that failed by itself, else of one that can name a lost one.
+
+    Args:
+        errors: by node, in the order in which they came.
+    """
+    return min(
+        errors.values(),
+        key=lambda error: (isinstance(error, _NodeLost), _is_consequence(error)),
+    )
+
+
+def _is_consequence(error: Exception) -> bool:
+    """Whether a launcher only says that another node has failed."""
+    return isinstance(error, PeerLost) or (isinstance(error, RankFailed) and error.rank is None)

@@ -35,6 +35,7 @@ class Planted(gymnasium.Env):
     steps = 0
 
     def reset(self, *, seed=None, options=None):
+        open(f"threads_{os.environ['RANK']}", "w").write(os.environ["OMP_NUM_THREADS"])
         return np.zeros(3, np.float32), {}
 
     def step(self, action):
@@ -65,10 +66,10 @@ def cluster(tmp_path_factory):
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_AUTH_MODE": "disabled",
         "PYTHONPATH": os.pathsep.join([str(plugins), os.environ.get("PYTHONPATH", "")]),
-        "OMP_NUM_THREADS": "1",
     }
     before = dict(os.environ)
     os.environ.update(variables)
+    os.environ.pop("OMP_NUM_THREADS", None)
     node = {"num_cpus": 2, "object_store_memory": 80 << 20}
     running = cluster_utils.Cluster()
     try:
@@ -173,6 +174,57 @@ def test_ctrl_c_ends_the_ranks_of_all_nodes(start, tmp_path):
     assert status == 130
     assert err.rstrip().endswith("rltrain: interrupted.")
     wait_until(lambda: not ranks_of(tmp_path), 10)
+
+
+def test_sigterm_ends_the_ranks_which_have_the_cpus_of_one_each(start, tmp_path):
+    # A signal is no failure after which the nodes start again.
+    run = start(*RUN[:-3], "1", "--nproc-per-node", "2", *FOREVER, "--max-restarts", "1")
+    wait_until(lambda: len(list(tmp_path.glob("threads_*"))) == 2)
+    run.terminate()
+    status, _out, err = finished(run, 30)
+    assert (status, err) == (143, "rltrain: The launcher received SIGTERM and ended the run.\n")
+    assert [path.read_text() for path in tmp_path.glob("threads_*")] == ["1", "1"]
+    wait_until(lambda: not ranks_of(tmp_path), 10)
+
+
+def test_a_node_without_the_plugin_is_a_clear_error(start, cluster, tmp_path, monkeypatch):
+    broken = tmp_path / "broken" / "rltrain_ray"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError('not there')")
+    running, _ = cluster
+    monkeypatch.setenv("PYTHONPATH", str(broken.parent), prepend=os.pathsep)
+    extra = running.add_node(num_cpus=2, object_store_memory=80 << 20)
+    try:
+        status, _out, err = finished(start(*RUN[:5], "3", *RUN[6:], *SHORT))
+    finally:
+        running.remove_node(extra)
+    assert status == 2, err
+    assert "cannot start rltrain: ImportError: not there. Install rltrain-ray" in err
+    assert "Traceback" not in err
+
+
+def test_a_script_that_has_connected_to_ray_stays_connected(cluster, tmp_path):
+    code = """
+import ray, rltrain
+ray.init()
+try:
+    rltrain.train(library="rsl_rl", launcher="ray", nproc_per_node=8, join_timeout=1)
+except rltrain.errors.UsageError as error:
+    print(error)
+print("connected:", ray.is_initialized())
+"""
+    environ = {**os.environ, **cluster[1]}
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "the run needs 1 node(s) with 8 CPU each" in ran.stdout, ran.stderr
+    assert "connected: True" in ran.stdout
 
 
 def test_what_the_cluster_does_not_have_is_said(start):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+
 import pytest
 
 from rltrain.config import Placement
-from rltrain.errors import RankFailed, UsageError
+from rltrain.errors import PeerLost, RankFailed, UsageError
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
 
@@ -13,7 +17,8 @@ pytest.importorskip("ray")
 
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from rltrain_ray.launcher import error_of, error_to_show, request
+from rltrain_ray.connection import address_of, ended_by_sigterm
+from rltrain_ray.launcher import Node, error_of, error_to_show, place_of, request
 from rltrain_ray.options import RayOptions
 
 RUN = {"library": "rsl_rl", "launcher": "ray", "nnodes": 2, "writers": ["console"]}
@@ -59,6 +64,84 @@ def test_the_error_of_the_node_is_the_error_of_the_run():
     failed = error_of(of_node(RankFailed("Rank 3 failed.", rank=3, exit_code=7)), 1)
     assert (str(failed), failed.rank, failed.exit_code) == ("Rank 3 failed.", 3, 7)
     assert isinstance(error_of(of_node(UsageError("--num-envs 0")), 0), UsageError)
+
+
+def failing(error: Exception):
+    def work(options):
+        raise error
+
+    return work
+
+
+def test_a_failed_rank_is_reported_with_its_node_and_keeps_its_status():
+    work = failing(RankFailed("Rank 1 was killed by SIGKILL.", rank=1, exit_code=137))
+    with pytest.raises(RankFailed, match=r"^Node 1 \(.+\) failed. Rank 1 was killed") as raised:
+        Node().run(work, {"node_rank": 1}, 1)
+    assert (raised.value.rank, raised.value.exit_code) == (1, 137)
+
+
+def test_the_only_node_needs_no_name():
+    with pytest.raises(RankFailed, match=r"^Rank 1 failed."):
+        Node().run(failing(RankFailed("Rank 1 failed.", rank=1)), {}, 1)
+
+
+@pytest.mark.parametrize(
+    ("culprit", "status"),
+    [(RankFailed("killed", rank=1, exit_code=137), 137), (UsageError("refused"), 2)],
+)
+@pytest.mark.parametrize("other", [RankFailed("Node 1 failed."), PeerLost("lost", rank=0)])
+def test_the_status_is_that_of_the_node_that_failed(culprit, status, other):
+    # Node 0 notices, and may end first.
+    assert error_to_show({0: other, 1: culprit}).exit_code == status
+
+
+def test_of_two_refusals_the_first_to_come_is_the_cause():
+    first, second = UsageError("no such folder"), UsageError("node 1 did not arrive")
+    assert error_to_show({1: first, 0: second}) is first
+
+
+def test_nodes_use_the_devices_that_are_reserved():
+    # A node with GPUs would else choose them, although Ray may have given them to others.
+    config = Placement(backend="gloo", nproc_per_node=2)
+    assert place_of(config, 0, None) == {"cluster": "none", "backend": "gloo"}
+    assert place_of(config, 1, ("10.0.0.1", 7)) == {
+        "cluster": "none",
+        "backend": "gloo",
+        "master_addr": "10.0.0.1",
+        "master_port": 7,
+        "node_rank": 1,
+    }
+
+
+def test_an_address_is_the_option_or_the_variable():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = f"127.0.0.1:{server.getsockname()[1]}"
+        assert address_of(RayOptions(address=there), {"RAY_ADDRESS": "other:1"}) == there
+        assert address_of(RayOptions(), {"RAY_ADDRESS": there}) == there
+    assert address_of(RayOptions(address="local"), {}) == "local"
+    assert address_of(RayOptions(), {}) == "auto"
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:1", r"^ray.address=127.0.0.1:1: nothing answers there: .*Connection refused"),
+        ("ray://head:10001", r"^ray.address=ray://head:10001: Ray Client cannot start a run"),
+    ],
+)
+def test_an_address_that_cannot_work_is_refused_at_once(address, message):
+    with pytest.raises(UsageError, match=message):
+        address_of(RayOptions(address=address), {})
+    with pytest.raises(UsageError, match=message.replace("ray.address", "RAY_ADDRESS")):
+        address_of(RayOptions(), {"RAY_ADDRESS": address})
+
+
+def test_a_signal_ends_the_run_with_its_status():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(RankFailed, match="SIGTERM") as raised, ended_by_sigterm():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert raised.value.exit_code == 143
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_what_a_node_says_goes_before_what_ray_says_of_a_lost_one():
