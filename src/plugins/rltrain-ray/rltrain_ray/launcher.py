@@ -184,7 +184,7 @@ def _run(
     meeting = _endpoints(actors)[0] if len(actors) > 1 else None
     shared = ray.put(work)
     calls = [
-        actor.run.remote(shared, place_of(config, number, meeting) | again, cpus_per_rank)
+        actor.run.remote(shared, {**place_of(config, number, meeting), **again}, cpus_per_rank)
         for number, actor in enumerate(actors)
     ]
     errors: dict[int, Exception] = {}
