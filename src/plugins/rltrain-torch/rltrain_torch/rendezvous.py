@@ -42,8 +42,8 @@ seconds to wait for more nodes once there are enough: ranks go on within 30 s of
 _BEAT = 2.0
 """Seconds between two signs of life that the other nodes watch."""
 
-_SILENCE = 10.0
-"""Seconds after which a node without them is lost."""
+_SILENCE, _LONG_SILENCE = 10.0, 17.0
+"""Seconds after which a node without them is lost; the second where that ends the run."""
 
 
 def register() -> str:
@@ -109,7 +109,7 @@ class WatchedRendezvous(RendezvousHandler):
         """
         self._inner, self._endpoint, self._needs_all = inner, endpoint, needs_all
         self._name = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex}"
-        self._pulse = _Pulse(store, self._name)
+        self._pulse = _Pulse(store, self._name, _LONG_SILENCE if needs_all else _SILENCE)
 
     def get_backend(self) -> str:
         """Return its name."""
@@ -184,8 +184,8 @@ class WatchedRendezvous(RendezvousHandler):
 class _Pulse:
     """Gives signs of life, and looks for those of other nodes, in a thread."""
 
-    def __init__(self, store: Store, name: str) -> None:
-        self._store, self._name = store, name
+    def __init__(self, store: Store, name: str, silence: float) -> None:
+        self._store, self._name, self._silence = store, name, silence
         self._heard: dict[str, tuple[int, float]] = {}
         """By node, its last sign of life and when it was new."""
         self._looked = 0.0
@@ -201,7 +201,7 @@ class _Pulse:
 
     def lost(self) -> list[str]:
         """Return the host names of the nodes that are lost."""
-        oldest = self._looked - _SILENCE
+        oldest = self._looked - self._silence
         return [name.split()[0] for name, (_, when) in self._heard.items() if when < oldest]
 
     def stop(self) -> None:
