@@ -45,7 +45,8 @@ def start_node(command, machines):
 def starts(command):
     """Return each start of ranks: how many there were, and the iterations of their checkpoints."""
     found = []
-    for manifest in sorted(command.log_root.rglob("manifest.json"), key=os.path.getmtime):
+    # Not recursively: folders of files that are being written come and go.
+    for manifest in sorted(command.log_root.glob("*/*/*/manifest.json"), key=os.path.getmtime):
         index = manifest.with_name("checkpoints.json")
         entries = json.loads(index.read_text()) if index.exists() else []
         ranks = json.loads(manifest.read_text())["world_size"]

@@ -91,7 +91,7 @@ def slurm_command(cluster, *words) -> str:
 
 def wait_for_checkpoints(command, number, timeout=90) -> None:
     deadline = time.monotonic() + timeout
-    while len(list(command.log_root.rglob("model_*.pt"))) < number:
+    while len(list(command.log_root.glob("*/*/*/checkpoints/model_*.pt"))) < number:
         assert time.monotonic() < deadline, "no checkpoint was written"
         time.sleep(0.1)
 
@@ -107,7 +107,7 @@ def test_a_job_that_is_queued_again_goes_on_to_the_same_bytes(command, cluster):
     slurm_command(cluster, *urgent, f"--output={command.folder}/urgent")
     state_of(cluster, wanted="PENDING")
     number = state_of(cluster)
-    before = len(list(command.log_root.rglob("model_*.pt")))
+    before = len(list(command.log_root.glob("*/*/*/checkpoints/model_*.pt")))
     wait_for_checkpoints(command, before + 2)
     # SLURM sends this signal before the time limit.
     slurm_command(cluster, "scancel", "--signal=USR2", number)

@@ -168,7 +168,7 @@ def test_all_nodes_start_again_and_go_on_from_the_checkpoint(start, tmp_path):
 
 def test_ctrl_c_ends_the_ranks_of_all_nodes(start, tmp_path):
     run = start(*RUN, *FOREVER)
-    wait_until(lambda: list(tmp_path.rglob("rank_1.log")))
+    wait_until(lambda: list(tmp_path.glob("logs/*/*/*/logs/rank_1.log")))
     run.send_signal(signal.SIGINT)
     status, _out, err = finished(run, 30)
     assert status == 130
@@ -239,7 +239,7 @@ def test_a_node_that_dies_ends_the_run_and_is_named(start, cluster, tmp_path):
     running, _ = cluster
     extra = running.add_node(num_cpus=2, resources={"extra": 1}, object_store_memory=80 << 20)
     run = start(*RUN[:5], "3", *RUN[6:], *FOREVER)
-    wait_until(lambda: list(tmp_path.rglob("rank_2.log")))
+    wait_until(lambda: list(tmp_path.glob("logs/*/*/*/logs/rank_2.log")))
     running.remove_node(extra, allow_graceful=False)
     status, out, err = finished(run, 60)
     assert status == 1, out + err
