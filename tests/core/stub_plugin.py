@@ -110,7 +110,6 @@ def rltrain_provides():
             frameworks=("numpy",),
             options="stub_parts:SchedulerOptions",
             starts_nodes=True,
-            lacks=("node_rank",),
         ),
         LauncherSpec(name="without_launch", factory="builtins:object", frameworks=("numpy",)),
         GradientSyncSpec(name="plain", factory=f"{parts}:StubSync", frameworks=("numpy",)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
@@ -11,10 +10,10 @@ import time
 import pytest
 from machines import connected_machines, missing
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
+pytestmark = pytest.mark.slow
 
 ITERATIONS = 20
-LIMIT = 120
+LIMIT = 60
 """Seconds to wait for ranks to train on other nodes than before. It takes about 20, and more while
 other tests start their ranks."""
 
@@ -36,7 +35,7 @@ def start_node(command, machines):
     words = (*words, "agent.save_interval=1")
     words = (*words, "agent.algorithm.num_learning_epochs=1", "agent.algorithm.num_mini_batches=1")
     words = (*words, "--distributed", "--nproc-per-node", "1", "--nnodes", "1:2", "--rdzv-id", "x")
-    words = (*words, "--rdzv-endpoint", f"{machines[0].address}:29400", "--max-restarts", "3")
+    words = (*words, "--rdzv-endpoint", f"{machines[0].address}:29400", "--max-restarts", "1")
     words = (*words, "--max-iterations", str(ITERATIONS))
     # Two machines on the same cores would each use all of them.
     return lambda machine: command.start(*words, before=machine.inside, OMP_NUM_THREADS="1")
@@ -79,15 +78,10 @@ def test_a_run_goes_on_while_nodes_come_and_go(command, machines, start_node):
         machines[0].join_link()
     assert lost.returncode == 1
     assert f"The node at {machines[0].address}:29400, where the nodes meet, is gone" in lost.stderr
+    # One restart was allowed: only the killed node's has counted, for its peer had failed.
     assert run.returncode == 0, run.stderr
     assert "Node machine1 does not answer any more: starting again without it." in run.stdout
     assert run.stdout.count("No checkpoint of runs named x below") == 1
     found = starts(command)
-    # On a busy machine a node may seem lost for a moment; then its ranks start again, too.
-    assert [ranks for ranks, _ in itertools.groupby(found, key=lambda start: start[0])] == [
-        2,
-        1,
-        2,
-        1,
-    ]
+    assert [ranks for ranks, _ in found] == [2, 1, 2, 1]
     assert [each for _, done in found for each in done] == list(range(1, ITERATIONS + 1))

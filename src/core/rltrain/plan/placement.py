@@ -19,6 +19,12 @@ from rltrain.types import World
 
 __all__ = ["check_shown", "choose_launcher", "of_framework", "place"]
 
+_OF_THE_NODES = (
+    *("node_rank", "master_addr", "master_port", "coordinator_address", "local_addr", "cluster"),
+    *("rdzv_backend", "rdzv_endpoint", "rdzv_id"),
+)
+"""What a launcher that starts all nodes settles itself: which they are, and where they meet."""
+
 FrameworkSpecT = TypeVar("FrameworkSpecT", GradientSyncSpec, LauncherSpec)
 
 
@@ -180,7 +186,7 @@ def choose_launcher(
             "Give one number, or choose a launcher whose nodes may come and go (--launcher)."
         )
     defaults = RunOptions()
-    for name in spec.lacks:
+    for name in (*spec.lacks, *(_OF_THE_NODES if spec.starts_nodes else ())):
         value = getattr(requested, name)
         if value != getattr(defaults, name):
             raise UsageError(

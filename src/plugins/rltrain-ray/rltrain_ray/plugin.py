@@ -16,11 +16,6 @@ def rltrain_provides() -> list[LauncherSpec]:
             options="rltrain_ray.options:RayOptions",
             frameworks=("torch", "jax"),
             starts_nodes=True,
-            # Ray chooses the nodes and their GPUs, and the launcher where they meet.
-            lacks=(
-                *("node_rank", "master_addr", "master_port", "coordinator_address"),
-                *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "local_addr", "cluster"),
-            ),
             summary="an actor on each node of a Ray cluster, which starts the node's ranks",
         )
     ]

@@ -16,11 +16,6 @@ def rltrain_provides() -> list[LauncherSpec]:
             options="rltrain_slurm.options:SlurmOptions",
             frameworks=("torch", "jax"),
             starts_nodes=True,
-            # SLURM chooses the nodes, and its variables say where they meet.
-            lacks=(
-                *("node_rank", "master_addr", "master_port", "coordinator_address"),
-                *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "local_addr", "cluster"),
-            ),
             summary="submits the run as a job; queued again, it goes on from its checkpoint",
         )
     ]
