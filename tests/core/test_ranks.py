@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from rltrain.config import Placement
@@ -16,7 +18,7 @@ from rltrain.launch.ranks import (
     rank_from_env,
     select_gpus,
 )
-from rltrain.run.worker import _see_one_gpu, _select_gpus, _with_device
+from rltrain.run.worker import _see_one_gpu, _select_gpus, _with_device, run_launched
 from rltrain.testing import make_config
 from rltrain.types import World
 
@@ -240,3 +242,17 @@ def test_a_rank_can_see_its_own_gpu_only(monkeypatch, visible, ids, local, shown
     assert (world.rank, world.local_rank) == (local, 0)
     assert _with_device(placement, world).device == "cuda:0"
     assert os.environ["CUDA_VISIBLE_DEVICES"] == shown
+
+
+def test_ranks_that_all_are_local_rank_0_leave_each_others_files_alone(monkeypatch, tmp_path):
+    for name, value in (("RANK", 1), ("LOCAL_RANK", 1), ("WORLD_SIZE", 2), ("LOCAL_WORLD_SIZE", 2)):
+        monkeypatch.setenv(name, str(value))
+    peer = tmp_path / "rank_0.log"
+    peer.touch()
+    placement = Placement(backend="gloo", device_kind="cpu", virtual_local_rank=True)
+    end = signal.getsignal(signal.SIGTERM)
+    try:
+        run_launched(placement, str(tmp_path), lambda config, world, log: None)
+    finally:
+        signal.signal(signal.SIGTERM, end)
+    assert peer.exists()

@@ -33,6 +33,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
+SchedulerParameters=sched_interval=2,bf_interval=2
 SelectType=select/cons_tres
 JobAcctGatherType=jobacct_gather/none
 ReturnToService=2

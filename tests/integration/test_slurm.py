@@ -70,14 +70,14 @@ SUBMIT = ("--launcher", "slurm", "slurm.time=5:00", "--nnodes", "2", "--nproc-pe
 FOREVER = ("--task", "probe_plugin:Slow-v0", "--num-envs", "2", "--max-iterations", "100000")
 
 
-def state_of(cluster, *, wanted="RUNNING", timeout=60) -> str:
-    """Wait for the state of the only job, and return its number."""
+def wait_for_state(cluster, wanted, number="", timeout=120) -> str:
+    """Wait for the state of a job, by default of the only one, and return its number."""
     deadline = time.monotonic() + timeout
     while True:
         jobs = slurm_command(cluster, "squeue", "--noheader", "--format=%i %T").split("\n")
-        for number, _, state in (job.partition(" ") for job in jobs):
-            if state == wanted:
-                return number
+        for found, _, state in (job.partition(" ") for job in jobs):
+            if state == wanted and found == (number or found):
+                return found
         assert time.monotonic() < deadline, jobs
         time.sleep(0.3)
 
@@ -98,15 +98,16 @@ def wait_for_checkpoints(command, number, timeout=90) -> None:
 
 def test_a_job_that_is_queued_again_goes_on_to_the_same_bytes(command, cluster):
     train = ("--library", "rsl_rl", "--num-envs", "32", "agent.save_interval=2")
-    train = (*train, "--max-iterations", "16")
+    train = (*train, "--max-iterations", "48")
     variables = {**cluster, "OMP_NUM_THREADS": "1"}
     run = command.start(*train, *SUBMIT, "--run-name", "mine", **variables)
+    number = wait_for_state(cluster, "RUNNING")
     wait_for_checkpoints(command, 3)
     # A job of a partition that comes first preempts it.
     urgent = ("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--wrap=sleep 1")
     slurm_command(cluster, *urgent, f"--output={command.folder}/urgent")
-    state_of(cluster, wanted="PENDING")
-    number = state_of(cluster)
+    wait_for_state(cluster, "PENDING", number)
+    wait_for_state(cluster, "RUNNING", number)
     before = len(list(command.log_root.glob("*/*/*/checkpoints/model_*.pt")))
     wait_for_checkpoints(command, before + 2)
     # SLURM sends this signal before the time limit.
@@ -120,7 +121,7 @@ def test_a_job_that_is_queued_again_goes_on_to_the_same_bytes(command, cluster):
     through = command("--distributed", "--nproc-per-node", "2", *train, OMP_NUM_THREADS="1")
     assert through.returncode == 0, through.stderr
     first, *_, last = sorted(
-        command.log_root.rglob("model_15.pt"), key=lambda path: path.stat().st_mtime
+        command.log_root.rglob("model_47.pt"), key=lambda path: path.stat().st_mtime
     )
     assert tensors(torch.load(first, weights_only=False)) == tensors(
         torch.load(last, weights_only=False)
@@ -148,14 +149,14 @@ def test_a_failure_of_any_node_ends_the_job_and_is_shown(command, cluster):
 def test_ctrl_c_ends_the_job_only_if_asked(command, cluster, cancel):
     words = ("--library", "rsl_rl", *FOREVER, *SUBMIT, f"slurm.cancel={cancel}")
     run = command.start(*words, **cluster)
-    number = state_of(cluster)
+    number = wait_for_state(cluster, "RUNNING")
     command.ranks(run, 2)
     run.send_signal(signal.SIGINT)
     done = command.finish(run)
     assert done.returncode == 130
     assert ("goes on. To end it: scancel" in done.stdout) is not cancel
     if not cancel:
-        assert state_of(cluster) == number
+        assert wait_for_state(cluster, "RUNNING") == number
         slurm_command(cluster, "scancel", number)
     deadline = time.monotonic() + 30
     while slurm_command(cluster, "squeue", "--noheader"):

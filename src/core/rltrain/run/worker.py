@@ -132,12 +132,12 @@ def run_launched(
     # The agent ends siblings of a failed rank with SIGTERM. A rank that is blocked in a collective
     # would never run a Python handler, so restore the default action.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _select_gpus(config.gpu_ids)
-    if config.virtual_local_rank:
-        _see_one_gpu(config)
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
     first = rank - int(os.environ["LOCAL_RANK"])
     forget_reports(folder, rank, range(first, first + int(os.environ["LOCAL_WORLD_SIZE"])))
+    _select_gpus(config.gpu_ids)
+    if config.virtual_local_rank:
+        _see_one_gpu(config)
     try:
         world = rank_from_env(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
