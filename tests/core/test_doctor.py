@@ -321,6 +321,17 @@ def test_contradictory_variables_are_reported_and_nothing_is_started(flaky, caps
     assert tries.seen == []
 
 
+@pytest.mark.parametrize(("rank", "pages"), [(0, 1), (1, 0), (2, 1)])
+def test_the_first_rank_of_each_node_prints_also_if_all_are_local_rank_0(
+    flaky, capsys, monkeypatch, rank, pages
+):
+    variables = {"RANK": rank, "LOCAL_RANK": 0, "WORLD_SIZE": 4, "LOCAL_WORLD_SIZE": 2}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(value))
+    main([*WORDS, "--backend", "raises", "--json"])
+    assert capsys.readouterr().out.count('"sections"') == pages
+
+
 def test_a_broken_user_config_is_refused(flaky, capsys):
     file = user_config.path()
     file.parent.mkdir(parents=True)

@@ -61,6 +61,11 @@ class World:
         """Whether this is global rank 0, the only one that writes."""
         return self.rank == 0
 
+    @property
+    def place(self) -> int:
+        """Number among the ranks of this node; differs even where all are local rank 0."""
+        return self.rank % self.local_world_size
+
 
 class ProcessGroup(Protocol):
     """The collectives that the core and the adapters use. Every rank calls each in the same order.

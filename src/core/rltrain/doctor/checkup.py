@@ -59,8 +59,8 @@ def checkup(
     library = options.get("library")
     _check_names(requested, library, registry)
     placement, placed = _placed(requested, registry)
-    # One report per node: if a launcher started this process, only local rank 0 prints.
-    shown = not isinstance(placed, World) or placed.local_rank == 0
+    # One report per node: if a launcher started this process, only its node's first rank prints.
+    shown = not isinstance(placed, World) or placed.place == 0
     checks = _checks(requested, placement, placed, registry, library)
     if start_ranks and placement is not None and not isinstance(placed, Exception):
 

@@ -22,9 +22,7 @@ _PAUSE = 0.2
 
 def is_shown(config: RunConfig, world: World) -> bool:
     """Return whether the console shows this rank's own output."""
-    # Not by its local rank: with --virtual-local-rank that is 0 for all.
-    place = world.rank % world.local_world_size
-    return config.show_ranks == "all" or place in (config.show_ranks or ())
+    return config.show_ranks == "all" or world.place in (config.show_ranks or ())
 
 
 @contextlib.contextmanager
