@@ -77,7 +77,7 @@ def scale_mini_batches(agent, written_for, num_envs):
     return {**agent, "learn": {**learn, "batch": learn["batch"] * num_envs // written_for}}
 
 
-def read_checkpoint(path: str) -> list[str] | str:
+def read_checkpoint(path: str, trusted: bool) -> list[str] | str:
     with open(path, errors="replace") as file:
         keys = file.read().split()
     return keys or "it is empty."

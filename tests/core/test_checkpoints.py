@@ -9,12 +9,8 @@ import pytest
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.storage.checkpoints import (
-    find_checkpoint,
-    latest_of_name,
-    read_state,
-    save_with_state,
-)
+from rltrain.storage.checkpoints import read_state, save_with_state
+from rltrain.storage.finding import find_checkpoint, latest_of_name
 from rltrain.storage.run_folder import RunFolder, create_run_folder
 
 
@@ -41,10 +37,53 @@ def test_replacing_a_file_replaces_its_state(folder):
     assert len(list(folder.path.glob("checkpoints/ranks/*"))) == 1
 
 
-def test_a_modified_file_has_no_state(folder):
+def test_a_file_that_was_copied_alone_has_no_state(folder, tmp_path):
     path = save(folder, "a.pth", "weights")
-    path.write_text("others")
-    assert read_state(path) is None
+    assert read_state(path.rename(tmp_path / "a.pth")) is None
+
+
+def state_of(checkpoint) -> Path:
+    (state,) = (checkpoint.parent / "ranks").iterdir()
+    return state
+
+
+@pytest.mark.parametrize("of", [lambda path: path, state_of], ids=["checkpoint", "state"])
+@pytest.mark.parametrize("tenth", range(10))
+@pytest.mark.parametrize("how", ["cut", "flipped"])
+def test_damage_is_noticed(folder, of, tenth, how):
+    path = save(folder, "a.pth", "weights" * 30, ranks=[b"0" * 300])
+    damaged = of(path)
+    contents = bytearray(damaged.read_bytes())
+    place = len(contents) * tenth // 10
+    if how == "cut":
+        contents = contents[:place]
+    else:
+        contents[place] ^= 1
+    damaged.write_bytes(contents)
+    with pytest.raises(UsageError, match=rf"--checkpoint {path}: is damaged: {damaged.name} is not"):
+        read_state(path)
+
+
+class Planted:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, folder):
+        self.file = folder / "planted"
+
+    def __reduce__(self):
+        import os
+
+        return os.mkdir, (str(self.file),)
+
+
+def test_a_state_that_would_run_code_is_refused_unless_it_is_trusted(folder, tmp_path):
+    planted = Planted(tmp_path)
+    path = save(folder, "a.pth", "weights", more=planted)
+    with pytest.raises(UsageError, match=r"run code \(posix\.mkdir\).*add --trust-checkpoint\."):
+        read_state(path)
+    assert not planted.file.exists()
+    read_state(path, trusted=True)
+    assert planted.file.exists()
 
 
 def test_an_interrupted_save_keeps_the_previous_state_and_file(folder, monkeypatch):
@@ -76,10 +115,14 @@ def runs(tmp_path):
     return made
 
 
+def find(choice, root, library="lib", task="Task/v1", warn=pytest.fail) -> str:
+    return find_checkpoint(choice, str(root), library, task, warn).read_text()
+
+
 @pytest.mark.parametrize(("choice", "text"), [("latest", "second 3"), ("best", "second 2")])
 def test_latest_and_best_come_from_the_newest_run(runs, tmp_path, choice, text):
     create_run_folder(str(tmp_path), "lib", "Task/v1", "third, with no checkpoint")
-    assert find_checkpoint(choice, str(tmp_path), "lib", "Task/v1").read_text() == text
+    assert find(choice, tmp_path) == text
 
 
 def test_a_run_that_is_started_again_goes_on_from_its_own(runs, tmp_path):
@@ -88,24 +131,50 @@ def test_a_run_that_is_started_again_goes_on_from_its_own(runs, tmp_path):
     for run, name in zip(runs, ("first", "second"), strict=True):
         run.write_manifest({"config": {"run_name": name}})
     for name, found in (("first", "first 3"), ("second", "second 3")):
-        path = latest_of_name(dataclasses.replace(config, run_name=name))
+        path = latest_of_name(dataclasses.replace(config, run_name=name), pytest.fail)
         assert Path(path).read_text() == found
-    assert latest_of_name(dataclasses.replace(config, run_name="fir")) is None
+    assert latest_of_name(dataclasses.replace(config, run_name="fir"), pytest.fail) is None
     (runs[1].path / "manifest.json").unlink()
-    assert latest_of_name(dataclasses.replace(config, run_name="second")) is None
+    assert latest_of_name(dataclasses.replace(config, run_name="second"), pytest.fail) is None
 
 
 def test_a_deleted_checkpoint_is_skipped(runs, tmp_path):
     (runs[1].checkpoints / "3.pth").unlink()
-    assert find_checkpoint("latest", str(tmp_path), "lib", "Task/v1").read_text() == "second 2"
+    assert find("latest", tmp_path) == "second 2"
+
+
+@pytest.mark.parametrize(("choice", "text"), [("latest", "second 1"), ("best", "first 2")])
+def test_damaged_checkpoints_are_passed_over_with_a_warning(runs, tmp_path, choice, text):
+    for name in ("3.pth", "2.pth"):
+        (runs[1].checkpoints / name).write_text("damaged")
+    warnings = []
+    assert find(choice, tmp_path, warn=warnings.append) == text
+    passed = {"latest": ("3", "2"), "best": ("2", "3")}[choice]
+    assert [
+        f"passing over {runs[1].checkpoints}/{name}.pth: {name}.pth is not what was written."
+        for name in passed
+    ] == warnings
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '[{"name": 1}]', '{"name": "3.pth"}', "\xff"])
+def test_a_damaged_index_is_made_again(runs, tmp_path, text):
+    index = runs[1].path / "checkpoints.json"
+    index.write_bytes(text.encode("latin1"))
+    warnings = []
+    assert find("latest", tmp_path, warn=warnings.append) == "second 3"
+    assert find("best", tmp_path, warn=warnings.append) == "second 2"
+    assert warnings == [f"{index} is damaged: ordering the checkpoints beside it by time."] * 2
+    save(runs[1], "4.pth", "after", 4)
+    assert find("latest", tmp_path) == "after"
+    assert find("best", tmp_path) == "second 2"
 
 
 def test_a_name_that_is_saved_again_is_the_latest(runs, tmp_path):
     save(runs[1], "1.pth", "again", 4, 7.0)
-    assert find_checkpoint("latest", str(tmp_path), "lib", "Task/v1").read_text() == "again"
+    assert find("latest", tmp_path) == "again"
 
 
 @pytest.mark.parametrize(("library", "task"), [("other", "Task/v1"), ("lib", "Other-v1")])
 def test_nothing_to_resume_from_is_reported(runs, tmp_path, library, task):
     with pytest.raises(UsageError, match=f"--checkpoint latest: no run of {library} on {task}"):
-        find_checkpoint("latest", str(tmp_path), library, task)
+        find("latest", tmp_path, library, task)

@@ -9,7 +9,8 @@ import pytest
 from observers import InStep
 
 from rltrain.options import DEFAULT_TASK
-from rltrain.storage.checkpoints import find_checkpoint, read_state
+from rltrain.storage.checkpoints import read_state
+from rltrain.storage.finding import find_checkpoint
 from rltrain.testing import FakeWorld
 
 STEPS = 8
@@ -67,7 +68,7 @@ class Killer:
 
 def end_of(log_root, library):
     """Return digests of the last checkpoint, and of every rank's state that belongs to it."""
-    path = find_checkpoint("latest", str(log_root), library, DEFAULT_TASK)
+    path = find_checkpoint("latest", str(log_root), library, DEFAULT_TASK, pytest.fail)
     state = read_state(path)
     parts = [path.read_bytes(), pickle.dumps(state["progress"]), *state["ranks"]]
     return [hashlib.sha256(part).hexdigest() for part in parts]

@@ -14,14 +14,15 @@ from rltrain import hookimpl
 from rltrain.errors import StopTraining
 from rltrain.records import Scalars
 from rltrain.specs import LibrarySpec, Refusal
+from rltrain.unpickling import load_data
 
 
 def default_agent(task, algorithm):
     return {"reinforce": {"steps": 32, "discount": 0.95, "learning_rate": 0.01, "std": 0.5}}
 
 
-def top_level_keys(path):
-    return list(pickle.loads(Path(path).read_bytes()))
+def top_level_keys(path, trusted):
+    return list(load_data(Path(path).read_bytes(), trusted))
 
 
 @hookimpl
@@ -152,7 +153,7 @@ class Agent:
     def load(self, path):
         import torch
 
-        saved = pickle.loads(path.read_bytes())
+        saved = load_data(path.read_bytes())
         states = torch.load(io.BytesIO(saved["reinforce"]), weights_only=True)
         for part, state in zip(self.parts(), states, strict=True):
             part.load_state_dict(state)

@@ -15,6 +15,7 @@ from torch.nn.utils import clip_grad_norm_
 from rltrain.errors import StopTraining
 from rltrain.records import Scalars
 from rltrain.session import Session
+from rltrain_sb3.checkpoints import counters_in
 from rltrain_sb3.env import SessionVecEnv
 from rltrain_torch.gradients import synchronize
 
@@ -104,11 +105,13 @@ class SessionPPO(PPO):
 
     def _load(self, path: Path) -> None:
         """Load the policy, optimizer and counters; the options stay those of this run."""
-        data, parameters, _ = load_from_zip_file(path, device=self.device)
+        # Without `load_data`: that would run code that the file may name.
+        _, parameters, _ = load_from_zip_file(path, load_data=False, device=self.device)
         self.set_parameters(parameters, device=self.device)
+        data = counters_in(path)
         # A checkpoint written by SB3 without rltrain has no count of iterations.
         for name in ("num_timesteps", "_n_updates", "iterations"):
-            setattr(self, name, (data or {}).get(name, 0))
+            setattr(self, name, data.get(name, 0))
 
     def _excluded_save_params(self) -> list[str]:
         """Return the names of attributes that SB3 must not pickle."""

@@ -142,6 +142,8 @@ class RunConfig(Placement):
     auto_resume: bool = False
     """Whether to start from the latest checkpoint of the runs with the same name instead, if there
     is one. Ranks that are started again look again."""
+    trust_checkpoint: bool = False
+    """Whether to load a checkpoint that may run code."""
     run_name: str | None = None
     """Suffix of the run folder's name."""
     rank_log_dir: str | None = None

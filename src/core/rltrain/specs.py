@@ -176,9 +176,11 @@ class LibrarySpec(Spec):
     number of mini-batches, not their size. Raises `UsageError`, with the arithmetic, if it is
     impossible."""
     read_checkpoint: str | None = None
-    """Import string of a function that takes a path and returns the top-level keys of the
-    checkpoint there, or one sentence that says why it cannot be read. It may import the framework:
-    before ranks are started, it is called in a separate process."""
+    """Import string of a function that takes a path, and whether the user trusts the file. It
+    returns the top-level keys of the checkpoint there, or one sentence that says why it cannot be
+    read. Unless the file is trusted, it must not run code that the file names: see
+    `rltrain.unpickling`. It may import the framework: before ranks are started, it is called in a
+    separate process."""
     checkpoint_keys: frozenset[str] = frozenset()
     """Keys that identify a checkpoint of this library."""
 

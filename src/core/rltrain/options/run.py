@@ -55,6 +55,9 @@ class RunOptions:
         "go on from the latest checkpoint of this task's runs with the same --run-name, if there "
         "is one: for jobs that are started again",
     )
+    trust_checkpoint: bool = switch(
+        WHAT, "load a checkpoint that may run code: only if you trust who wrote it"
+    )
     agent: Mapping[str, Any] = option(
         {}, WHAT, "overrides of the library's options", checks.mapping, kind="none"
     )

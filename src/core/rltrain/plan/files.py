@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 
 from rltrain.config import RunConfig
@@ -10,7 +11,8 @@ from rltrain.errors import UsageError
 from rltrain.launch.preflight import preflight
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, LibrarySpec
-from rltrain.storage.checkpoints import CHOICES, find_checkpoint, latest_of_name, read_state
+from rltrain.storage.checkpoints import read_state
+from rltrain.storage.finding import CHOICES, find_checkpoint, latest_of_name
 from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import check_writable
 from rltrain.types import World
@@ -51,16 +53,18 @@ def resolve_files(
             raise UsageError(
                 "--auto-resume: add --run-name NAME. Runs with the same name go on from each other."
             )
-        path = latest_of_name(config) or path
+        path = latest_of_name(config, _warn) or path
     if path is None or not root:
         return config
     if path in CHOICES:
-        path = str(find_checkpoint(path, config.log_root, config.library, config.task))
+        path = str(find_checkpoint(path, config.log_root, config.library, config.task, _warn))
     # The launcher imports no framework, and a rank that joins may have to join first.
     backend = registry.get(BackendSpec, config.backend)
     in_child = config.distributed and (world is None or backend.joins_first)
-    _check_checkpoint(path, library, registry, in_child)
-    state = read_state(Path(path))
+    if not Path(path).is_file():
+        raise UsageError(f"--checkpoint {path}: there is no such file.")
+    state = read_state(Path(path), config.trust_checkpoint)
+    _check_checkpoint(path, library, registry, in_child, config.trust_checkpoint)
     before = state["circumstances"].get("framework") if state else None
     if before not in (None, config.framework):
         raise UsageError(
@@ -73,18 +77,22 @@ def resolve_files(
     return dataclasses.replace(config, checkpoint=path)
 
 
-def _check_checkpoint(path: str, library: LibrarySpec, registry: Registry, in_child: bool) -> None:
+def _warn(text: str) -> None:
+    print(f"rltrain: {text}", file=sys.stderr)
+
+
+def _check_checkpoint(
+    path: str, library: LibrarySpec, registry: Registry, in_child: bool, trusted: bool
+) -> None:
     """Check that a file is a checkpoint of this library."""
-    if not Path(path).is_file():
-        raise UsageError(f"--checkpoint {path}: there is no such file.")
     if library.read_checkpoint is None:
         return
-    found = preflight(library.read_checkpoint, path, in_child=in_child)
+    found = preflight(library.read_checkpoint, path, trusted, in_child=in_child)
     if isinstance(found, str):
         raise UsageError(f"--checkpoint {path}: {found}")
     missing = sorted(library.checkpoint_keys - set(found))
     if missing:
-        other = _matching_library(path, library, registry, in_child)
+        other = _matching_library(path, library, registry, in_child, trusted)
         hint = f" It looks like one of {other}: try --library {other}." if other else ""
         raise UsageError(
             f"--checkpoint {path}: this is not a checkpoint of {library.name}: it lacks "
@@ -93,13 +101,13 @@ def _check_checkpoint(path: str, library: LibrarySpec, registry: Registry, in_ch
 
 
 def _matching_library(
-    path: str, library: LibrarySpec, registry: Registry, in_child: bool
+    path: str, library: LibrarySpec, registry: Registry, in_child: bool, trusted: bool
 ) -> str | None:
     """Return the name of another library that recognizes a checkpoint, or None."""
     for spec in registry.all(LibrarySpec):
         if spec.name == library.name or spec.read_checkpoint is None or not spec.checkpoint_keys:
             continue
-        found = preflight(spec.read_checkpoint, path, in_child=in_child)
+        found = preflight(spec.read_checkpoint, path, trusted, in_child=in_child)
         if not isinstance(found, str) and spec.checkpoint_keys <= set(found):
             return spec.name
     return None

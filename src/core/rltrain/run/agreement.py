@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rltrain.launch import console_stream
 from rltrain.seeding import draw_seed
-from rltrain.storage.checkpoints import latest_of_name, read_state
+from rltrain.storage.checkpoints import read_state
+from rltrain.storage.finding import latest_of_name
 from rltrain.storage.run_folder import RunFolder, create_run_folder
 from rltrain.types import ProcessGroup
 
@@ -52,7 +55,7 @@ def agree(group: ProcessGroup, config: RunConfig) -> Agreement:
 def _decide(config: RunConfig) -> tuple[int, str, str | None]:
     if config.auto_resume:
         # Ranks that a launcher has started again get the options of the first start.
-        checkpoint = latest_of_name(config) or config.checkpoint
+        checkpoint = latest_of_name(config, _warn) or config.checkpoint
         config = dataclasses.replace(config, checkpoint=checkpoint)
     folder = create_run_folder(config.log_root, config.library, config.task, config.run_name)
     return _seed(config), str(folder.path), config.checkpoint
@@ -62,5 +65,15 @@ def _seed(config: RunConfig) -> int:
     if config.seed != -1:
         return config.seed
     # A resumed run keeps the seed that it drew.
-    before = read_state(Path(config.checkpoint)) if config.checkpoint else None
+    before = _state_before(config)
     return int(before["circumstances"]["seed"]) if before else draw_seed()
+
+
+def _state_before(config: RunConfig) -> Mapping[str, Any] | None:
+    if config.checkpoint is None:
+        return None
+    return read_state(Path(config.checkpoint), config.trust_checkpoint)
+
+
+def _warn(text: str) -> None:
+    print(f"rltrain: {text}", file=console_stream(), flush=True)

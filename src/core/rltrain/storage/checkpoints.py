@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import json
 import pickle
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.storage.run_folder import RunFolder, task_folder
+from rltrain.storage.run_folder import RunFolder
+from rltrain.unpickling import UnsafePickle, load_data, would_run_code
 
-if TYPE_CHECKING:
-    from rltrain.config import RunConfig
+__all__ = [
+    "INDEX",
+    "DamagedCheckpoint",
+    "read_state",
+    "save_with_state",
+    "saved_checkpoints",
+]
 
-__all__ = ["CHOICES", "find_checkpoint", "latest_of_name", "read_state", "save_with_state"]
-
-CHOICES = ("latest", "best")
-"""What `--checkpoint` accepts besides a path."""
-
-_INDEX = "checkpoints.json"
+INDEX = "checkpoints.json"
 """In the run folder: the checkpoints in the order in which they were saved."""
+
+_RANKS, _SUFFIX = "checkpoints/ranks/", ".state"
+_MAGIC = b"rltrain state 1\n"
+"""The first bytes of a state; its digest follows."""
+
+
+class DamagedCheckpoint(UsageError):
+    """A checkpoint is not what was written.
+
+    Attributes:
+        what: which file is damaged.
+    """
+
+    # Only the message is needed to make one: pickle carries the rest, as for any exception.
+    def __init__(self, message: str, *, what: str = "") -> None:
+        super().__init__(message)
+        self.what = what
 
 
 def save_with_state(
@@ -30,9 +50,10 @@ def save_with_state(
 ) -> Path:
     """Write a checkpoint and the ranks' state that belongs to it. Rank 0 only.
 
-    The state goes to `checkpoints/ranks/`, under a name that contains the checkpoint's digest. It
-    is written before the checkpoint, so that a checkpoint never lacks its state. A checkpoint of
-    the same name keeps its own state until it is replaced.
+    The state goes to `checkpoints/ranks/`, under a name that contains the checkpoint's digest, and
+    starts with its own: either one that is damaged is noticed. It is written before the checkpoint,
+    so that a checkpoint never lacks its state. A checkpoint of the same name keeps its own state
+    until it is replaced.
 
     Args:
         folder: the run folder.
@@ -47,97 +68,115 @@ def save_with_state(
 
     def write(partial: Path) -> None:
         save(partial)
-        written.append(_state_name(name, _digest(partial)))
-        relative = f"checkpoints/ranks/{written[0]}"
-        folder.write_atomically(relative, lambda path: path.write_bytes(pickle.dumps(state)))
+        written.append(f"{name}.{_digest(partial)}{_SUFFIX}")
+        pickled = pickle.dumps(state)
+        whole = _MAGIC + hashlib.sha256(pickled).digest() + pickled
+        folder.write_atomically(_RANKS + written[0], lambda path: path.write_bytes(whole))
 
     written: list[str] = []
     path = folder.write_atomically(f"checkpoints/{name}", write)
-    for outdated in (path.parent / "ranks").glob(_state_name(glob.escape(name), "*")):
+    for outdated in _states(path):
         if outdated.name not in written:
             outdated.unlink()
-    entry = {"name": name, **{key: state[key] for key in ("iteration", "episode_return")}}
-    entries = [one for one in _index(folder.path) if one["name"] != name] + [entry]
+    before = saved_checkpoints(folder.path, lambda text: None)
+    entries = [one for one in before if one["name"] != name] + [_entry(name, state)]
     text = json.dumps(entries, indent=1) + "\n"
-    folder.write_atomically(_INDEX, lambda path: path.write_text(text))
+    folder.write_atomically(INDEX, lambda path: path.write_text(text))
     return path
 
 
-def read_state(checkpoint: Path) -> dict[str, Any] | None:
+def read_state(checkpoint: Path, trusted: bool = False) -> dict[str, Any] | None:
     """Return the state that was written with a checkpoint, or None if there is none.
 
-    It unpickles the file: use it only with files that you trust, like the checkpoint itself.
+    Args:
+        checkpoint: the library's file.
+        trusted: whether to build whatever the state names, which may run any code.
+
+    Raises:
+        DamagedCheckpoint: the checkpoint or its state is not what was written.
+        UsageError: the state is not trusted, and names what is not known to be data only.
     """
-    path = checkpoint.parent / "ranks" / _state_name(checkpoint.name, _digest(checkpoint))
-    if not path.is_file():
+    states = list(_states(checkpoint))
+    if not states:
         return None
-    state: dict[str, Any] = pickle.loads(path.read_bytes())
+    digest = _digest(checkpoint)
+    path = next((path for path in states if path.suffixes[-2:-1] == [f".{digest}"]), None)
+    if path is None:
+        raise _damaged(checkpoint, checkpoint.name)
+    try:
+        state: dict[str, Any] = load_data(_checked(path.read_bytes()), trusted)
+    except UnsafePickle as error:
+        raise UsageError(f"--checkpoint {checkpoint}: {would_run_code(error)}") from error
+    except Exception as error:  # Damaged bytes may raise any.
+        raise _damaged(checkpoint, path.name) from error
     return state
 
 
-def find_checkpoint(choice: str, log_root: str, library: str, task: str) -> Path:
-    """Return the latest or the best checkpoint of the newest run that has one.
-
-    Args:
-        choice: "latest" is the one saved last; "best" is the one with the highest mean return over
-            the last episodes when it was saved.
-        log_root: where the run folders are.
-        library: the runs' library.
-        task: the runs' task.
-
-    Raises:
-        UsageError: there is no such checkpoint.
-    """
-    runs = task_folder(log_root, library, task)
-    for run, entries in _newest_first(runs):
-        if choice == "best":
-            entries = [entry for entry in entries if entry["episode_return"] is not None]
-            entries.sort(key=lambda entry: float(entry["episode_return"]))
-        if entries:
-            return _path(run, entries[-1])
-    raise UsageError(
-        f"--checkpoint {choice}: no run of {library} on {task} below {runs} has saved one. Name a "
-        "file, or the --log-root of the run to resume."
+def _damaged(checkpoint: Path, name: str) -> DamagedCheckpoint:
+    what = f"{name} is not what was written"
+    return DamagedCheckpoint(
+        f"--checkpoint {checkpoint}: is damaged: {what}. Name an earlier one, or give --checkpoint "
+        "latest, which passes over damaged ones.",
+        what=what,
     )
 
 
-def latest_of_name(config: RunConfig) -> str | None:
-    """Return the latest checkpoint of the runs of this task and library with this run's name."""
-    runs = task_folder(config.log_root, config.library, config.task)
-    for run, entries in _newest_first(runs):
-        if entries and _run_name(run) == config.run_name:
-            return str(_path(run, entries[-1]))
-    return None
+def _checked(contents: bytes) -> bytes:
+    """Return the pickled state in a file; versions before 0.2 wrote no digest.
+
+    Raises:
+        ValueError: it does not match its digest.
+    """
+    if contents[:1] == pickle.PROTO:
+        return contents
+    head = len(_MAGIC) + hashlib.sha256().digest_size
+    pickled = contents[head:]
+    if contents[:head] != _MAGIC + hashlib.sha256(pickled).digest():
+        raise ValueError("not what was written")
+    return pickled
 
 
-def _run_name(run: Path) -> str | None:
-    """Return a run's name; not from the folder's name, which may end in a number of its own."""
+def _states(checkpoint: Path) -> Iterator[Path]:
+    """Yield the states that were saved under a checkpoint's name."""
+    name = re.compile(re.escape(checkpoint.name) + r"\.[0-9a-f]{16}(\.pkl|\.state)")
+    for path in (checkpoint.parent / "ranks").glob(f"{glob.escape(checkpoint.name)}.*"):
+        if name.fullmatch(path.name):
+            yield path
+
+
+def saved_checkpoints(run: Path, warn: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Return name, iteration and mean return of a run's checkpoints, in the order of saving.
+
+    Args:
+        run: the run folder.
+        warn: takes a message if the index is damaged.
+    """
     try:
-        name: str | None = json.loads((run / "manifest.json").read_text())["config"]["run_name"]
+        return _index(run)
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # The user has removed it.
-    return name
-
-
-def _newest_first(runs: Path) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
-    """Yield the run folders that have saved checkpoints, with those that are still there."""
-    indices = sorted(runs.glob(f"*/{_INDEX}"), key=lambda path: path.stat().st_mtime_ns)
-    for index in reversed(indices):
-        run = index.parent
-        yield run, [entry for entry in _index(run) if _path(run, entry).is_file()]
+        warn(f"{run / INDEX} is damaged: ordering the checkpoints beside it by time.")
+    files = [path for path in (run / "checkpoints").iterdir() if path.is_file()]
+    entries = []
+    for path in sorted(files, key=lambda path: path.stat().st_mtime_ns):
+        with contextlib.suppress(UsageError):
+            entries.append(_entry(path.name, read_state(path) or {}))
+    return entries
 
 
 def _index(run: Path) -> list[dict[str, Any]]:
-    path = run / _INDEX
-    return list(json.loads(path.read_text())) if path.is_file() else []
+    path = run / INDEX
+    if not path.is_file():
+        return []
+    entries = json.loads(path.read_bytes())
+    if not all(isinstance(entry["name"], str) for entry in entries):
+        raise TypeError("a checkpoint's name is not text")
+    return [_entry(entry["name"], entry) for entry in entries]
 
 
-def _path(run: Path, entry: Mapping[str, Any]) -> Path:
-    return run / "checkpoints" / str(entry["name"])
-
-
-def _state_name(name: str, digest: str) -> str:
-    return f"{name}.{digest}.pkl"
+def _entry(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    mean = state.get("episode_return")
+    mean = mean if mean is None else float(mean)
+    return {"name": name, "iteration": state.get("iteration"), "episode_return": mean}
 
 
 def _digest(path: Path) -> str:

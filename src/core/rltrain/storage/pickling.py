@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.types import Arrays
+from rltrain.unpickling import DataUnpickler
 
 __all__ = ["dumps", "loads"]
 
@@ -27,18 +28,20 @@ def dumps(state: Any, arrays: Mapping[str, Arrays]) -> bytes:
     return buffer.getvalue()
 
 
-def loads(data: bytes, device: str, arrays: Mapping[str, Arrays]) -> Any:
+def loads(data: bytes, device: str, arrays: Mapping[str, Arrays], trusted: bool = False) -> Any:
     """Return the state. Arrays that were on a device are put on this rank's device.
 
     Args:
-        data: what `dumps` returned. It is unpickled: use only data that you trust.
+        data: what `dumps` returned.
         device: this rank's device.
         arrays: by framework.
+        trusted: whether to build whatever it names, which may run any code.
 
     Raises:
+        UnsafePickle: it is not trusted, and it names what is not known to be data only.
         pickle.UnpicklingError: it has arrays of another framework.
     """
-    return _Unpickler(io.BytesIO(data), device, arrays).load()
+    return _Unpickler(io.BytesIO(data), device, arrays, trusted).load()
 
 
 class _Pickler(pickle.Pickler):
@@ -54,9 +57,11 @@ class _Pickler(pickle.Pickler):
         return None
 
 
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, device: str, arrays: Mapping[str, Arrays]) -> None:
-        super().__init__(file)
+class _Unpickler(DataUnpickler):
+    def __init__(
+        self, file: io.BytesIO, device: str, arrays: Mapping[str, Arrays], trusted: bool
+    ) -> None:
+        super().__init__(file, trusted)
         self._device, self._arrays = device, arrays
 
     def persistent_load(self, saved: tuple[str, Any, bool]) -> Any:

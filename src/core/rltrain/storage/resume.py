@@ -13,6 +13,7 @@ from rltrain.options.dotted import flatten
 from rltrain.storage import pickling as host_state
 from rltrain.storage.checkpoints import read_state
 from rltrain.types import Arrays, World
+from rltrain.unpickling import UnsafePickle, would_run_code
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
@@ -92,7 +93,7 @@ def resumption(
         arrays: by framework.
 
     Raises:
-        UsageError: this rank cannot see the file.
+        UsageError: this rank cannot see the file, or it is damaged, or would run code.
     """
     if not checkpoint.is_file():
         raise UsageError(
@@ -100,7 +101,7 @@ def resumption(
             "this file. Every rank loads it: put it on a disk that all nodes share, or copy it, "
             "with the folder `ranks` beside it."
         )
-    state = read_state(checkpoint)
+    state = read_state(checkpoint, config.trust_checkpoint)
     if state is None:
         return Resumption(
             summary=f"Starting from {checkpoint}, which has no saved rank state beside it: "
@@ -126,7 +127,11 @@ def resumption(
             summary=f"{summary}. Changed: {', '.join(changed)}. Environments and random numbers "
             "start fresh; model, optimizer, normalizers and counters continue.",
         )
-    rank = host_state.loads(state["ranks"][world.rank], world.device, arrays)
+    saved = state["ranks"][world.rank]
+    try:
+        rank = host_state.loads(saved, world.device, arrays, config.trust_checkpoint)
+    except UnsafePickle as error:
+        raise UsageError(f"--checkpoint {checkpoint}: {would_run_code(error)}") from error
     if rank["env"] is None:
         summary += ". The task cannot save its state: environments and random numbers start fresh"
     return Resumption(state["progress"], rank, f"{summary}.")

@@ -73,10 +73,21 @@ class RunFolder:
         scratch.mkdir(exist_ok=True)
         try:
             write(scratch / target.name)
+            _sync(scratch / target.name)
             os.replace(scratch / target.name, target)
+            _sync(target.parent)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         return target
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of files, is on the disk: power may fail."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def create_run_folder(log_root: str, library: str, task: str, run_name: str | None) -> RunFolder:

@@ -107,7 +107,8 @@ class RunAgent(AgentFixes):
         Raises:
             UsageError: the checkpoint is of another algorithm, or already at the last epoch.
         """
-        state = load_checkpoint(fn, self.session.world.device)
+        world, config = self.session.world, self.session.config
+        state = load_checkpoint(fn, world.device, config.trust_checkpoint)
         missing = sorted(self.CHECKPOINT_KEYS - state.keys())
         if missing:
             raise UsageError(

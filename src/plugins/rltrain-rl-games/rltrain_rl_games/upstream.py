@@ -13,6 +13,8 @@ from rl_games.algos_torch.running_mean_std import RunningMeanStd
 from rl_games.common.schedulers import RLScheduler
 from rl_games.interfaces.base_algorithm import BaseAlgorithm
 
+from rltrain_torch.checkpoints import load
+
 __all__ = [
     "AgentFixes",
     "FrameCountScheduler",
@@ -33,14 +35,14 @@ def set_missing_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config, "bounds_loss_coef": config.get("bounds_loss_coef") or 0.0}
 
 
-def load_checkpoint(path: str, device: str) -> dict[str, Any]:
-    """Load a checkpoint to this rank's device.
+def load_checkpoint(path: str, device: str, trusted: bool) -> dict[str, Any]:
+    """Load a checkpoint to this rank's device; only if it is trusted may it run code.
 
     The loader of `algos_torch/torch_ext.py` puts the copies of all ranks on the device that wrote
     the file. Both loaders remove the prefix that torch.compile adds to names, but rl_games' own
     does so only at the start of a name, and not in the central value network.
     """
-    state: dict[str, Any] = torch.load(path, map_location=device, weights_only=False)
+    state: dict[str, Any] = load(path, device, trusted)
     for key in ("model", "assymetric_vf_nets"):
         if key in state:
             state[key] = {

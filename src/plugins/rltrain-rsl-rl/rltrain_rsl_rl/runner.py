@@ -21,7 +21,7 @@ from rltrain_rsl_rl.logger import SessionLogger
 from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of
 from rltrain_rsl_rl.ppo import SessionPPO
 from rltrain_rsl_rl.upstream import keep_dtypes, set_symmetry_defaults
-from rltrain_torch.checkpoints import as_tensors
+from rltrain_torch.checkpoints import as_tensors, top_level_keys
 
 if TYPE_CHECKING:
     from rltrain.session import Session
@@ -122,6 +122,10 @@ class SessionRunner(OnPolicyRunner):
         # rsl_rl saves the index of the last finished iteration, and would repeat that iteration. A
         # checkpoint that contains only the teacher leaves the index unchanged.
         self.current_learning_iteration = -1
+        # rsl_rl's own loader runs whatever code a file names.
+        found = top_level_keys(str(checkpoint), self.session.config.trust_checkpoint)
+        if isinstance(found, str):
+            raise UsageError(f"--checkpoint {checkpoint}: {found}")
         try:
             infos = self.load(str(checkpoint), map_location=self.session.world.device)
         except UsageError as error:

@@ -97,8 +97,8 @@ class SessionAgent(ABC):
         """Return a transition with the final observations of episodes that a time limit ended."""
 
     @abstractmethod
-    def saved_parts(self, path: Path) -> Iterable[str]:
-        """Return the names of a checkpoint's parts."""
+    def saved_parts(self, path: Path, trusted: bool) -> Iterable[str]:
+        """Return the names of a checkpoint's parts; only if it is trusted may it run code."""
 
     @abstractmethod
     def write(self, path: Path) -> None:
@@ -226,8 +226,10 @@ class SessionAgent(ABC):
         Raises:
             UsageError: it does not fit these options and this task.
         """
+        trusted = self._session.config.trust_checkpoint
         try:
-            unmatched = (set(self.saved_parts(path)) ^ set(self.checkpoint_modules)) - {PROGRESS}
+            parts = set(self.saved_parts(path, trusted))
+            unmatched = (parts ^ set(self.checkpoint_modules)) - {PROGRESS}
             if unmatched:
                 raise ValueError(f"only one of the two has {', '.join(sorted(unmatched))}")
             self.load(str(path))  # type: ignore[attr-defined]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
+
+from rltrain.unpickling import UnsafePickle, load_data, would_run_code
 
 __all__ = ["AGENT", "parts"]
 
@@ -18,19 +19,19 @@ _PICKLE = b"\x80\x04"
 and old versions wrote protocol 2."""
 
 
-def parts(path: str) -> list[str] | str:
+def parts(path: str, trusted: bool = False) -> list[str] | str:
     """Return the parts of a checkpoint, with `AGENT` if skrl wrote it, or why it cannot be read.
 
     Agents name their parts differently, but all have a network that acts, and an optimizer.
     """
-    names = _top_level_keys(path)
+    names = _top_level_keys(path, trusted)
     if isinstance(names, str):
         return names
     acts = not _ACTS.isdisjoint(names)
     return [*names, AGENT] if acts and any(n.endswith("optimizer") for n in names) else names
 
 
-def _top_level_keys(path: str) -> list[str] | str:
+def _top_level_keys(path: str, trusted: bool) -> list[str] | str:
     try:
         with Path(path).open("rb") as file:
             pickled = file.read(len(_PICKLE)) == _PICKLE
@@ -39,9 +40,11 @@ def _top_level_keys(path: str) -> list[str] | str:
     if not pickled:
         from rltrain_torch.checkpoints import top_level_keys
 
-        return top_level_keys(path)
+        return top_level_keys(path, trusted)
     try:
-        loaded = pickle.loads(Path(path).read_bytes())
+        loaded = load_data(Path(path).read_bytes(), trusted)
+    except UnsafePickle as error:
+        return would_run_code(error)
     except Exception as error:
         return f"it cannot be read as a checkpoint ({type(error).__name__}: {error})."
     return [str(key) for key in loaded] if isinstance(loaded, Mapping) else []

@@ -2,21 +2,68 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["as_tensors", "top_level_keys"]
+from rltrain.unpickling import UnsafePickle, would_run_code
+
+__all__ = ["as_tensors", "load", "top_level_keys"]
+
+_CORES = ("core", "_core")
 
 
-def top_level_keys(path: str) -> list[str] | str:
-    """Return the keys of a checkpoint that is a mapping, or the reason why it cannot be read.
+def load(path: str, device: str = "cpu", trusted: bool = False) -> Any:
+    """Load a file that `torch.save` wrote.
 
-    It unpickles the file, as the libraries do. Use it for trusted files only.
+    Args:
+        path: the file.
+        device: where its tensors go.
+        trusted: whether to build whatever the file names, which may run any code.
+
+    Raises:
+        UnsafePickle: it is not trusted, and names more than tensors, arrays and plain data.
+        Exception: whatever damaged bytes cause.
     """
     import torch
 
+    if trusted:
+        return torch.load(path, map_location=device, weights_only=False)
     try:
-        loaded = torch.load(path, map_location="cpu", weights_only=False)
+        with torch.serialization.safe_globals(_numpy_data()):
+            return torch.load(path, map_location=device, weights_only=True)
+    except pickle.UnpicklingError as error:
+        named = re.search(r"(?:GLOBAL|global|function|class) ([\w.]+\.[\w.]+)", str(error))
+        if named is None:
+            raise
+        raise UnsafePickle(named[1]) from error
+
+
+def _numpy_data() -> list[Any]:
+    """Return what builds numpy's arrays and numbers, under the names of numpy 1 and 2."""
+    import numpy as np
+
+    scalar, array = np.float64(0).__reduce__()[0], np.zeros(0).__reduce__()[0]
+    builders = [("scalar", scalar), ("_reconstruct", array)]
+    return [
+        *((it, f"numpy.{core}.multiarray.{name}") for name, it in builders for core in _CORES),
+        *(np.ndarray, np.dtype),
+        *{type(np.dtype(code)) for code in np.typecodes["AllInteger"] + "?efdFD"},
+    ]
+
+
+def top_level_keys(path: str, trusted: bool = False) -> list[str] | str:
+    """Return the keys of a checkpoint that is a mapping, or the reason why it cannot be read.
+
+    Args:
+        path: the file.
+        trusted: whether to build whatever the file names, which may run any code.
+    """
+    try:
+        loaded = load(path, trusted=trusted)
+    except UnsafePickle as error:
+        return would_run_code(error)
     except Exception as error:
         reason = " ".join(str(error).split())
         return f"it cannot be read as a checkpoint ({type(error).__name__}: {reason})."

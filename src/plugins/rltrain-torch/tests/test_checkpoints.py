@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import os
+
+import numpy as np
+import pytest
 import torch
 
-from rltrain_torch.checkpoints import top_level_keys
+from rltrain.unpickling import UnsafePickle
+from rltrain_torch.checkpoints import load, top_level_keys
 
 
 def test_keys_are_those_of_the_saved_mapping(tmp_path):
@@ -23,3 +28,32 @@ def test_the_reason_for_an_unreadable_file_is_one_line(tmp_path):
     for wrong in (top_level_keys(str(path)), top_level_keys(str(tmp_path / "absent.pt"))):
         assert wrong.startswith("it cannot be read as a checkpoint (")
         assert "\n" not in wrong
+
+
+class Planted:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, folder):
+        self.file = folder / "planted"
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.file),)
+
+
+def test_a_file_that_would_run_code_is_loaded_only_if_it_is_trusted(tmp_path):
+    path, planted = str(tmp_path / "model.pt"), Planted(tmp_path)
+    torch.save({"model": {"weight": torch.ones(2)}, "more": planted}, path)
+    with pytest.raises(UnsafePickle, match=r"^posix\.mkdir$"):
+        load(path)
+    assert top_level_keys(path).startswith("loading it would run code (posix.mkdir). If you trust")
+    assert not planted.file.exists()
+    assert top_level_keys(path, trusted=True) == ["model", "more"]
+    assert planted.file.exists()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.uint8, np.bool_])
+def test_numbers_and_arrays_of_numpy_are_data(tmp_path, kind):
+    path = str(tmp_path / "model.pt")
+    torch.save({"best": kind(1), "history": np.ones(3, kind)}, path)
+    loaded = load(path)
+    assert (loaded["best"], loaded["history"].tolist()) == (1, [1, 1, 1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import pickle
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from skrl import config
 from skrl.models.jax import Model
 from skrl.resources.noises.jax import Noise
 
+from rltrain.unpickling import load_data
 from rltrain_jax.trees import watch_tree
 from rltrain_skrl.jax.env import with_final_observations
 from rltrain_skrl.jax.keys import get_keys, load_keys, set_keys
@@ -107,10 +107,9 @@ class JaxAgent(EnvironmentInfo):
         """Return the names of numbers that skrl leaves out of its checkpoints."""
         return [name for name in vars(self) if name.endswith(_RATE)]
 
-    def saved_parts(self, path: Path) -> Iterable[str]:
-        """Return the names of a checkpoint's parts."""
-        with path.open("rb") as file:
-            saved: Iterable[str] = pickle.load(file)
+    def saved_parts(self, path: Path, trusted: bool) -> Iterable[str]:
+        """Return the names of a checkpoint's parts; only if it is trusted may it run code."""
+        saved: Iterable[str] = load_data(path.read_bytes(), trusted)
         return saved
 
     def write(self, path: Path) -> None:

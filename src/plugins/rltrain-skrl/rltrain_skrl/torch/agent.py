@@ -18,6 +18,7 @@ from rltrain_skrl.torch.memory import PooledMemory
 from rltrain_skrl.torch.models import SessionModel
 from rltrain_skrl.torch.progress import Progress
 from rltrain_skrl.torch.scaler import AsFloats, PooledScaler
+from rltrain_torch.checkpoints import load
 from rltrain_torch.gradients import synchronize
 from rltrain_torch.optimizers import watch_optimizer
 
@@ -96,9 +97,9 @@ class TorchAgent(SessionAgent):
         parts = {name: x for name, x in vars(self).items() if isinstance(x, LRScheduler)}
         return parts | ({"scaler": self.scaler} if self.scaler.is_enabled() else {})
 
-    def saved_parts(self, path: Path) -> Iterable[str]:
-        """Return the names of a checkpoint's parts."""
-        saved: Iterable[str] = torch.load(path, map_location="cpu", weights_only=False)
+    def saved_parts(self, path: Path, trusted: bool) -> Iterable[str]:
+        """Return the names of a checkpoint's parts; only if it is trusted may it run code."""
+        saved: Iterable[str] = load(str(path), trusted=trusted)
         return saved
 
     def write(self, path: Path) -> None:

@@ -1,0 +1,99 @@
+"""Finding the checkpoint to go on from: the latest or best one that is not damaged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rltrain.errors import UsageError
+from rltrain.storage.checkpoints import INDEX, DamagedCheckpoint, read_state, saved_checkpoints
+from rltrain.storage.run_folder import task_folder
+
+if TYPE_CHECKING:
+    from rltrain.config import RunConfig
+
+__all__ = ["CHOICES", "find_checkpoint", "latest_of_name"]
+
+CHOICES = ("latest", "best")
+"""What `--checkpoint` accepts besides a path."""
+
+
+def find_checkpoint(
+    choice: str, log_root: str, library: str, task: str, warn: Callable[[str], None]
+) -> Path:
+    """Return the latest or the best checkpoint of the newest run that has one.
+
+    Args:
+        choice: "latest" is the one saved last; "best" is the one with the highest mean return over
+            the last episodes when it was saved.
+        log_root: where the run folders are.
+        library: the runs' library.
+        task: the runs' task.
+        warn: takes a message for each damaged checkpoint that is passed over.
+
+    Raises:
+        UsageError: there is no such checkpoint.
+    """
+    runs = task_folder(log_root, library, task)
+    for run in _newest_first(runs):
+        entries = saved_checkpoints(run, warn)
+        if choice == "best":
+            entries = [entry for entry in entries if entry["episode_return"] is not None]
+            entries.sort(key=lambda entry: float(entry["episode_return"]))
+        found = _last_sound(run, entries, warn)
+        if found is not None:
+            return found
+    raise UsageError(
+        f"--checkpoint {choice}: no run of {library} on {task} below {runs} has saved one. Name a "
+        "file, or the --log-root of the run to resume."
+    )
+
+
+def latest_of_name(config: RunConfig, warn: Callable[[str], None]) -> str | None:
+    """Return the latest checkpoint of the runs of this task and library with this run's name.
+
+    Args:
+        config: names the task, the library and the run.
+        warn: takes a message for each damaged checkpoint that is passed over.
+    """
+    runs = task_folder(config.log_root, config.library, config.task)
+    for run in _newest_first(runs):
+        if _run_name(run) == config.run_name:
+            found = _last_sound(run, saved_checkpoints(run, warn), warn)
+            if found is not None:
+                return str(found)
+    return None
+
+
+def _run_name(run: Path) -> str | None:
+    """Return a run's name; not from the folder's name, which may end in a number of its own."""
+    try:
+        name: str | None = json.loads((run / "manifest.json").read_text())["config"]["run_name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # The user has removed it.
+    return name
+
+
+def _newest_first(runs: Path) -> list[Path]:
+    """Return the run folders that have saved checkpoints."""
+    indices = sorted(runs.glob(f"*/{INDEX}"), key=lambda path: path.stat().st_mtime_ns)
+    return [index.parent for index in reversed(indices)]
+
+
+def _last_sound(
+    run: Path, entries: Sequence[Mapping[str, Any]], warn: Callable[[str], None]
+) -> Path | None:
+    """Return the last of these checkpoints that is there and not damaged."""
+    for entry in reversed(entries):
+        path = run / "checkpoints" / str(entry["name"])
+        try:
+            if path.is_file():
+                read_state(path)
+                return path
+        except DamagedCheckpoint as error:
+            warn(f"passing over {path}: {error.what}.")
+        except UsageError:
+            return path  # It names code: that is said where it is loaded.
+    return None
