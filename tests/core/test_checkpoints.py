@@ -9,7 +9,7 @@ import pytest
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.storage.checkpoints import read_state, save_with_state
+from rltrain.storage.checkpoints import read_state, save_with_state, saved_checkpoints
 from rltrain.storage.finding import find_checkpoint, latest_of_name
 from rltrain.storage.run_folder import RunFolder, create_run_folder
 
@@ -101,6 +101,19 @@ def test_an_interrupted_save_keeps_the_previous_state_and_file(folder, monkeypat
     with pytest.raises(KeyboardInterrupt):
         save(folder, "a.pth", "new", 2)
     assert (path.read_text(), read_state(path)["iteration"]) == ("old", 1)
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"), [(None, "abcdef"), (6, "abcdef"), (2, "def"), (1, "df")]
+)
+def test_the_newest_checkpoints_and_the_best_are_kept(folder, keep, left):
+    returns = {"a": None, "b": 9.0, "c": 5.0, "d": 9.0, "e": None, "f": 7.0}
+    for iteration, (name, figure) in enumerate(returns.items()):
+        state = {"iteration": iteration, "episode_return": figure}
+        save_with_state(folder, name, lambda path: path.write_text("x"), state, keep)
+    assert "".join(entry["name"] for entry in saved_checkpoints(folder.path, pytest.fail)) == left
+    for where in (folder.checkpoints, folder.checkpoints / "ranks"):
+        assert "".join(sorted(path.name[0] for path in where.iterdir() if path.is_file())) == left
 
 
 @pytest.fixture

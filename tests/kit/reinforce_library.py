@@ -94,6 +94,8 @@ class Agent:
             session.record(Scalars(self.iteration, {"loss": loss}, last))
             if session.should_stop:
                 raise StopTraining
+            if session.should_save:
+                session.save_checkpoint(f"{self.iteration}.pkl", self.save, self.iteration)
 
     def rollout(self, observations):
         import torch

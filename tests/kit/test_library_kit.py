@@ -174,6 +174,12 @@ WRONG = {
         "test_every_rank_stops_early",
         "by rank: [3, 3]",
     ),
+    "saves no checkpoint that is due": Wrong(
+        "if session.should_save:",
+        "if False:",
+        "test_a_checkpoint_is_saved_when_it_is_due",
+        "after iteration 1, 2:",
+    ),
     "swallows the environment's errors": Wrong(
         "observations, reward, end, cut, _ = env.step(actions)",
         "with contextlib.suppress(Exception): "

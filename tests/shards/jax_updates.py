@@ -56,7 +56,7 @@ class Learner:
     """The session of one rank, as far as the adapter asks it for an update."""
 
     checkpoint = rank_state = None
-    resuming_exactly = should_stop = False
+    resuming_exactly = should_stop = should_save = False
 
     def __init__(self, claim: JaxClaim, group: ProcessGroup, num_envs: int, times: int) -> None:
         self.world = World(rank=group.rank, world_size=group.world_size)

@@ -97,7 +97,8 @@ class SessionPPO(PPO):
         self.session.record(Scalars(self.iterations, values, iterations=self._last))
         if self.session.should_stop:
             raise StopTraining
-        if self.iterations % CHECKPOINT_INTERVAL == 0 and self.iterations < self._last:
+        due = self.session.should_save or self.iterations % CHECKPOINT_INTERVAL == 0
+        if due and self.iterations < self._last:
             self._save_checkpoint()
 
     def _save_checkpoint(self) -> None:

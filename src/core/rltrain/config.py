@@ -142,6 +142,11 @@ class RunConfig(Placement):
     auto_resume: bool = False
     """Whether to start from the latest checkpoint of the runs with the same name instead, if there
     is one. Ranks that are started again look again."""
+    checkpoint_interval: int | str | None = None
+    """When to save checkpoints besides those of the library: a number of iterations, or a time such
+    as "600s"; None for never."""
+    keep: int | None = None
+    """How many checkpoints to keep, the newest ones, and the best one besides; None for all."""
     trust_checkpoint: bool = False
     """Whether to load a checkpoint that may run code."""
     run_name: str | None = None

@@ -101,6 +101,14 @@ class Session(Protocol):
         """
         ...
 
+    @property
+    def should_save(self) -> bool:
+        """Whether to save a checkpoint after this iteration (--checkpoint-interval).
+
+        Equal on all ranks. `record` sets it.
+        """
+        ...
+
     def seed(self, stream: Stream) -> None:
         """Let every plugin seed its generators for a stream (hook `rltrain_seed`).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rltrain.metrics.episodes import EPISODE_SUMS, EpisodeWindow
@@ -15,7 +15,10 @@ from rltrain.types import ProcessGroup, TrainResult
 if TYPE_CHECKING:
     from rltrain.metrics.environment import CountedEnv
 
-__all__ = ["Progress"]
+__all__ = ["VOTES", "Progress"]
+
+VOTES = 1
+"""The number of questions on which ranks vote."""
 
 
 class Progress:
@@ -25,6 +28,7 @@ class Progress:
         iteration: iterations done, including those before a loaded checkpoint.
         frames: environment steps over all environments and ranks, likewise.
         window: the last finished episodes.
+        votes: how many ranks asked for each thing in the last iteration; see `advance`.
     """
 
     def __init__(self) -> None:
@@ -33,6 +37,7 @@ class Progress:
         self._first_iteration: int | None = None
         self._started = self._lap = time.monotonic()
         self._counted = 0
+        self.votes = [0.0] * VOTES
 
     def start(self, group: ProcessGroup, env: CountedEnv) -> None:
         """Start counting."""
@@ -40,8 +45,12 @@ class Progress:
         self._started = self._lap = time.monotonic()
         self._counted = env.episodes.steps
 
-    def advance(self, record: Scalars) -> Scalars:
+    def advance(self, record: Scalars, votes: Sequence[bool]) -> Scalars:
         """Merge one iteration's metrics over ranks. Collective.
+
+        Args:
+            record: this rank's metrics.
+            votes: what this rank asks of all ranks, `VOTES` questions.
 
         Raises:
             DivergenceError: the ranks are not at the same iteration.
@@ -52,11 +61,12 @@ class Progress:
         self._lap, self._counted = now, counter.steps
         if self._first_iteration is None:
             self._first_iteration = record.iteration - 1
-        sums = [*counter.take(), steps]
+        sums = [*counter.take(), *map(float, votes), steps]
         merged = self._exchange.merge(record.iteration, record.values, sums, fps)
         self.iteration = record.iteration
         self.frames += int(merged.sums[-1])
-        self.window.add(tuple(merged.sums[:-1]))
+        self.window.add(tuple(merged.sums[:EPISODE_SUMS]))
+        self.votes = merged.sums[EPISODE_SUMS:-1]
         return dataclasses.replace(
             record,
             values=merged.values,
@@ -74,7 +84,7 @@ class Progress:
         Raises:
             DivergenceError: they do not.
         """
-        self._exchange.finish(self.iteration, EPISODE_SUMS + 1)
+        self._exchange.finish(self.iteration, EPISODE_SUMS + VOTES + 1)
 
     def result(self, run_dir: str, checkpoint: str | None, solved: bool) -> TrainResult:
         """Return the outcome of the run so far."""

@@ -20,6 +20,7 @@ __all__ = [
     "framework",
     "gpu_ids",
     "integer",
+    "interval",
     "local_ranks",
     "log_dir",
     "mapping",
@@ -72,6 +73,15 @@ def integer(minimum: int) -> Any:
         return number
 
     return check
+
+
+def interval(name: str, value: Any) -> int | str:
+    """Return a number of iterations; or a time in seconds, as text: "600s" for 10m."""
+    found = re.fullmatch(r"(\d+)([smh]?)", str(value))
+    amount = int(found[1]) if found else 0
+    if found is None or not amount:
+        raise _wrong(name, value, "a number of iterations from 1, or a time such as 90s, 10m or 1h")
+    return f"{amount * {'s': 1, 'm': 60, 'h': 3600}[found[2]]}s" if found[2] else amount
 
 
 def number(name: str, value: Any) -> float:

@@ -58,6 +58,21 @@ class RunOptions:
     trust_checkpoint: bool = switch(
         WHAT, "load a checkpoint that may run code: only if you trust who wrote it"
     )
+    checkpoint_interval: int | str | None = option(
+        None,
+        WHAT,
+        "save a checkpoint after so many iterations, or so much time: 50, 90s, 10m, 1h",
+        checks.interval,
+        metavar="N",
+        default_text="as the library's options say",
+    )
+    keep: int | None = number(
+        None,
+        WHAT,
+        "keep the newest N checkpoints, and the best one, of this run",
+        1,
+        default_text="all",
+    )
     agent: Mapping[str, Any] = option(
         {}, WHAT, "overrides of the library's options", checks.mapping, kind="none"
     )

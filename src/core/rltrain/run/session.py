@@ -13,6 +13,7 @@ from rltrain.metrics.progress import Progress
 from rltrain.records import CheckpointSaved, Record, RunStarted, Scalars
 from rltrain.run.agreement import agree
 from rltrain.run.group import SingleProcess
+from rltrain.run.requests import Requests
 from rltrain.run.seeding import CoreSeeding
 from rltrain.seeding import SeedPlan
 from rltrain.storage import manifest
@@ -57,6 +58,7 @@ class RankSession:
         run_folder: where rank 0 writes.
         env: this rank's environments, a `gymnasium.vector.VectorEnv` that counts episodes.
         should_stop: whether to end training after this iteration. Equal on all ranks.
+        should_save: whether to save a checkpoint after this iteration. Equal on all ranks.
     """
 
     group: ProcessGroup
@@ -76,7 +78,8 @@ class RankSession:
         self.config = config
         self.world = world
         self._iteration = iteration
-        self.should_stop = False
+        self.should_stop = self.should_save = False
+        self._requests = Requests(config.checkpoint_interval, world.is_root)
         self._plugins = plugins
         self._plugins.register(CoreSeeding(), "core")
         self._watched: dict[str, Fingerprints] = {}
@@ -198,7 +201,10 @@ class RankSession:
                 iterations, their watched tensors differ.
         """
         if isinstance(record, Scalars):
-            record = self._progress.advance(record)
+            record = self._progress.advance(
+                record, [self._requests.save_is_due(record.iteration)]
+            )
+            self.should_save = self._progress.votes[0] > 0
             self._check_target()
             every = self.config.check_interval
             if every and record.iteration % every == 0:
@@ -238,7 +244,8 @@ class RankSession:
             "episode_return": self._progress.window.mean_return,
             "ranks": ranks,
         }
-        self._checkpoint = str(save_with_state(self.run_folder, name, save, state))
+        self._checkpoint = str(save_with_state(self.run_folder, name, save, state, self.config.keep))
+        self._requests.saved()
         self.record(CheckpointSaved(self._checkpoint, iteration))
 
     def result(self) -> TrainResult:

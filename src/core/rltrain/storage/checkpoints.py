@@ -46,7 +46,11 @@ class DamagedCheckpoint(UsageError):
 
 
 def save_with_state(
-    folder: RunFolder, name: str, save: Callable[[Path], Any], state: Mapping[str, Any]
+    folder: RunFolder,
+    name: str,
+    save: Callable[[Path], Any],
+    state: Mapping[str, Any],
+    keep: int | None = None,
 ) -> Path:
     """Write a checkpoint and the ranks' state that belongs to it. Rank 0 only.
 
@@ -61,6 +65,7 @@ def save_with_state(
         save: writes the library's file to the path that it is given.
         state: what `read_state` will return. Its "iteration" and "episode_return" also go to the
             index.
+        keep: how many checkpoints of the run to keep, the best one besides; None for all.
 
     Returns:
         The path of the library's file.
@@ -80,9 +85,30 @@ def save_with_state(
             outdated.unlink()
     before = saved_checkpoints(folder.path, lambda text: None)
     entries = [one for one in before if one["name"] != name] + [_entry(name, state)]
-    text = json.dumps(entries, indent=1) + "\n"
+    kept = _kept(entries, keep)
+    text = json.dumps(kept, indent=1) + "\n"
     folder.write_atomically(INDEX, lambda path: path.write_text(text))
+    for entry in entries:
+        if entry not in kept:
+            _remove(folder.checkpoints / entry["name"])
     return path
+
+
+def _kept(entries: list[dict[str, Any]], keep: int | None) -> list[dict[str, Any]]:
+    """Return the newest of these checkpoints, and the one with the highest mean return."""
+    if keep is None or len(entries) <= keep:
+        return entries
+    rated = [entry for entry in entries if entry["episode_return"] is not None]
+    rated.sort(key=lambda entry: float(entry["episode_return"]))
+    return [entry for entry in entries if entry in entries[-keep:] or entry in rated[-1:]]
+
+
+def _remove(checkpoint: Path) -> None:
+    """Remove a checkpoint; its states last, so that it never lacks one."""
+    states = list(_states(checkpoint))
+    checkpoint.unlink(missing_ok=True)
+    for state in states:
+        state.unlink()
 
 
 def read_state(checkpoint: Path, trusted: bool = False) -> dict[str, Any] | None:

@@ -169,7 +169,8 @@ class RunAgent(AgentFixes):
         )
         every = self.config.get("save_frequency", 0)
         # rl_games saves only after the first finished episode, which may take many epochs.
-        if every > 0 and self.epoch_num % every == 0 and not self._checkpoints_to_save:
+        due = self.session.should_save or (every > 0 and self.epoch_num % every == 0)
+        if due and not self._checkpoints_to_save:
             self.save(f"{self.config['name']}_ep_{self.epoch_num}")
         self._write_checkpoints()
 

@@ -32,18 +32,24 @@ class SessionLogger(Logger):
     """Passes the metrics of each iteration to the session; writes and prints nothing."""
 
     def __init__(
-        self, session: Session, extra_metrics: Callable[[], Metrics], **arguments: Any
+        self,
+        session: Session,
+        extra_metrics: Callable[[], Metrics],
+        save: Callable[[str], None],
+        **arguments: Any,
     ) -> None:
         """Create the logger.
 
         Args:
             session: this rank's session.
             extra_metrics: returns metrics of the last iteration that rsl_rl does not log.
+            save: saves a checkpoint under a name.
             **arguments: those of rsl_rl's logger.
         """
         super().__init__(**arguments)
         self.session = session
         self.extra_metrics = extra_metrics
+        self.save = save
 
     def init_logging_writer(self) -> None:
         """Create the writer on every rank, and store no git diff."""
@@ -78,6 +84,8 @@ class SessionLogger(Logger):
         self.session.record(Scalars(iteration=it + 1, iterations=total_it, values=values))
         if self.session.should_stop:
             raise StopTraining
+        if self.session.should_save:
+            self.save(f"model_{it}.pt")
 
 
 class Collector:

@@ -62,6 +62,7 @@ class SessionRunner(OnPolicyRunner):
         self.logger = SessionLogger(
             session,
             self.alg.extra_metrics,
+            self.save,
             log_dir=log_dir,
             cfg=self.cfg,
             env_cfg=env.cfg,

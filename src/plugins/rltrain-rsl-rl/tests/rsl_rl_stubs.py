@@ -103,7 +103,7 @@ class LocalSession:
         self.rank_state = rank_state
         self.resuming_exactly = rank_state is not None
         self.rank_states: dict[str, Any] = {}
-        self.should_stop = False
+        self.should_stop = self.should_save = False
         self.stop_at = stop_at
         self.records: list[Any] = []
         self.calls: list[str] = []

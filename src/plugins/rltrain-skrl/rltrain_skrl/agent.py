@@ -166,7 +166,8 @@ class SessionAgent(ABC):
         iteration = self._progress.iteration
         self._session.record(Scalars(iteration, self._collect_metrics(), iterations=self._total))
         stop = self._session.should_stop
-        if stop or iteration == self._total or self._interval_passed():
+        due = self._session.should_save or self._interval_passed()
+        if stop or iteration == self._total or due:
             self._save()
         self._lap = time.perf_counter()
         if stop:

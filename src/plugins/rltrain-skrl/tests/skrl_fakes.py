@@ -106,7 +106,7 @@ class FakeSession:
         self._folder = tempfile.TemporaryDirectory()
         self.run_folder = RunFolder(Path(self._folder.name))
         self.env = CountedEnv(env, self.seeds.environment)
-        self.should_stop = False
+        self.should_stop = self.should_save = False
         self.checkpoint = Path(self.config.checkpoint) if self.config.checkpoint else None
         self.rank_state: Any = None
         self.resuming_exactly = False

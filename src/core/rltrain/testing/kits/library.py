@@ -223,6 +223,20 @@ class LibraryConformance(LibrarySettings):
         if self._trained().error is None and training.error is not None:
             raise training.error
 
+    @may("It saves a checkpoint after every iteration in which one is due.")
+    def test_a_checkpoint_is_saved_when_it_is_due(self) -> None:
+        """On two ranks, with `checkpoint_interval=1`."""
+        if not self.saves_checkpoints:
+            skip("saves_checkpoints is False.")
+        training = self._trainer().on_ranks(2, checkpoint_interval=1)
+        training.check()
+        root = training.probes[0]
+        due = sorted(set(range(1, ITERATIONS + 1)) - {ITERATIONS} - set(root.saved_after))
+        assert not due, (
+            f"No checkpoint was saved after iteration {', '.join(map(str, due))}: after "
+            "session.record, call session.save_checkpoint if session.should_save."
+        )
+
     @may("A run that is stopped and resumed ends as if it had never stopped, to the last bit.")
     def test_a_resumed_run_ends_as_if_it_had_never_stopped(self) -> None:
         """On one rank: other tests check differences between ranks."""

@@ -80,6 +80,7 @@ class Probe:
         recorded: on rank 0, for each record of scalars its iteration and the calls of each sync
             so far.
         saved: on rank 0, for each checkpoint its path and the models' parameters.
+        saved_after: on rank 0, for each checkpoint the number of iterations done.
         result: what the library returned; None if it raised.
         error: what the library raised.
     """
@@ -98,6 +99,7 @@ class Probe:
         self.steps = 0
         self.recorded: list[tuple[int, list[int]]] = []
         self.saved: list[tuple[str, Arrays]] = []
+        self.saved_after: list[int] = []
         self.result: TrainResult | None = None
         self.error: BaseException | None = None
         self._on_step = on_step
@@ -177,6 +179,7 @@ class Probe:
             self.recorded.append((record.iteration, [sync.calls for sync in self.syncs]))
         elif isinstance(record, CheckpointSaved):
             self.saved.append((record.path, self.parameters))
+            self.saved_after.append(record.iteration)
 
     def _reset(self, observations: Any) -> None:
         if not self.steps:
