@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 
 import pytest
+from torch.distributed.launcher.api import LaunchConfig
 
 pytestmark = pytest.mark.slow
 
@@ -64,6 +66,21 @@ def test_sigterm_to_the_launcher_ends_everything(command):
     run = command.finish(process, timeout=LIMIT)
     assert run.returncode == 143
     assert command.all_gone(process)
+
+
+@pytest.mark.skipif(
+    "signals_to_handle" not in LaunchConfig.__dataclass_fields__,
+    reason="before torch 2.9, torch elastic always handles SIGHUP",
+)
+def test_a_run_that_nohup_started_outlives_its_terminal(command):
+    process = command.start(*TWO_RANKS, before=("nohup",))
+    command.ranks(process, 2)
+    time.sleep(1)
+    process.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=3)
+    process.terminate()
+    assert command.finish(process, timeout=LIMIT).returncode == 143
 
 
 def test_no_rank_outlives_a_killed_launcher(command):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-__all__ = ["destroy_default_group", "shutdown_timeout"]
+__all__ = ["destroy_default_group", "optional"]
 
 
 def destroy_default_group() -> None:
@@ -26,13 +26,14 @@ def destroy_default_group() -> None:
     del group, gloo
 
 
-def shutdown_timeout(seconds: int) -> dict[str, Any]:
-    """Return the option of `LaunchConfig` that kills ranks which do not exit in time.
+def optional(**options: Any) -> dict[str, Any]:
+    """Return those of these options of `LaunchConfig` that this version of torch has.
 
-    torch has it from 2.12 on; before, the time is 30 seconds. It affects only a rank that ignores
-    SIGTERM; see the worker of the core.
+    - `shutdown_timeout`, from 2.12 on, kills ranks that do not exit in time. Before, the time is 30
+      seconds. It affects only a rank that ignores SIGTERM; see the worker of the core.
+    - `signals_to_handle`, from 2.9 on. Before, SIGHUP ends a run that nohup has started.
     """
     from torch.distributed.launcher.api import LaunchConfig
 
     known = {field.name for field in dataclasses.fields(LaunchConfig)}
-    return {"shutdown_timeout": seconds} if "shutdown_timeout" in known else {}
+    return {name: value for name, value in options.items() if name in known}

@@ -25,7 +25,7 @@ from rltrain.launch import (
     reachable_address,
 )
 from rltrain.types import TrainResult
-from rltrain_torch.compat import shutdown_timeout
+from rltrain_torch.compat import optional
 
 __all__ = ["ElasticLauncher", "launch_config"]
 
@@ -35,6 +35,9 @@ a process group, and importing Warp opens a CUDA context."""
 
 SHUTDOWN_TIMEOUT = 5
 """Seconds that ranks have to exit after a signal, before they are killed."""
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+"""Those that torch elastic handles unless it is given others."""
 
 _NOISY = ("torch.distributed.elastic", "torch.multiprocessing.spawn")
 """Loggers that would print a failure a second time; rltrain prints it once, traceback last."""
@@ -99,13 +102,8 @@ def launch_config(config: Placement, reports: Path) -> Any:
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.launcher.api import LaunchConfig
 
-    backend = config.rdzv_backend or ("static" if config.nnodes > 1 else "c10d")
-    settings = _rendezvous(config, backend)
-    if backend == "c10d" and config.nnodes > 1:
-        from rltrain_torch import rendezvous
-
-        backend, settings = rendezvous.register(), {**rendezvous.SETTINGS, **settings}
     alone = config.nnodes == 1 and config.rdzv_endpoint is None
+    backend, settings = _rendezvous(config, alone)
     return LaunchConfig(
         min_nodes=config.min_nodes or config.nnodes,
         max_nodes=config.nnodes,
@@ -120,14 +118,24 @@ def launch_config(config: Placement, reports: Path) -> Any:
         # Host names often do not resolve, in particular a laptop's own.
         local_addr=config.local_addr
         or ("127.0.0.1" if alone else reachable_address(config.meeting_point[0], 2)),
-        **shutdown_timeout(SHUTDOWN_TIMEOUT),
+        **optional(shutdown_timeout=SHUTDOWN_TIMEOUT, signals_to_handle=_signals()),
     )
 
 
-def _rendezvous(config: Placement, backend: str) -> dict[str, Any]:
-    """Return the settings of a rendezvous."""
+def _signals() -> str:
+    """Return the signals that end the run; an ignored one stays ignored: nohup relies on that."""
+    return ",".join(each.name for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN)
+
+
+def _rendezvous(config: Placement, alone: bool) -> tuple[str, dict[str, Any]]:
+    """Return the name of a rendezvous, and its settings."""
+    if alone:
+        from rltrain_torch import loopback
+
+        return loopback.register(), {}
+    backend = config.rdzv_backend or "static"
     if backend == "static":
-        return {"rank": config.node_rank}
+        return backend, {"rank": config.node_rank}
     timeout = config.join_timeout
     settings: dict[str, Any] = {"join_timeout": timeout, "read_timeout": timeout}
     host, port = config.meeting_point
@@ -135,7 +143,11 @@ def _rendezvous(config: Placement, backend: str) -> dict[str, Any]:
     # it does, it also gives way to a second launcher on one machine.
     if config.nnodes > 1 and not is_loopback(host) and can_listen(host, port):
         settings["is_host"] = True
-    return settings
+    if backend == "c10d" and config.nnodes > 1:
+        from rltrain_torch import rendezvous
+
+        return rendezvous.register(), {**rendezvous.SETTINGS, **settings}
+    return backend, settings
 
 
 def _endpoint(config: Placement) -> str:
@@ -163,8 +175,7 @@ def _prepared_process() -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     multiprocessing.set_forkserver_preload(PRELOADED)
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-    handlers = {number: signal.getsignal(number) for number in signals}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield
     finally:
