@@ -60,7 +60,9 @@ def test_damage_is_noticed(folder, of, tenth, how):
     else:
         contents[place] ^= 1
     damaged.write_bytes(contents)
-    with pytest.raises(UsageError, match=rf"--checkpoint {path}: is damaged: {damaged.name} is not"):
+    with pytest.raises(
+        UsageError, match=rf"--checkpoint {path}: is damaged: {damaged.name} is not"
+    ):
         read_state(path)
 
 
@@ -103,9 +105,7 @@ def test_an_interrupted_save_keeps_the_previous_state_and_file(folder, monkeypat
     assert (path.read_text(), read_state(path)["iteration"]) == ("old", 1)
 
 
-@pytest.mark.parametrize(
-    ("keep", "left"), [(None, "abcdef"), (6, "abcdef"), (2, "def"), (1, "df")]
-)
+@pytest.mark.parametrize(("keep", "left"), [(None, "abcdef"), (6, "abcdef"), (2, "def"), (1, "df")])
 def test_the_newest_checkpoints_and_the_best_are_kept(folder, keep, left):
     returns = {"a": None, "b": 9.0, "c": 5.0, "d": 9.0, "e": None, "f": 7.0}
     for iteration, (name, figure) in enumerate(returns.items()):

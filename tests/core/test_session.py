@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from gymnasium.vector import AutoresetMode
 from rltrain import train
 from rltrain.errors import DivergenceError, PluginError, UsageError
 from rltrain.hookspecs import hookimpl
+from rltrain.launch.ending import announce_training, ask_to_end
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
 from rltrain.run.session import RankSession
@@ -382,6 +384,35 @@ def test_a_target_ends_every_rank_at_once(ranks, stub):
     assert [result.solved for result in results] == [True, True]
     assert [result.iterations for result in results] == [10, 10]
     assert stub.RECORDS[-1].solved
+
+
+@pytest.mark.parametrize(("last", "done", "code"), [(9, 2, 75), (2, 2, 0)])
+def test_a_request_to_one_rank_ends_all(ranks, stub, tmp_path, last, done, code):
+    def body(session):
+        if session.world.rank == 1:
+            announce_training(tmp_path)
+            session.requests.look_in(tmp_path, has_launcher=False)
+        for iteration in range(1, last + 1):
+            if iteration == 2:
+                ask_to_end(tmp_path, signal.SIGTERM, quiet=True)
+            session.record(Scalars(iteration, {}, iterations=last))
+            if session.should_stop:
+                break
+
+    results = ranks(body)
+    assert [(result.iterations, result.exit_code) for result in results] == [(done, code)] * 2
+    assert stub.RECORDS[-1].asked is (code != 0)
+
+
+def test_checkpoints_are_due_on_all_ranks_at_once(ranks):
+    def body(session):
+        due = []
+        for iteration in range(1, 6):
+            session.record(Scalars(iteration, {}))
+            due.append(session.should_save)
+        assert due == [False, True, False, True, False]
+
+    ranks(body, checkpoint_interval=2)
 
 
 def test_a_target_that_is_not_reached_ends_nothing(ranks):

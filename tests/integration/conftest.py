@@ -212,8 +212,10 @@ class Slow(gymnasium.Env):
 
         time.sleep(0.001)
         self.steps += 1
-        rank, _, step = os.environ.get("PLANTED", "").partition(":")
+        rank, step, how = (os.environ.get("PLANTED", "") + "::").split(":")[:3]
         if rank == os.environ.get("RANK") and self.steps == int(step):
+            if how == "hang":
+                time.sleep(1000)
             raise ValueError("planted in one rank's environment")
         return np.zeros(3, np.float32), 1.0, False, False, {}
 

@@ -93,6 +93,8 @@ class Averager:
             assert average(gradients) == ranks.mean()
             assert session.group.all_reduce(np.array(float(world.rank))) == ranks.sum()
             session.record(Scalars(iteration, {"loss": 1.0}))
+            if session.should_stop:
+                break
         seen = {
             "world": vars(world),
             "frameworks": sorted({"torch", "jax"} & set(sys.modules)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -48,23 +49,48 @@ def test_exception_in_one_process_is_shown_with_its_traceback(command):
     assert "planted" in (run.folder / "logs" / "rank_0.log").read_text()
 
 
-def test_ctrl_c_ends_everything(command):
-    process = command.start(*TWO_RANKS)
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75), (signal.SIGUSR2, 75)]
+)
+@pytest.mark.parametrize("how", ["one process", "launcher", "torchrun"])
+def test_a_signal_ends_the_run_after_its_iteration(command, how, number, code):
+    joins = how == "torchrun"
+    launcher = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
+    ranks = {"one process": (), "launcher": TWO_RANKS[6:], "torchrun": ("--distributed",)}[how]
+    words = ("--library", "rsl_rl", *SLOW, *ranks)
+    process = command.start(*words, launcher=launcher if joins else ())
+    ranks = command.ranks(process, 2 if ranks else 1)
+    deadline = time.monotonic() + 60
+    while not list(command.log_root.glob("*/*/*/checkpoints/model_0.pt")):
+        assert time.monotonic() < deadline, "no iteration was done"
+        time.sleep(0.1)
+    if joins:
+        os.kill(ranks[1], number)  # As srun sends it to its tasks.
+    elif number == signal.SIGINT:
+        os.killpg(process.pid, number)  # As a terminal does.
+    else:
+        process.send_signal(number)
+    run = command.finish(process, timeout=60)  # An iteration takes long on a busy machine.
+    assert run.returncode == (1 if joins else code), run.stderr
+    assert "Traceback" not in run.stderr or joins
+    assert "\nstopped  iteration" in run.stdout
+    assert "to go on  the same command with --checkpoint latest" in run.stdout
+    (checkpoint,) = json.loads((run.folder / "checkpoints.json").read_text())[-1:]
+    assert f"iteration {checkpoint['iteration']:4}/5000" in run.stdout
+    assert command.all_gone(process)
+
+
+def test_a_second_ctrl_c_ends_everything_at_once(command):
+    process = command.start(*TWO_RANKS, PLANTED="1:40:hang")
     command.ranks(process, 2)
+    time.sleep(1)
+    os.killpg(process.pid, signal.SIGINT)
+    time.sleep(1)
     os.killpg(process.pid, signal.SIGINT)
     run = command.finish(process, timeout=LIMIT)
     assert run.returncode == 130
     assert "interrupted" in run.stderr
     assert "Traceback" not in run.stderr
-    assert command.all_gone(process)
-
-
-def test_sigterm_to_the_launcher_ends_everything(command):
-    process = command.start(*TWO_RANKS)
-    command.ranks(process, 2)
-    process.terminate()
-    run = command.finish(process, timeout=LIMIT)
-    assert run.returncode == 143
     assert command.all_gone(process)
 
 
@@ -80,7 +106,7 @@ def test_a_run_that_nohup_started_outlives_its_terminal(command):
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=3)
     process.terminate()
-    assert command.finish(process, timeout=LIMIT).returncode == 143
+    assert command.finish(process, timeout=LIMIT).returncode == 75
 
 
 def test_no_rank_outlives_a_killed_launcher(command):

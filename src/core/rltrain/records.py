@@ -93,6 +93,8 @@ class RunEnded:
     """Whether it ended because the target return was reached."""
     error: str | None = None
     """The error in one line, if there was one."""
+    asked: bool = False
+    """Whether it ended before it was done because a signal asked for it."""
 
 
 Record = RunStarted | Scalars | CheckpointSaved | Media | RunEnded

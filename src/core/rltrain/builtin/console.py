@@ -80,6 +80,8 @@ class ConsoleWriter:
             if run.checkpoint is not None:
                 self._print("checkpoint", _shortest(run.checkpoint.path))
             self._print("run folder", _shortest(run.started.run_dir))
+            if run.ended.asked:
+                self._print("to go on", "the same command with --checkpoint latest")
 
     def _print(self, *words: str) -> None:
         print(*words, sep="  ", file=self._stream, flush=True)
@@ -127,7 +129,7 @@ class _Run:
         if self.ended is None:
             return "training"
         if self.ended.error is None:
-            return "solved" if self.ended.solved else "finished"
+            return "stopped" if self.ended.asked else "solved" if self.ended.solved else "finished"
         return "interrupted" if self.ended.error.startswith("KeyboardInterrupt") else "failed"
 
     @property

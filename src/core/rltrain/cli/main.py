@@ -21,18 +21,22 @@ __all__ = ["command_of", "main"]
 
 _COMMANDS = {"train": train, "tasks": tasks, "plugins": plugins, "doctor": doctor, "new": new}
 _LIKE_A_COMMAND = re.compile("[a-z_-]+")
+_ENDLESS = re.compile(r"(\S{80})\S{400,}")
+"""A word that would fill the screen: nobody types one, and no path is that long."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
-    0: done. 1: a run failed. 2: the command line, a file or a combination is wrong. 130: Ctrl-C.
+    0: done. 1: a run failed. 2: the command line, a file or a combination is wrong. 75: a signal
+    has ended a run, which can go on. 130: Ctrl-C.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(words)
     except RltrainError as error:
-        return _fail(f"rltrain: {error}", error.exit_code)
+        message = _ENDLESS.sub(r"\1...", str(error))
+        return _fail(f"rltrain: {message}", error.exit_code)
     except KeyboardInterrupt:
         return _fail("rltrain: interrupted.", 128 + signal.SIGINT)
     except BrokenPipeError:

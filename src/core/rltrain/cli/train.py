@@ -100,8 +100,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
         if config.nodes_are_numbered:
             text += f", once all {config.nnodes} nodes have met at {config.endpoint}"
         print(text, flush=True)
-    start(plan)
-    return 0
+    return start(plan).exit_code
 
 
 def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ internal.
 """
 
 from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
+from rltrain.launch.ending import REQUESTS, ask_to_end
 from rltrain.launch.meeting import Member, meet
 from rltrain.launch.network import (
     NCCL_FALLBACKS,
@@ -25,7 +26,9 @@ from rltrain.launch.reports import ended_by_signal, failure, make_report, write_
 
 __all__ = [
     "NCCL_FALLBACKS",
+    "REQUESTS",
     "Member",
+    "ask_to_end",
     "available_cores",
     "can_listen",
     "cannot_draw",

@@ -132,17 +132,17 @@ class _Watch:
         if threading.current_thread() is not threading.main_thread():
             yield  # Python handles signals in the main thread only: the ranks must notice.
             return
-        before = signal.signal(signal.SIGTERM, self._end)
+        before = signal.signal(signal.SIGQUIT, self._end)
         try:
             with self._running:
                 yield
         finally:
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGQUIT, before)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        """Handle SIGTERM while a launcher does not: a user may send it, too."""
+        """Handle SIGQUIT while a launcher does not: a user may send it, too."""
         if self._running.locked():
-            raise ended_by_signal(signal.SIGTERM)
+            raise ended_by_signal(signal.SIGQUIT)
 
     def _hear(self) -> None:
         with selectors.DefaultSelector() as waiting:
@@ -171,8 +171,8 @@ class _Watch:
 
     def _end_ranks(self) -> None:
         if self._running.locked():
-            # The launcher ends its ranks, as if a user had sent the signal.
-            os.kill(os.getpid(), signal.SIGTERM)
+            # The launcher ends its ranks at once, as if a user had sent the signal.
+            os.kill(os.getpid(), signal.SIGQUIT)
 
     def _pass_on(self) -> None:
         """Let node 0 show what this node's ranks have shown here."""
@@ -226,7 +226,7 @@ class _Watch:
 
 def _is_consequence(error: BaseException) -> bool:
     """Whether this node only ended because another one had."""
-    by_signal = 128 + signal.SIGTERM
+    by_signal = 128 + signal.SIGQUIT
     return isinstance(error, PeerLost) or getattr(error, "exit_code", None) == by_signal
 
 

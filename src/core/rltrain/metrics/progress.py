@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VOTES", "Progress"]
 
-VOTES = 1
+VOTES = 3
 """The number of questions on which ranks vote."""
 
 
@@ -86,7 +86,9 @@ class Progress:
         """
         self._exchange.finish(self.iteration, EPISODE_SUMS + VOTES + 1)
 
-    def result(self, run_dir: str, checkpoint: str | None, solved: bool) -> TrainResult:
+    def result(
+        self, run_dir: str, checkpoint: str | None, solved: bool, exit_code: int
+    ) -> TrainResult:
         """Return the outcome of the run so far."""
         return TrainResult(
             iterations=self.iteration - (self._first_iteration or 0),
@@ -97,9 +99,10 @@ class Progress:
             checkpoint=checkpoint,
             solved=solved,
             seconds=time.monotonic() - self._started,
+            exit_code=exit_code,
         )
 
-    def ended(self, error: BaseException | None, solved: bool) -> RunEnded:
+    def ended(self, error: BaseException | None, solved: bool, asked: bool) -> RunEnded:
         """Return the record of the run's end."""
         return RunEnded(
             iterations=self.iteration,
@@ -108,6 +111,7 @@ class Progress:
             episode_return=self.window.mean_return,
             solved=solved,
             error=f"{type(error).__name__}: {error}" if error else None,
+            asked=asked,
         )
 
     def get_state(self) -> dict[str, Any]:

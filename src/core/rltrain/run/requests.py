@@ -1,14 +1,23 @@
-"""What is asked of all ranks at the end of an iteration: to save a checkpoint, or to end."""
+"""What is asked of all ranks at the end of an iteration: to end, or to save a checkpoint."""
 
 from __future__ import annotations
 
+import signal
 import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rltrain.launch.ending import AGAIN, announce_training, asked_to_end
 
 __all__ = ["Requests"]
 
 
 class Requests:
-    """Collects this rank's requests. One of any rank is one to all: they vote in every iteration."""
+    """Collects this rank's requests. One of any rank is one to all: they vote in every iteration.
+
+    Attributes:
+        exit_code: the exit status of the run, if it is asked to end; else 0.
+    """
 
     def __init__(self, interval: int | str | None, is_root: bool) -> None:
         """Start the clock.
@@ -17,17 +26,51 @@ class Requests:
             interval: the option `checkpoint_interval`.
             is_root: whether this rank's clock counts.
         """
-        timed = isinstance(interval, str)
-        self._seconds = float(interval[:-1]) if is_root and isinstance(interval, str) else None
-        self._iterations = None if timed else interval
+        self.exit_code = 0
+        self._folder: Path | None = None
+        self._has_launcher = False
+        self._iterations, self._seconds = None, None
+        if isinstance(interval, int):
+            self._iterations = interval
+        elif interval is not None and is_root:
+            self._seconds = float(interval[:-1])
         self._saved = time.monotonic()
 
-    def save_is_due(self, iteration: int) -> bool:
-        """Return whether this rank asks for a checkpoint after an iteration."""
-        if self._seconds is not None:
-            return time.monotonic() - self._saved >= self._seconds
-        return bool(self._iterations) and iteration % int(self._iterations or 1) == 0
+    def look_in(self, folder: Path, has_launcher: bool) -> None:
+        """Look for requests to end in a folder; see `rltrain.launch.ending`.
+
+        Args:
+            folder: where the ranks of this node report.
+            has_launcher: whether a launcher of rltrain handles signals. A terminal sends Ctrl-C to
+                its ranks too: once they train, they ignore it.
+        """
+        self._folder, self._has_launcher = folder, has_launcher
+
+    def start(self) -> None:
+        """Note that training starts."""
+        self._saved = time.monotonic()
+        if self._folder is not None:
+            announce_training(self._folder)
+            if self._has_launcher:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def votes(self, iteration: int) -> tuple[bool, bool, bool]:
+        """Return whether this rank asks to end after Ctrl-C, to end otherwise, and to save."""
+        asked = asked_to_end(self._folder) if self._folder is not None else None
+        interrupted = asked == signal.SIGINT
+        return interrupted, asked is not None and not interrupted, self._save_is_due(iteration)
+
+    def count(self, votes: Sequence[float]) -> tuple[bool, bool]:
+        """Return whether to end, and whether to save, given the votes of all ranks."""
+        interrupted, ended, save = (count > 0 for count in votes)
+        self.exit_code = 128 + signal.SIGINT if interrupted else AGAIN if ended else 0
+        return interrupted or ended, save
 
     def saved(self) -> None:
         """Note that a checkpoint was saved: the next one is due an interval later."""
         self._saved = time.monotonic()
+
+    def _save_is_due(self, iteration: int) -> bool:
+        if self._seconds is not None:
+            return time.monotonic() - self._saved >= self._seconds
+        return self._iterations is not None and iteration % self._iterations == 0

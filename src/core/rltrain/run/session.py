@@ -58,6 +58,7 @@ class RankSession:
         run_folder: where rank 0 writes.
         env: this rank's environments, a `gymnasium.vector.VectorEnv` that counts episodes.
         should_stop: whether to end training after this iteration. Equal on all ranks.
+        requests: what this rank is asked for at the end of an iteration.
         should_save: whether to save a checkpoint after this iteration. Equal on all ranks.
     """
 
@@ -79,7 +80,7 @@ class RankSession:
         self.world = world
         self._iteration = iteration
         self.should_stop = self.should_save = False
-        self._requests = Requests(config.checkpoint_interval, world.is_root)
+        self.requests = Requests(config.checkpoint_interval, world.is_root)
         self._plugins = plugins
         self._plugins.register(CoreSeeding(), "core")
         self._watched: dict[str, Fingerprints] = {}
@@ -152,6 +153,11 @@ class RankSession:
         finally:
             self._shutdown(error)
 
+    @property
+    def _exit_code(self) -> int:
+        """The exit status of the run; not that of a request in the last iteration."""
+        return self.requests.exit_code if self.should_stop and not self._solved else 0
+
     # The interface for plugins
 
     def seed(self, stream: Stream) -> None:
@@ -201,10 +207,9 @@ class RankSession:
                 iterations, their watched tensors differ.
         """
         if isinstance(record, Scalars):
-            record = self._progress.advance(
-                record, [self._requests.save_is_due(record.iteration)]
-            )
-            self.should_save = self._progress.votes[0] > 0
+            record = self._progress.advance(record, self.requests.votes(record.iteration))
+            stop, self.should_save = self.requests.count(self._progress.votes)
+            self.should_stop |= stop and record.iteration != record.iterations
             self._check_target()
             every = self.config.check_interval
             if every and record.iteration % every == 0:
@@ -244,13 +249,17 @@ class RankSession:
             "episode_return": self._progress.window.mean_return,
             "ranks": ranks,
         }
-        self._checkpoint = str(save_with_state(self.run_folder, name, save, state, self.config.keep))
-        self._requests.saved()
+        self._checkpoint = str(
+            save_with_state(self.run_folder, name, save, state, self.config.keep)
+        )
+        self.requests.saved()
         self.record(CheckpointSaved(self._checkpoint, iteration))
 
     def result(self) -> TrainResult:
         """Return the outcome of the run so far."""
-        return self._progress.result(str(self.run_folder.path), self._checkpoint, self._solved)
+        return self._progress.result(
+            str(self.run_folder.path), self._checkpoint, self._solved, self._exit_code
+        )
 
     # The steps of a run
 
@@ -308,6 +317,7 @@ class RankSession:
             )
         )
         self._progress.start(self.group, self.env)
+        self.requests.start()
 
     def _check_target(self) -> None:
         target, window = self.config.target_return, self._progress.window
@@ -320,7 +330,8 @@ class RankSession:
         errors: list[BaseException] = []
         if self.world.is_root and hasattr(self, "run_folder"):
             try:
-                self.record(self._progress.ended(error, self._solved))
+                asked = error is None and self._exit_code != 0
+                self.record(self._progress.ended(error, self._solved, asked))
             except Exception as raised:
                 errors.append(raised)
         errors += self._plugins.call_each("rltrain_shutdown", session=self, error=error)

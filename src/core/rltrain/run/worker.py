@@ -13,16 +13,24 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
 from rltrain.launch.echo import echoed, is_shown
+from rltrain.launch.ending import REQUESTS, ask_to_end
 from rltrain.launch.notes import Notes
 from rltrain.launch.rank_log import RankLog
 from rltrain.launch.ranks import export_rank_env, rank_device, rank_from_env
-from rltrain.launch.reports import forget_reports, log_path, make_report, write_report
+from rltrain.launch.reports import (
+    ended_by_signal,
+    forget_reports,
+    log_path,
+    make_report,
+    write_report,
+)
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
@@ -65,7 +73,12 @@ def make_session(
 
 
 def run_rank(
-    config: RunConfig, world: World, log: RankLog, notes: Notes | None = None
+    config: RunConfig,
+    world: World,
+    log: RankLog,
+    notes: Notes | None = None,
+    *,
+    has_launcher: bool = False,
 ) -> TrainResult:
     """Run this rank's session; its output goes to its log, and notes to a launcher of nodes."""
 
@@ -79,6 +92,7 @@ def run_rank(
     shown = echoed(log.path, world.rank) if is_shown(config, world) else contextlib.nullcontext()
     with shown:
         session = make_session(config, world, discover(config.no_plugins))
+        session.requests.look_in(log.path.parent, has_launcher)
         try:
             return session.run(begin)
         except BaseException:
@@ -99,6 +113,7 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
         export_rank_env(world, config, os.environ)
     with (
         tempfile.TemporaryDirectory(prefix="rltrain-") as folder,
+        _ending_when_asked(Path(folder), world),
         RankLog(log_path(Path(folder), world.rank)) as log,
     ):
         try:
@@ -111,7 +126,9 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
 
 def work(config: RunConfig, report_dir: str, notes: Notes | None = None) -> TrainResult | None:
     """Train as one of the ranks that rltrain's launcher started; see `run_launched`."""
-    return run_launched(config, report_dir, functools.partial(run_rank, notes=notes))
+    return run_launched(
+        config, report_dir, functools.partial(run_rank, notes=notes, has_launcher=True)
+    )
 
 
 def run_launched(
@@ -125,7 +142,8 @@ def run_launched(
         run: the work of a rank.
 
     Returns:
-        The result on rank 0, None on the others. After a failure it does not return: it writes a
+        The result on rank 0; on the first rank of another node one with the exit status only; None
+        on the others. After a failure it does not return: it writes a
         report and ends the process at once, because exit handlers could wait for peers forever.
     """
     _end_with_launcher()
@@ -143,7 +161,9 @@ def run_launched(
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
         with RankLog(log_path(folder, world.rank)) as log:
             result = run(config, _with_device(config, world), log)
-        return result if world.is_root else None
+        if world.is_root:
+            return result
+        return _of_other_node(result) if world.place == 0 else None
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
     except BaseException as error:
@@ -153,6 +173,46 @@ def run_launched(
         if report.kind == "peer_lost":
             time.sleep(CULPRIT_GRACE)
     os._exit(code)
+
+
+@contextlib.contextmanager
+def _ending_when_asked(folder: Path, world: World) -> Iterator[None]:
+    """Let signals to this process ask all ranks to end after their iteration.
+
+    A second one, or one before training starts, ends this process at once.
+    """
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if ask_to_end(folder, number, quiet=not world.is_root):
+            return
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if world.world_size == 1:
+            raise ended_by_signal(signal.Signals(number))
+        # What this rank is blocked in may never return.
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python allows handlers in the main thread only.
+        return
+    before = {
+        number: signal.signal(number, handle)
+        for number in REQUESTS
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _of_other_node(result: T) -> T | None:
+    """Return what a node without rank 0 needs of a result."""
+    if not isinstance(result, TrainResult) or not result.exit_code:
+        return None
+    return dataclasses.replace(result, run_dir="", checkpoint=None)
 
 
 def _with_device(placement: Placement, world: World) -> World:

@@ -21,6 +21,8 @@ from types import FrameType
 
 from rltrain.config import Placement
 from rltrain.launch import (
+    REQUESTS,
+    ask_to_end,
     available_cores,
     ended_by_signal,
     failure,
@@ -34,7 +36,7 @@ __all__ = ["ProcessesLauncher", "held_port"]
 SHUTDOWN_TIMEOUT = 5
 """Seconds between SIGTERM and SIGKILL for a rank."""
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (*REQUESTS, signal.SIGHUP, signal.SIGQUIT)
 
 _QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
 """The resource tracker cleans up the semaphores of a terminated rank; its warning is noise."""
@@ -159,8 +161,9 @@ def _watch(ranks: list[_Rank], signals: _Signals, reports: Path) -> list[TrainRe
     results: list[TrainResult | None] = []
     while running:
         ready = wait([*running, signals.wakeup])
-        if signals.seen:
-            raise ended_by_signal(signals.seen[0])
+        for number in signals.take():
+            if not ask_to_end(reports, number):
+                raise ended_by_signal(number)
         for rank in [running.pop(sentinel) for sentinel in ready if isinstance(sentinel, int)]:
             rank.process.join()
             outcome = rank.outcome()
@@ -202,6 +205,12 @@ class _Signals:
         self.seen.append(signal.Signals(number))
         self._bell.send_bytes(b"!")
 
+    def take(self) -> list[signal.Signals]:
+        """Return the signals that arrived since the last call."""
+        self.drain()
+        taken, self.seen = self.seen, []
+        return taken
+
     def drain(self) -> None:
         """Make the connection wait for the next signal."""
         while self.wakeup.poll():
@@ -220,7 +229,8 @@ def _caught_signals() -> Iterator[_Signals]:
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
             # An ignored signal stays ignored: nohup relies on that.
-            if signal.getsignal(number) != signal.SIG_IGN:
+            ours = signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+            if ours or (number != signal.SIGUSR2 and signal.getsignal(number) != signal.SIG_IGN):
                 handlers[number] = signal.signal(number, signals.note)
     try:
         yield signals

@@ -9,14 +9,18 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
 from rltrain.launch import (
+    REQUESTS,
+    ask_to_end,
     can_listen,
     ended_by_signal,
     failure,
@@ -36,8 +40,10 @@ a process group, and importing Warp opens a CUDA context."""
 SHUTDOWN_TIMEOUT = 5
 """Seconds that ranks have to exit after a signal, before they are killed."""
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-"""Those that torch elastic handles unless it is given others."""
+_OF_TORCH = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+"""The signals that torch elastic handles unless it is given others."""
+
+_SIGNALS = (*REQUESTS, signal.SIGHUP, signal.SIGQUIT)
 
 _NOISY = ("torch.distributed.elastic", "torch.multiprocessing.spawn")
 """Loggers that would print a failure a second time; rltrain prints it once, traceback last."""
@@ -76,13 +82,15 @@ class ElasticLauncher:
 
         results: dict[int, Any] = {}
         failed: BaseException | None = None
+        signals = _Signals(reports)
         try:
-            results = elastic_launch(launch_config(config, reports), work)(config, str(reports))
+            attended = launch_config(config, reports, signals.look)
+            results = elastic_launch(attended, work)(config, str(reports))
         except ChildFailedError as error:
             rank, process = next(iter(error.failures.items()))
             failed = failure(reports, rank, process.exitcode)
         except SignalException as error:
-            failed = ended_by_signal(error.sigval)
+            failed = ended_by_signal(signals.last or error.sigval)
         except RendezvousError as error:
             flags = "--node-rank, --master-addr and --master-port"
             if config.rdzv_endpoint is not None:
@@ -97,19 +105,61 @@ class ElasticLauncher:
         return result or TrainResult(0, 0, None, None, run_dir="")
 
 
-def launch_config(config: Placement, reports: Path) -> Any:
-    """Return torch elastic's configuration; the options have the same meaning as torchrun's."""
+class _Signals:
+    """Asks ranks to end after their iteration when a signal arrives; the next one ends them.
+
+    Attributes:
+        last: the signal that ends the ranks.
+    """
+
+    def __init__(self, reports: Path) -> None:
+        self.last: signal.Signals | None = None
+        self._reports = reports
+        self._handled = [number for number in _SIGNALS if _is_free(number)]
+
+    def look(self) -> None:
+        """Handle signals in place of torch elastic, which sets its handlers with every start."""
+        if threading.current_thread() is threading.main_thread():
+            for number in self._handled:
+                signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        from torch.distributed.elastic.multiprocessing import SignalException
+
+        if not ask_to_end(self._reports, number):
+            self.last = signal.Signals(number)
+            # torch elastic passes this signal on, and ranks that train ignore Ctrl-C.
+            raise SignalException(f"{self.last.name} has arrived", signal.SIGTERM)
+
+
+def _is_free(number: signal.Signals) -> bool:
+    """Return whether a signal may be handled: nohup ignores one, a scheduler's job uses one."""
+    handler = signal.getsignal(number)
+    return handler != signal.SIG_IGN and (number != signal.SIGUSR2 or handler == signal.SIG_DFL)
+
+
+def launch_config(config: Placement, reports: Path, look: Callable[[], None]) -> Any:
+    """Return torch elastic's configuration; the options have the same meaning as torchrun's.
+
+    Args:
+        config: where the run runs.
+        reports: where its ranks report.
+        look: is called again and again while ranks run.
+    """
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.launcher.api import LaunchConfig
 
+    from rltrain_torch import attended
+
     alone = config.nnodes == 1 and config.rdzv_endpoint is None
     backend, settings = _rendezvous(config, alone)
+    settings = {**settings, "of": backend, "look": look}
     return LaunchConfig(
         min_nodes=config.min_nodes or config.nnodes,
         max_nodes=config.nnodes,
         nproc_per_node=int(config.nproc_per_node or 1),
         run_id=config.rdzv_id or (uuid.uuid4().hex if alone else "rltrain"),
-        rdzv_backend=backend,
+        rdzv_backend=attended.register(),
         rdzv_endpoint=_endpoint(config),
         rdzv_configs=settings,
         max_restarts=config.max_restarts,
@@ -118,13 +168,13 @@ def launch_config(config: Placement, reports: Path) -> Any:
         # Host names often do not resolve, in particular a laptop's own.
         local_addr=config.local_addr
         or ("127.0.0.1" if alone else reachable_address(config.meeting_point[0], 2)),
-        **optional(shutdown_timeout=SHUTDOWN_TIMEOUT, signals_to_handle=_signals()),
+        **optional(shutdown_timeout=SHUTDOWN_TIMEOUT, signals_to_handle=_of_torch()),
     )
 
 
-def _signals() -> str:
-    """Return the signals that end the run; an ignored one stays ignored: nohup relies on that."""
-    return ",".join(each.name for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN)
+def _of_torch() -> str:
+    """Return the signals that torch elastic handles until the first look; nohup ignores one."""
+    return ",".join(each.name for each in _OF_TORCH if _is_free(each))
 
 
 def _rendezvous(config: Placement, alone: bool) -> tuple[str, dict[str, Any]]:
@@ -175,7 +225,7 @@ def _prepared_process() -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     multiprocessing.set_forkserver_preload(PRELOADED)
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
         yield
     finally:

@@ -1,0 +1,63 @@
+"""How a run is asked to end after its iteration, with a checkpoint: by a file that ranks look for.
+
+A signal could not do it: torch elastic and torchrun end ranks with SIGTERM, and a rank that is
+blocked in a collective runs no handler.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from rltrain.launch.rank_log import console_stream
+
+__all__ = ["AGAIN", "REQUESTS", "announce_training", "ask_to_end", "asked_to_end"]
+
+REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
+"""The signals that ask. Schedulers send the last two some time before they kill."""
+
+AGAIN = 75
+"""The exit status of a run that a scheduler has ended: EX_TEMPFAIL in sysexits.h, try again."""
+
+
+def announce_training(folder: Path) -> None:
+    """Let this node's launcher know that its ranks will soon end an iteration.
+
+    Args:
+        folder: where the ranks of this node report.
+    """
+    (folder / "training").touch()
+
+
+def ask_to_end(folder: Path, number: int, quiet: bool = False) -> bool:
+    """Ask the ranks to end after their iteration, because of a signal.
+
+    Args:
+        folder: where the ranks of this node report.
+        number: the signal.
+        quiet: whether to say nothing on the console: another process does.
+
+    Returns:
+        False if that is no use: they have been asked before, or do not train yet, or the signal
+        means that the run must end at once.
+    """
+    file = folder / "asked_to_end"
+    if number not in REQUESTS or file.exists() or not (folder / "training").exists():
+        return False
+    partial = file.with_suffix(".partial")
+    partial.write_text(str(int(number)))
+    os.replace(partial, file)
+    if not quiet:
+        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        text = f"{name}: ending after this iteration, with a checkpoint; once more ends at once"
+        print(text, file=console_stream(), flush=True)
+    return True
+
+
+def asked_to_end(folder: Path) -> signal.Signals | None:
+    """Return the signal because of which ranks are asked to end, or None."""
+    try:
+        return signal.Signals(int((folder / "asked_to_end").read_text()))
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,115 @@
+"""Requests to end a run after its iteration."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from rltrain.errors import RankFailed
+from rltrain.launch.ending import announce_training, ask_to_end, asked_to_end
+from rltrain.run.requests import Requests
+from rltrain.run.worker import run_here
+from rltrain.testing import make_config
+from rltrain.types import World
+
+
+def test_ranks_that_train_are_asked_once(tmp_path, capsys):
+    assert not ask_to_end(tmp_path, signal.SIGTERM)  # They do not train yet.
+    announce_training(tmp_path)
+    assert asked_to_end(tmp_path) is None
+    assert ask_to_end(tmp_path, signal.SIGTERM)
+    assert asked_to_end(tmp_path) == signal.SIGTERM
+    assert not ask_to_end(tmp_path, signal.SIGINT)
+    assert asked_to_end(tmp_path) == signal.SIGTERM
+    assert capsys.readouterr().out == (
+        "SIGTERM: ending after this iteration, with a checkpoint; once more ends at once\n"
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
+def test_some_signals_end_at_once(tmp_path, number):
+    announce_training(tmp_path)
+    assert not ask_to_end(tmp_path, number)
+
+
+@pytest.mark.parametrize(
+    ("number", "votes", "code"),
+    [
+        (signal.SIGINT, (True, False, False), 130),
+        (signal.SIGTERM, (False, True, False), 75),
+        (signal.SIGUSR2, (False, True, False), 75),
+    ],
+)
+def test_a_request_is_a_vote_and_a_status(tmp_path, number, votes, code):
+    requests = Requests(None, is_root=False)
+    requests.look_in(tmp_path, has_launcher=False)
+    requests.start()
+    assert requests.votes(1) == (False, False, False)
+    assert ask_to_end(tmp_path, number, quiet=True)
+    assert requests.votes(2) == votes
+    assert requests.count([float(vote) for vote in votes]) == (True, False)
+    assert requests.exit_code == code
+
+
+def test_checkpoints_are_due_every_so_many_iterations():
+    requests = Requests(3, is_root=False)
+    assert [n for n in range(1, 10) if requests.votes(n)[2]] == [3, 6, 9]
+
+
+def test_checkpoints_are_due_when_the_time_of_rank_0_has_passed(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    root, other = Requests("600s", is_root=True), Requests("600s", is_root=False)
+    due = []
+    for minute in range(1, 32):
+        now = 60.0 * minute
+        assert not other.votes(minute)[2]
+        if root.votes(minute)[2]:
+            due.append(minute)
+            root.saved()
+    assert due == [10, 20, 30]
+
+
+def here(run, world=None):
+    return run_here(make_config(), world or World(), run)
+
+
+def test_a_signal_to_one_process_is_a_request():
+    def run(config, world, log):
+        announce_training(log.path.parent)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return asked_to_end(log.path.parent)
+
+    before = signal.getsignal(signal.SIGTERM)
+    assert here(run) == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, RankFailed)]
+)
+@pytest.mark.parametrize("times", [1, 2])
+def test_the_second_signal_ends_one_process_and_before_training_the_first(number, error, times):
+    folders = []
+
+    def run(config, world, log):
+        folders.append(log.path.parent)
+        if times == 2:
+            announce_training(log.path.parent)
+        for _ in range(times):
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(error):
+        here(run)
+    assert not folders[0].exists()
+
+
+def test_a_process_in_a_thread_handles_no_signals():
+    ended = []
+    thread = threading.Thread(target=lambda: ended.append(here(lambda *arguments: 7)))
+    thread.start()
+    thread.join(timeout=10)
+    assert ended == [7]
