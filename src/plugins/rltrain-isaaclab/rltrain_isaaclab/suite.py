@@ -69,7 +69,8 @@ class IsaacLabSuite:
         if isinstance(error, KeyboardInterrupt):
             compat.end_with(128 + signal.SIGINT)
         else:
-            compat.end_with(0 if error is None else getattr(error, "exit_code", 1))
+            code = session.result().exit_code if error is None else getattr(error, "exit_code", 1)
+            compat.end_with(code)
 
 
 def _launch(session: Session) -> Launch:

@@ -226,11 +226,12 @@ def test_a_process_ends_with_the_status_of_its_last_run(monkeypatch):
     )
     monkeypatch.setattr(compat, "atexit", exits)
     shutdown = IsaacLabSuite().rltrain_shutdown
-    shutdown(session=None, error=None)
+    stopped = types.SimpleNamespace(result=lambda: types.SimpleNamespace(exit_code=75))
+    shutdown(session=stopped, error=None)
     assert not ends  # No app was started.
     make()
-    for error, status in ((UsageError("x"), 2), (RuntimeError(), 1), (None, 0)):
-        shutdown(session=None, error=error)
+    for error, status in ((UsageError("x"), 2), (RuntimeError(), 1), (None, 75)):
+        shutdown(session=stopped, error=error)
         assert ends == [status]
 
 
