@@ -50,9 +50,14 @@ def test_exception_in_one_process_is_shown_with_its_traceback(command):
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75), (signal.SIGUSR2, 75)]
+    ("how", "number", "code"),
+    [
+        ("one process", signal.SIGTERM, 75),
+        ("launcher", signal.SIGINT, 130),
+        ("launcher", signal.SIGUSR2, 75),
+        ("torchrun", signal.SIGTERM, 1),
+    ],
 )
-@pytest.mark.parametrize("how", ["one process", "launcher", "torchrun"])
 def test_a_signal_ends_the_run_after_its_iteration(command, how, number, code):
     joins = how == "torchrun"
     launcher = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
@@ -71,7 +76,7 @@ def test_a_signal_ends_the_run_after_its_iteration(command, how, number, code):
     else:
         process.send_signal(number)
     run = command.finish(process, timeout=60)  # An iteration takes long on a busy machine.
-    assert run.returncode == (1 if joins else code), run.stderr
+    assert run.returncode == code, run.stderr
     assert "Traceback" not in run.stderr or joins
     assert "\nstopped  iteration" in run.stdout
     assert "to go on  the same command with --checkpoint latest" in run.stdout
