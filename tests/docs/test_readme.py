@@ -23,6 +23,7 @@ BY_HAND = (ROOT / "docs" / "plugin-by-hand.md").read_text()
 TRAINING = (ROOT / "docs" / "training.md").read_text()
 OF_OTHERS = {
     "--ntasks-per-node",
+    "--signal",
     "--constraint",
     "--resolution",
     "--strict",

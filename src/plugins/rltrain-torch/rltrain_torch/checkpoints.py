@@ -36,7 +36,9 @@ def load(path: str, device: str = "cpu", trusted: bool = False) -> Any:
     except pickle.UnpicklingError as error:
         named = re.search(r"(?:GLOBAL|global|function|class) ([\w.]+\.[\w.]+)", str(error))
         if named is None:
-            raise
+            # torch's words around it would have users load the file as a trusted one.
+            found = re.search(r"WeightsUnpickler error: (.*)", str(error))
+            raise pickle.UnpicklingError(found[1] if found else str(error)) from error
         raise UnsafePickle(named[1]) from error
 
 
