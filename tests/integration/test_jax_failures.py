@@ -70,8 +70,8 @@ def test_ctrl_c_reaches_all_and_ends_everything(probe):
     os.killpg(process.pid, signal.SIGINT)
     run = probe.finish(process, timeout=LIMIT)
     assert run.returncode == 130
-    assert run.stderr.strip().endswith("interrupted.")
-    assert "Traceback" not in run.stderr
+    assert "\nstopped  iteration" in run.stdout
+    assert run.stderr == ""
     assert probe.all_gone(process)
 
 
@@ -101,6 +101,8 @@ def test_a_stuck_rank_does_not_block_the_end_of_the_run(probe):
     while not Path(probe.folder, "planted").exists():
         time.sleep(0.1)
     time.sleep(1)  # Rank 0 waits in a collective.
+    process.terminate()  # No rank ends its iteration.
+    time.sleep(1)
     process.terminate()
     run = probe.finish(process, timeout=LIMIT)
     assert run.returncode == 143
