@@ -228,6 +228,7 @@ class LibraryConformance(LibrarySettings):
         """On two ranks, with `checkpoint_interval=1`."""
         if not self.saves_checkpoints:
             skip("saves_checkpoints is False.")
+        self._ranks()
         training = self._trainer().on_ranks(2, checkpoint_interval=1)
         training.check()
         root = training.probes[0]
