@@ -50,8 +50,9 @@ class LoopbackRendezvous(RendezvousHandler):
         listener.bind((_HOST, 0))
         listener.listen()
         self._port = listener.getsockname()[1]
+        # The newer server, on libuv, does not take a socket in torch 2.7.
         self._store = dist.TCPStore(  # type: ignore[attr-defined]
-            _HOST, self._port, is_master=True, master_listen_fd=listener.detach()
+            _HOST, self._port, is_master=True, master_listen_fd=listener.detach(), use_libuv=False
         )
 
     @property
