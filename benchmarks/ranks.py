@@ -17,7 +17,9 @@ TIMEOUT = 180
 """Seconds for one run, after which ranks that wait for each other forever are killed."""
 
 
-def on_ranks(function: Callable[..., Any], ranks: int, *arguments: Any) -> list[Any] | str:
+def on_ranks(
+    function: Callable[..., Any], ranks: int, *arguments: Any, timeout: float = TIMEOUT
+) -> list[Any] | str:
     """Call `function(*arguments, folder)` in `ranks` processes with a rank's environment variables.
 
     Returns:
@@ -39,7 +41,7 @@ def on_ranks(function: Callable[..., Any], ranks: int, *arguments: Any) -> list[
         for process in processes:
             process.start()
         try:
-            results = _results(box, processes)
+            results = _results(box, processes, timeout)
         finally:
             for process in processes:
                 process.join(timeout=5)
@@ -65,9 +67,9 @@ def _run_rank(
         raise
 
 
-def _results(box: Any, processes: list[Any]) -> dict[int, Any] | str:
+def _results(box: Any, processes: list[Any], timeout: float) -> dict[int, Any] | str:
     results: dict[int, Any] = {}
-    deadline = time.monotonic() + TIMEOUT
+    deadline = time.monotonic() + timeout
     while len(results) < len(processes) and time.monotonic() < deadline:
         try:
             rank, value = box.get(timeout=1)

@@ -6,6 +6,7 @@ import fnmatch
 import importlib
 import itertools
 import os
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -101,6 +102,20 @@ def stub(site, tmp_path, monkeypatch):
     stub_plugin.EVENTS.clear()
     stub_plugin.RECORDS.clear()
     return stub_plugin
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder with 1 MB of space, on a disk of its own."""
+    folder = tmp_path / "small_disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("only root can mount a small disk")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @pytest.fixture

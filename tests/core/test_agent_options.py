@@ -41,7 +41,7 @@ REGISTRY = Registry([PluginRecord("p", "p", "1", "ready", specs=(STUB, OTHER))])
 
 def resolve(overrides, path=None):
     options, source = load_agent(path, STUB, "ppo", "torch", SUITE, TASK, REGISTRY)
-    override_agent(options, overrides, STUB, source)
+    override_agent(options, overrides, STUB, source, {})
     return options
 
 

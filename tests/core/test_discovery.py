@@ -278,7 +278,7 @@ def test_a_class_that_breaks_the_contract_is_refused_when_chosen(site, cls, mess
         plugins.choose(spec_of(cls))
     assert "writer 'mine'" in str(caught.value)
     # It is not kept.
-    assert plugins.call_each("rltrain_shutdown", session=None, error=None) == []
+    assert plugins.call_each("rltrain_shutdown", session=None, error=None) == {}
 
 
 @pytest.mark.parametrize("factory", ["no_such_module:Name", "rltrain.plugins.registry:NoSuchClass"])
@@ -336,9 +336,9 @@ class Shuts:
 
 def test_each_plugin_is_called_even_if_one_raises():
     plugins, log = RunPlugins(), []
-    failures = [OSError("a"), KeyboardInterrupt("b")]
-    for number, failure in enumerate([failures[0], None, failures[1], None]):
-        plugins.register(Shuts(log, failure), f"plugin {number}")
+    failures = {"a": OSError("a"), "b": None, "c": KeyboardInterrupt("c"), "d": None}
+    for name, failure in failures.items():
+        plugins.register(Shuts(log, failure), name)
     assert plugins.call_each("rltrain_shutdown", session=None, error="why") == failures
     assert log == ["why"] * 4
 

@@ -38,6 +38,33 @@ def test_lines_are_shown_after_the_ranks_number(tmp_path, monkeypatch):
     assert (tmp_path / "late").read_text() == "before\nfrom C, ü\nmoved\nunfinished"
 
 
+def test_a_log_that_is_rotated_is_shown_whole(tmp_path, monkeypatch):
+    console = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", console)
+    monkeypatch.setattr("rltrain.launch.rank_log.LIMIT", 10)
+    with RankLog(tmp_path / "early") as log:
+        log.move(tmp_path / "late")
+        with echoed(log.path, 0):
+            print("a first line")
+            log.tend()
+            print("a second")
+    assert console.getvalue() == "[rank 0] a first line\n[rank 0] a second\n"
+    assert (tmp_path / "late").read_text() == "a second\n"
+
+
+def test_what_ranks_that_failed_have_printed_is_not_shown_again(tmp_path, monkeypatch):
+    console = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", console)
+    late = tmp_path / "late"
+    late.write_text("failed\n")
+    with RankLog(tmp_path / "early") as log, echoed(log.path, 3, late.stat().st_size):
+        print("before")
+        log.move(late)
+        print("moved")
+    assert console.getvalue() == "[rank 3] before\n[rank 3] moved\n"
+    assert late.read_text() == "failed\nbefore\nmoved\n"
+
+
 def test_an_error_is_shown_too(tmp_path, monkeypatch):
     console = io.StringIO()
     monkeypatch.setattr(sys, "stdout", console)

@@ -40,6 +40,7 @@ def test_some_signals_end_at_once(tmp_path, number):
     [
         (signal.SIGINT, (True, False, False), 130),
         (signal.SIGTERM, (False, True, False), 75),
+        (signal.SIGUSR1, (False, True, False), 75),
         (signal.SIGUSR2, (False, True, False), 75),
     ],
 )

@@ -377,7 +377,10 @@ def test_ranks_that_were_started_for_jax_do_not_train_on_torch():
             {"grad_sync": "flat"},
             "--grad-sync flat: works with torch, not jax. Instead: --grad-sync tree.",
         ),
-        ({"max_restarts": 1}, "--max-restarts 1: the launcher processes does not have it."),
+        (
+            {"max_restarts": 1, "nnodes": 2},
+            "--max-restarts 1: the launcher processes does not have it for several nodes.",
+        ),
         ({"rdzv_id": "x"}, "--rdzv-id x: the launcher processes does not have it."),
         ({"backend": "gloo"}, "--backend gloo: does not run jax on cpu."),
         ({"no_plugins": ["jax"]}, "--framework jax: no installed backend runs it."),
@@ -387,6 +390,17 @@ def test_options_that_jax_lacks_are_refused(jax_plan, options, message):
     with pytest.raises(UsageError) as caught:
         jax_plan({}, nproc_per_node=2, **options)
     assert message in str(caught.value)
+
+
+def test_on_one_node_every_launcher_has_restarts(jax_plan):
+    assert jax_plan({}, nproc_per_node=2, max_restarts=3).config.max_restarts == 3
+
+
+def test_restarts_are_refused_where_no_ranks_are_started(refused):
+    alone = "--max-restarts: no ranks are started here. Add --distributed."
+    assert refused(max_restarts=1) == alone
+    joined = "--max-restarts: no ranks are started here. Give it to torchrun."
+    assert refused(TORCHRUN, max_restarts=1, distributed=True) == joined
 
 
 ELASTIC = {
@@ -816,3 +830,9 @@ def test_real_combinations_that_cannot_work_are_refused(options, message):
     with pytest.raises(UsageError) as caught:
         make_plan({"device": "cpu", **options}, {})
     assert message in str(caught.value)
+
+
+def test_a_rollback_needs_a_restart(config, refused):
+    assert "Add --max-restarts N" in refused(on_nonfinite="rollback")
+    assert "stop, skip or rollback" in refused(on_nonfinite="ignore")
+    assert config(on_nonfinite="skip").on_nonfinite == "skip"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
+import re
+import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
-from rltrain.launch.rank_log import RankLog, console_stream
+from rltrain.launch.rank_log import RankLog, console_stream, older
 
 
 def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -83,6 +88,15 @@ def test_moving_keeps_the_content_and_leaves_a_link(tmp_path):
     assert early.resolve() == late.resolve()
 
 
+def test_the_log_of_a_rank_that_starts_again_goes_on_in_the_same_file(tmp_path):
+    for text in ("failed", "again"):
+        with RankLog(tmp_path / f"{text}.log") as log:
+            print(text)
+            log.move(tmp_path / "rank_0.log")
+            print("training")
+    assert (tmp_path / "rank_0.log").read_text() == "failed\ntraining\nagain\ntraining\n"
+
+
 def test_streams_are_restored_after_an_error(tmp_path):
     streams = sys.stdout, sys.stderr
     with pytest.raises(ZeroDivisionError), RankLog(tmp_path / "log"):
@@ -110,6 +124,79 @@ def test_a_stream_without_a_descriptor_stays_the_console(tmp_path, monkeypatch):
     assert (tmp_path / "log").read_text() == "to the log\n"
 
 
+@pytest.fixture
+def short(monkeypatch):
+    """Logs of at most 100 bytes."""
+    monkeypatch.setattr("rltrain.launch.rank_log.LIMIT", 100)
+
+
+def test_a_long_log_goes_on_in_a_new_file(short, tmp_path):
+    early, late = tmp_path / "early.log", tmp_path / "late.log"
+    with RankLog(early) as log:
+        kept = sys.stdout
+        log.move(late)
+        for number in range(4):
+            log.tend()
+            print(f"{number} " + "x" * 60)
+        os.write(2, b"from C\n")
+        print("through a kept stream", file=kept)
+    assert [line[:6] for line in older(late).read_text().splitlines()] == ["0 xxxx", "1 xxxx"]
+    assert late.read_text().splitlines()[2:] == ["from C", "through a kept stream"]
+    assert early.resolve() == late.resolve()
+
+
+def test_a_log_that_was_removed_is_made_again(tmp_path):
+    early, late = tmp_path / "early.log", tmp_path / "run" / "logs" / "late.log"
+    late.parent.mkdir(parents=True)
+    with RankLog(early) as log:
+        log.move(late)
+        print("one")
+        shutil.rmtree(tmp_path / "run")
+        print("lost")
+        log.tend()
+        print("two")
+    assert late.read_text() == "two\n"
+
+
+def test_a_full_disk_does_not_stop_a_rank_that_prints(small_disk, capsys):
+    ballast, path = small_disk / "ballast", small_disk / "rank_0.log"
+    path.touch()
+    with RankLog(path) as log:
+        print("before")
+        with contextlib.suppress(OSError):
+            ballast.write_bytes(bytes(2 << 20))
+        print("x" * 10_000)
+        log.tend()
+        print("still lost")
+        log.tend()
+        ballast.unlink()
+        print("after")
+        log.tend()
+    before, *_, note, after = path.read_text().splitlines()
+    assert (before, after) == ("before", "after")
+    assert re.fullmatch(r"rltrain: \d+ bytes lost: No space left on device", note)
+    why = "cannot be written (No space left on device): what the rank prints is lost"
+    assert capsys.readouterr().out.splitlines() == [
+        f"rltrain: {path} {why}",
+        f"rltrain: {path} is written again",
+    ]
+
+
+def test_a_console_on_a_full_disk_does_not_stop_a_rank(tmp_path):
+    code = """
+        import sys
+        from pathlib import Path
+        from rltrain.launch.rank_log import RankLog, console_stream
+        with RankLog(Path(sys.argv[1])) as log:
+            print("to the console", file=console_stream())
+            print("to the log")
+    """
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "log")]
+        subprocess.run(command, stdout=full, timeout=60, check=True)
+    assert (tmp_path / "log").read_text() == "to the log\n"
+
+
 def test_logs_follow_one_another_without_leaking_descriptors(tmp_path):
     done = process(
         """
@@ -127,3 +214,11 @@ def test_logs_follow_one_another_without_leaking_descriptors(tmp_path):
     )
     assert done.stdout == "True\n"
     assert done.stderr == ""
+
+
+def test_a_ranks_log_is_tended_in_every_iteration(stub, monkeypatch):
+    from rltrain import train
+
+    monkeypatch.setattr("rltrain.launch.rank_log.LIMIT", -1)
+    result = train(**{**stub.OPTIONS, "max_iterations": 2})
+    assert (Path(result.run_dir) / "logs" / "rank_0.log.1").exists()

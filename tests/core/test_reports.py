@@ -7,6 +7,8 @@ import signal
 import pytest
 
 from rltrain.errors import RankFailed, UsageError
+from rltrain.launch.ending import announce_training, ask_to_end
+from rltrain.launch.pulse import PulseWriter, pulse_file
 from rltrain.launch.reports import (
     LOG_LINES,
     Report,
@@ -75,6 +77,35 @@ def test_without_reports_the_list_is_empty(tmp_path):
     assert read_reports(tmp_path) == []
 
 
+def test_a_peer_that_left_with_status_0_is_named(tmp_path):
+    leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"))
+    assert "the cause is on another node" in str(failure(tmp_path, 0, 1))
+    writer = PulseWriter()
+    writer.share(pulse_file(tmp_path, 1))
+    writer.done(3)
+    words = "rank 1 has ended without an error while learning, in iteration 4 (log: "
+    assert words in str(failure(tmp_path, 0, 1))
+    leave_pulse(tmp_path, 1, "barrier")
+    assert "the cause is on another node" in str(failure(tmp_path, 0, 1))
+
+
+def leave_pulse(folder, rank, call):
+    writer = PulseWriter()
+    writer.share(pulse_file(folder, rank))
+    writer.enter(call)
+
+
+def test_ranks_that_gloo_ends_in_different_collectives_are_named(tmp_path):
+    log_path(tmp_path, 1).write_text("Fatal Python error: Aborted\n\nthe line\n" + "x\n" * 50)
+    leave_pulse(tmp_path, 0, "all_reduce(sum) [7]")
+    leave_pulse(tmp_path, 1, "barrier")
+    text = str(failure(tmp_path, 1, -signal.SIGABRT))
+    assert "the line" in text
+    assert text.endswith("rank 0: all_reduce(sum) [7]\n  rank 1: barrier")
+    leave_pulse(tmp_path, 1, "all_reduce(sum) [7]")
+    assert "rank 0" not in str(failure(tmp_path, 1, -signal.SIGABRT))
+
+
 def test_the_first_real_error_becomes_the_runs_error(tmp_path):
     leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"), time=1.0)
     leave_report(tmp_path, 1, ValueError("the cause"), time=2.0)
@@ -83,6 +114,35 @@ def test_the_first_real_error_becomes_the_runs_error(tmp_path):
     assert (error.rank, error.exit_code) == (1, 1)
     assert str(error).startswith("Rank 1 failed.\n\nTraceback")
     assert str(error).endswith("ValueError: the cause")
+
+
+def test_a_failure_has_a_headline_and_says_whether_ranks_may_start_again(tmp_path):
+    leave_report(tmp_path, 1, ValueError("of shape\n(3, 4)"))
+    error = failure(tmp_path, 1, 1)
+    assert error.headline == "Rank 1 failed with ValueError: of shape"
+    assert error.may_restart
+    assert failure(tmp_path / "none", 0, -9).headline == "Rank 0 was killed by SIGKILL."
+    leave_report(tmp_path, 1, RankFailed("never again", may_restart=False))
+    assert not failure(tmp_path, 1, 1).may_restart
+    assert not UsageError("refused").may_restart
+    assert not ended_by_signal(signal.SIGTERM).may_restart
+
+
+def test_a_failure_has_the_iterations_that_its_rank_has_done(tmp_path):
+    assert failure(tmp_path, 1, -9).iteration is None
+    for rank in (0, 1):
+        writer = PulseWriter()
+        writer.share(pulse_file(tmp_path, rank))
+        writer.done(5 - rank)
+    assert failure(tmp_path, 1, -9).iteration == 4
+    assert failure(tmp_path, None, 1).iteration == 5
+
+
+def test_ranks_that_were_asked_to_end_do_not_start_again(tmp_path, capsys):
+    leave_report(tmp_path, 1)
+    announce_training(tmp_path)
+    assert ask_to_end(tmp_path, signal.SIGINT)
+    assert not failure(tmp_path, 1, 1).may_restart
 
 
 def test_a_usage_error_on_a_rank_is_a_usage_error_of_the_run(tmp_path):
@@ -133,6 +193,13 @@ def test_a_rank_without_a_report_is_shown_by_the_end_of_its_log(tmp_path):
     assert str(failure(tmp_path, 1, -11)).endswith("(it is empty)")
 
 
+def test_the_end_of_a_log_that_was_rotated_is_in_two_files(tmp_path):
+    log = log_path(tmp_path, 1)
+    log.with_name("rank_1.log.1").write_text("x" * 100_000 + "\nbefore\n")
+    log.write_text("after\n")
+    assert str(failure(tmp_path, 1, -11)).splitlines()[-2:] == ["before", "after"]
+
+
 def test_another_ranks_error_explains_a_rank_without_a_report(tmp_path):
     leave_report(tmp_path, 0, ValueError("the cause"))
     error = failure(tmp_path, 1, -15)
@@ -176,3 +243,13 @@ def test_a_restarted_rank_forgets_the_ranks_that_its_node_had_before(tmp_path):
         write_report(tmp_path, make_report(rank, ValueError(f"of rank {rank}")))
     forget_reports(tmp_path, 0, range(2))
     assert [report.rank for report in read_reports(tmp_path)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(SystemExit(3), 3), (SystemExit(0), 1), (SystemExit("text"), 1), (ValueError("x"), 1)],
+    ids=repr,
+)
+def test_a_rank_that_exits_gives_the_run_its_status(tmp_path, error, status):
+    leave_report(tmp_path, 1, error)
+    assert failure(tmp_path, 1, status).exit_code == status

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from rltrain.hookspecs import hookimpl
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import RunStarted, Scalars
 from rltrain.run.session import RankSession
+from rltrain.storage.checkpoints import INDEX
 from rltrain.storage.resume import circumstances
 from rltrain.testing import make_config
 from rltrain.types import World
@@ -128,6 +131,21 @@ def train(stub, tmp_path):
 
 def saved(result, iteration):
     return f"{result.run_dir}/checkpoints/{iteration}.txt"
+
+
+def test_ranks_that_start_again_continue_in_the_same_folder(train):
+    whole, _ = train(6)
+    failed, result = train(4)
+    manifest = Path(result.run_dir, "manifest.json").read_bytes()
+    again, restarted = train(6, saved(result, 2), run_dir=result.run_dir, run_name="other")
+    assert [*failed[1][:2], *again[1]] == whole[1]
+    assert restarted.run_dir == result.run_dir
+    assert Path(result.run_dir, "manifest.json").read_bytes() == manifest
+    names = [
+        each["name"]
+        for each in json.loads(Path(saved(result, 2)).parents[1].joinpath(INDEX).read_text())
+    ]
+    assert names == [f"{iteration}.txt" for iteration in range(1, 7)]
 
 
 def test_a_resumed_run_continues_as_if_it_had_never_stopped(train):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rltrain.errors import DivergenceError
-from rltrain.metrics.scalars import ScalarExchange
+from rltrain.metrics.scalars import OWN, ScalarExchange
 from rltrain.testing import FakeWorld
 
 
@@ -19,7 +19,7 @@ def merge(*ranks, sums=(0.0,)):
     def one(group):
         exchange = ScalarExchange(group)
         return [
-            exchange.merge(index + 1, values, sums, fps=float(group.rank))
+            exchange.merge(index + 1, values, sums, [float(group.rank), 1.0, 2.0])
             for index, values in enumerate(ranks[group.rank])
         ]
 
@@ -69,7 +69,7 @@ def test_nan_and_inf_affect_only_their_own_scalar():
 def test_sums_and_speeds_are_merged_too():
     ((result,), _) = merge([{}], [{}], sums=(2.0, 5.0))
     assert result.sums == [4.0, 10.0]
-    assert result.fps == (0.0, 1.0)
+    assert result.own == [(0.0, 1.0, 2.0), (1.0, 1.0, 2.0)]
 
 
 def test_once_names_are_known_an_iteration_is_one_collective():
@@ -84,11 +84,11 @@ def test_once_names_are_known_an_iteration_is_one_collective():
 def test_ranks_that_are_out_of_step_are_reported(ending):
     def one(group):
         exchange = ScalarExchange(group)
-        exchange.merge(1, {"loss": 1.0}, [0.0], 0.0)
+        exchange.merge(1, {"loss": 1.0}, [0.0], [0.0] * OWN)
         if ending and group.rank:
             exchange.finish(1, 1)
         else:
-            exchange.merge(2 + group.rank, {"loss": 1.0}, [0.0], 0.0)
+            exchange.merge(2 + group.rank, {"loss": 1.0}, [0.0], [0.0] * OWN)
 
     message = "rank 1 ends after iteration 1" if ending else "rank 1 records iteration 3"
     with pytest.raises(DivergenceError, match=f"rank 0 records iteration 2, {message}"):

@@ -14,7 +14,7 @@ from fake_ranks import run_ranks
 from gymnasium.vector import AutoresetMode
 
 from rltrain import train
-from rltrain.errors import DivergenceError, PluginError, UsageError
+from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.launch.ending import announce_training, ask_to_end
 from rltrain.plugins.manager import RunPlugins
@@ -24,6 +24,7 @@ from rltrain.session import Session
 from rltrain.storage.checkpoints import read_state
 from rltrain.testing import make_config
 from rltrain.types import World
+from rltrain_torch.arrays import TorchArrays
 
 
 @pytest.fixture
@@ -58,12 +59,20 @@ class Group:
     def rltrain_init_distributed(self):
         return self.group
 
+    @hookimpl
+    def rltrain_wrap_model(self, model):
+        return model
+
+    @hookimpl
+    def rltrain_gradient_sync(self):
+        return lambda gradients: gradients
+
 
 @pytest.fixture
 def ranks(stub, tmp_path):
     """Run sessions of several ranks, in threads; return results, or raised errors, by rank."""
 
-    def start(body, world_size=2, configs=None, **options):
+    def start(body, world_size=2, configs=None, arrays=None, **options):
         def one(group):
             rank = group.rank
             more = configs[rank] if configs else {}
@@ -79,7 +88,8 @@ def ranks(stub, tmp_path):
             plugins.register(Library(body), "library")
             if rank == 0:
                 plugins.register(stub_parts.NotesWriter(), "writer")
-            return RankSession(config, World(rank, rank, 0, world_size, world_size), plugins).run()
+            world = World(rank, rank, 0, world_size, world_size)
+            return RankSession(config, world, plugins, arrays=arrays).run()
 
         return run_ranks(world_size, one)
 
@@ -601,3 +611,82 @@ def test_a_launcher_without_launch_names_itself(run):
 def test_a_launcher_is_given_the_plan(run, stub):
     run(distributed=True, nproc_per_node=3)
     assert stub.EVENTS == [("launch", 3)]
+
+
+# NaN and infinity
+
+
+def breaks(session, rank=1, value=np.nan):
+    """Let a rank's environments return a number that is not finite from now on."""
+    env = session.env.unwrapped
+    if session.world.rank == rank:
+        reset, step = env.reset, env.step
+
+        def broken(observations, *rest):
+            observations[1] = value
+            return observations, *rest
+
+        env.reset = lambda **arguments: broken(*reset(**arguments))
+        env.step = lambda actions: broken(*step(actions))
+
+
+def test_nan_of_the_first_reset_ends_all_ranks_before_a_checkpoint(ranks, stub, tmp_path):
+    def body(session):
+        breaks(session)
+        steps(session, 3)
+        session.record(Scalars(1, {}))
+        session.save_checkpoint("last.txt", lambda path: path.write_text(""), 1)
+
+    first, second = ranks(body)
+    assert isinstance(first, NonFiniteError)
+    assert "in iteration 1: rank 1: observations, first in environment 1. " in str(first)
+    assert str(first) == str(second)
+    assert stub.RECORDS[-1].error == f"NonFiniteError: {first}"
+    assert not list(tmp_path.rglob("last.txt"))
+
+
+def test_nan_in_gradients_is_named_by_the_model_that_has_the_parameter(ranks):
+    import torch
+
+    def body(session):
+        steps(session, 1)
+        model = session.wrap_model(torch.nn.Linear(1, 1), "actor")
+        parameters = [*model.parameters()]
+        sync = session.gradient_sync(parameters)
+        bad = torch.full((1,), np.inf if session.world.rank else 1.0)
+        sync([torch.ones(1, 1), bad])
+        sync = session.gradient_sync(parameters, may_overflow=True)
+        sync([torch.full((1, 1), np.inf), bad])
+        session.record(Scalars(1, {}))
+
+    for error in ranks(body, arrays={"torch": TorchArrays()}):
+        assert "in iteration 1: rank 1: gradients of actor.bias. " in str(error)
+
+
+def test_a_library_that_stumbles_over_nan_is_explained(ranks):
+    def body(session):
+        breaks(session, rank=0, value=-np.inf)
+        steps(session, 1)
+        raise ValueError("Expected parameter loc to satisfy the constraint Real()")
+
+    (error,) = ranks(body, world_size=1)
+    assert isinstance(error, NonFiniteError)
+    assert "rank 0: observations, first in environment 1" in str(error)
+    assert isinstance(error.__cause__, ValueError)
+
+
+def test_skip_goes_on_with_zeros_and_says_so_once(ranks, stub, capsys):
+    def body(session):
+        breaks(session)
+        for iteration in (1, 2):
+            steps(session, 1)
+            assert np.isfinite(session.env.step(np.zeros((2, 1)))[0]).all()
+            session.record(Scalars(iteration, {}))
+
+    first, _ = ranks(body, on_nonfinite="skip")
+    assert first.iterations == 2
+    said = capsys.readouterr().out
+    assert said.count("NaN or infinity in iteration 1: rank 1: observations, first") == 1
+    assert "Observations: 0 takes their place." in said
+    assert "iteration 2" not in said
+    assert stub.RECORDS[-2].values == {"nonfinite/observations": 5.0}

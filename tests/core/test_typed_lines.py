@@ -111,7 +111,7 @@ ISAAC_LAB_2 = [
     refused(
         "./isaaclab.sh -p -m rltrain --library rsl_rl --task Isaac-Cartpole-v0 --resume "
         "--load_run 2026-01-01_10-00-00 --checkpoint model_100.pt",
-        "--resume: a run resumes from the checkpoint that you name. Give --checkpoint PATH",
+        "--resume: needs a value: a run folder, a checkpoint in one, or latest.",
     ),
     refused(
         "./isaaclab.sh -p -m rltrain --library rsl_rl --task Isaac-Cartpole-v0 --logger wandb",
@@ -176,7 +176,7 @@ ISAAC_LAB_3 = [
             f"--task Isaac-Cartpole {flag}",
             "the launcher processes does not have it",
         )
-        for flag in ("--rdzv_id 1", "--max_restarts 1", "--local_addr 10.0.0.2")
+        for flag in ("--rdzv_id 1", "--nnodes 2 --max_restarts 1", "--local_addr 10.0.0.2")
     ),
     *(
         Line(

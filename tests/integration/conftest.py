@@ -208,7 +208,7 @@ class Slow(gymnasium.Env):
         return np.zeros(3, np.float32), {}
 
     def step(self, action):
-        import time
+        import signal, time
 
         time.sleep(0.001)
         self.steps += 1
@@ -216,6 +216,8 @@ class Slow(gymnasium.Env):
         if rank == os.environ.get("RANK") and self.steps == int(step):
             if how == "hang":
                 time.sleep(1000)
+            if how == "stop":
+                os.kill(os.getpid(), signal.SIGSTOP)
             raise ValueError("planted in one rank's environment")
         return np.zeros(3, np.float32), 1.0, False, False, {}
 

@@ -99,7 +99,7 @@ class Averager:
             "world": vars(world),
             "frameworks": sorted({"torch", "jax"} & set(sys.modules)),
             "environ": {k: v for k, v in os.environ.items() if any(x in k for x in KEPT)},
-            "kind": type(session.group).__name__,
+            "kind": type(getattr(session.group, "inner", session.group)).__name__,
         }
         (folder / f"seen_{world.rank}.json").write_text(json.dumps(seen))
         return session.result()

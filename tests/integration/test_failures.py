@@ -54,7 +54,8 @@ def test_exception_in_one_process_is_shown_with_its_traceback(command):
     [
         ("one process", signal.SIGTERM, 75),
         ("launcher", signal.SIGINT, 130),
-        ("launcher", signal.SIGUSR2, 75),
+        ("launcher", signal.SIGTERM, 75),
+        ("launcher", signal.SIGUSR1, 75),
         ("torchrun", signal.SIGTERM, 1),
     ],
 )
@@ -71,15 +72,17 @@ def test_a_signal_ends_the_run_after_its_iteration(command, how, number, code):
         time.sleep(0.1)
     if joins:
         os.kill(ranks[1], number)  # As srun sends it to its tasks.
-    elif number == signal.SIGINT:
-        os.killpg(process.pid, number)  # As a terminal does.
-    else:
+    elif number == signal.SIGUSR1:
         process.send_signal(number)
+    else:
+        os.killpg(process.pid, number)  # As a terminal does, and timeout(1).
     run = command.finish(process, timeout=60)  # An iteration takes long on a busy machine.
     assert run.returncode == code, run.stderr
     assert "Traceback" not in run.stderr or joins
     assert "\nstopped  iteration" in run.stdout
-    assert "to go on  the same command with --checkpoint latest" in run.stdout
+    again = f"rltrain --resume {os.path.relpath(run.folder, command.folder)}"
+    again = "the same command with --checkpoint latest" if joins else again
+    assert f"to go on  {again}\n" in run.stdout
     (checkpoint,) = json.loads((run.folder / "checkpoints.json").read_text())[-1:]
     assert f"iteration {checkpoint['iteration']:4}/5000" in run.stdout
     assert command.all_gone(process)
@@ -139,11 +142,21 @@ def test_an_error_found_by_the_environment_is_shown_without_a_traceback(command)
 
 
 def test_ranks_are_restarted_as_often_as_requested(command):
-    process = command.start(*TWO_RANKS, "--max-restarts", "2", PLANTED="1:300")
-    run = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert run[1].rstrip().endswith("ValueError: planted in one rank's environment")
-    # Three attempts, each with its own run folder and its own part of the log.
-    logs = sorted(command.log_root.rglob("rank_1.log"))
-    assert [path.read_text().count("planted in one rank") for path in logs] == [2, 2, 2]
+    words = ("--library", "rsl_rl", *TWO_RANKS, "agent.num_steps_per_env=8")
+    words = (*words, "--checkpoint-interval", "1", "--max-restarts", "2")
+    process = command.start(*words, PLANTED="1:60")
+    run = command.finish(process, timeout=120)
+    assert run.returncode == 1
+    assert run.stderr.rstrip().endswith("ValueError: planted in one rank's environment")
+    # Three attempts, in one run folder, each from the last checkpoint.
+    story = json.loads((run.folder / "restarts.json").read_text())
+    done = [failure["iteration"] for failure in story]
+    assert done == sorted({*done}), "each attempt got further"
+    error = "rank 1 failed with ValueError: planted in one rank's environment"
+    for number in (1, 2):
+        line = f"restart {number} of 2: {error} after iteration {done[number - 1]}; going on from"
+        assert line in run.stdout
+    assert len(done) == 3
+    log = (run.folder / "logs" / "rank_1.log").read_text()
+    assert log.count("planted in one rank") == 6
     assert command.all_gone(process)

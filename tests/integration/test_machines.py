@@ -223,6 +223,15 @@ def test_a_failure_on_another_machine_is_shown_whole_and_its_log_is_there(traine
     assert planted in (run.folder / "logs" / "rank_1.log").read_text()
 
 
+def test_a_rank_that_hangs_is_named_on_all_machines(command, machines):
+    words = (*TORCH, *LONG, "--nproc-per-node", "1", "--hang-timeout", "3")
+    run, other = run_on(command, machines, *words, PLANTED="1:400:hang")
+    assert (run.returncode, other.returncode) == (1, 1)
+    assert "rltrain: Rank 1 hangs, without progress for" in other.stderr
+    assert "Node 1 (machine1) failed. Rank 1 hangs, without progress for" in run.stderr
+    assert "rank 1 sleeps while stepping the environment" in run.stderr
+
+
 def test_an_option_that_all_ranks_refuse_is_shown_on_each_machine(command, machines):
     words = (*TORCH, *SHORT, "--nproc-per-node", "1", "env.no_such_option=1")
     for run in run_on(command, machines, *words):

@@ -16,6 +16,7 @@ from rltrain.testing import FakeWorld
 STEPS = 8
 KILLS = STEPS
 REAL_KILLS = 5
+REAL_ITERATIONS = 2 * REAL_KILLS + 2
 ITERATIONS = KILLS + 2
 OPTIONS = {
     "rl_games": {
@@ -108,20 +109,28 @@ def killer(command):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # Seven starts of two ranks.
+@pytest.mark.timeout(600)  # Nine starts of two ranks.
 def test_real_ranks_killed_again_and_again_end_with_the_same_bytes(killer, tmp_path):
     agent = [f"agent.{key}={value}" for key, value in OPTIONS["rsl_rl"].items()]
     words = ["--library", "rsl_rl", "--distributed", "--nproc-per-node", "2", "--num-envs", "8"]
-    words += ["--max-iterations", str(REAL_KILLS + 2), *agent]
+    words += ["--max-iterations", str(REAL_ITERATIONS), *agent]
     killer.log_root = tmp_path / "whole"
     assert killer(*words).returncode == 0
     killer.log_root = tmp_path / "killed"
     for kill in range(REAL_KILLS):
         more = ["--checkpoint", "latest"] if kill else []
-        at = str(STEPS + 1 + kill % STEPS)
+        # In the third iteration after the start: rank 0 may not have saved the second one yet.
+        at = str(2 * STEPS + 1 + kill % STEPS)
         run = killer(*words, *more, "--observer", "killer", KILL_AT=at)
         assert "Rank 1 was killed by SIGKILL" in run.stderr
     run = killer(*words, "--checkpoint", "latest")
     assert run.returncode == 0, run.stderr
-    assert f"after iteration {REAL_KILLS}." in run.stdout
+    assert "Resuming" in run.stdout
     assert end_of(tmp_path / "killed", "rsl_rl") == end_of(tmp_path / "whole", "rsl_rl")
+    # Late enough that the ranks that start again have fewer steps left.
+    killer.log_root = tmp_path / "restarted"
+    run = killer(*words, "--max-restarts", "1", "--observer", "killer", KILL_AT=str(8 * STEPS + 3))
+    assert run.returncode == 0, run.stderr
+    assert "restart 1 of 1: rank 1 was killed by SIGKILL after iteration" in run.stdout
+    assert end_of(tmp_path / "restarted", "rsl_rl") == end_of(tmp_path / "whole", "rsl_rl")
+    assert len(run.checkpoints()) == REAL_ITERATIONS

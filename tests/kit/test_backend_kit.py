@@ -9,6 +9,7 @@ import os
 
 from rltrain import hookimpl
 from rltrain.specs import BackendSpec
+from rltrain.unpickling import pack_object, unpack_object
 
 
 @hookimpl
@@ -43,13 +44,14 @@ class Group:
         return self.like(tensor, x)
 
     def broadcast_object(self, obj, src=0):
-        box = [obj]
+        box = [pack_object(obj)]
         self.dist.broadcast_object_list(box, src)
-        return box[0]
+        return unpack_object(box[0])
 
     def gather_objects(self, obj, dst=None):
         gathered = [None] * self.world_size
-        self.dist.all_gather_object(gathered, obj)
+        self.dist.all_gather_object(gathered, pack_object(obj))
+        gathered = [unpack_object(packed) for packed in gathered]
         if dst is not None:
             gathered = gathered if self.rank == dst else []
         return gathered
@@ -151,6 +153,11 @@ WRONG = {
         "",
         "test_gather_objects_with_dst_is_for_one_rank",
     ),
+    "unpickles whatever a peer sends": (
+        "from rltrain.unpickling import pack_object, unpack_object",
+        "from pickle import dumps as pack_object, loads as unpack_object",
+        "test_what_is_not_data_is_refused",
+    ),
     "lets ranks through a barrier": (
         "self.dist.barrier()",
         "pass",
@@ -209,6 +216,7 @@ import os
 
 from rltrain import hookimpl
 from rltrain.specs import BackendSpec
+from rltrain.unpickling import pack_object, unpack_object
 
 
 @hookimpl
@@ -246,12 +254,10 @@ class Group:
         return self.gather_objects(obj)[src]
 
     def gather_objects(self, obj, dst=None):
-        import pickle
-
         import numpy as np
 
-        data = np.frombuffer(pickle.dumps(obj).ljust(1000, b"."), np.uint8)
-        gathered = [pickle.loads(row.tobytes()) for row in self.rows(data)]
+        data = np.frombuffer(pack_object(obj).ljust(1000, b"."), np.uint8)
+        gathered = [unpack_object(row.tobytes()) for row in self.rows(data)]
         return gathered if dst in (None, self.rank) else []
 
     def barrier(self):

@@ -135,7 +135,8 @@ WRONG = {
     ),
     "adds in an order of the rank's own": (
         'buffer.copy_(self.group.all_reduce(buffer, "sum"))',
-        "xs = self.group.gather_objects(buffer); r = self.group.rank; "
+        "xs = [torch.tensor(x) for x in self.group.gather_objects(buffer.numpy())]; "
+        "r = self.group.rank; "
         "buffer.copy_(sum(xs[r:] + xs[:r]))",
         "test_ranks_get_the_same_bytes",
     ),

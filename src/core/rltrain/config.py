@@ -68,8 +68,12 @@ class Placement:
     """Address of this node at the rendezvous; None for the one from which it reaches that."""
     join_timeout: int = 300
     """Seconds until all nodes and ranks must have met."""
+    hang_timeout: float | None = None
+    """Seconds in which a rank must make progress within an iteration, 0 for ever; None follows the
+    longest iteration so far."""
     max_restarts: int = 0
-    """How many times torch elastic restarts all ranks after a failure."""
+    """How many times all ranks are started again after a failure. On one node rltrain does it, and
+    launchers are given 0."""
     log_root: str = "logs"
     """Folder in which run folders are made."""
     no_plugins: tuple[str, ...] = ()
@@ -126,6 +130,8 @@ class RunConfig(Placement):
     """Iteration at which training ends; None if the library's options decide."""
     check_interval: int = 50
     """Iterations between two checks that the ranks are still equal; 0 checks at the end only."""
+    on_nonfinite: str = "stop"
+    """What NaN or infinity does to the run: "stop", "skip" or "rollback"."""
     target_return: float | None = None
     """Mean return at which training ends early; None for never."""
     seed: int = 42
@@ -139,6 +145,10 @@ class RunConfig(Placement):
     """The task's options that differ from its defaults."""
     checkpoint: str | None = None
     """Path of the checkpoint to start from, if there is one."""
+    resume: str | None = None
+    """The run folder of the run that this one goes on with, if there is one."""
+    run_dir: str | None = None
+    """The run folder, for ranks that are started again; None for a new one."""
     auto_resume: bool = False
     """Whether to start from the latest checkpoint of the runs with the same name instead, if there
     is one. Ranks that are started again look again."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "DivergenceError",
+    "NonFiniteError",
     "PeerLost",
     "PluginError",
     "RankFailed",
@@ -22,12 +23,15 @@ class RltrainError(Exception):
 
     exit_code = 1
     """The exit status of a command that ends with this error."""
+    may_restart = True
+    """Whether ranks that start again, as --max-restarts asks, may get further."""
 
 
 class UsageError(RltrainError):
     """What the user asked for is wrong or cannot work; shown without a traceback."""
 
     exit_code = 2
+    may_restart = False
 
 
 class StopTraining(Exception):
@@ -45,23 +49,51 @@ class DivergenceError(RltrainError):
     """Ranks hold different values where they must be equal."""
 
 
+class NonFiniteError(RltrainError):
+    """A rank has NaN or infinity where training needs numbers; see `--on-nonfinite`.
+
+    Attributes:
+        may_restart: whether the run goes on from its newest checkpoint, if it may be restarted.
+    """
+
+    # As for `RankFailed`, pickle carries the rest.
+    def __init__(self, message: str, *, may_restart: bool = False) -> None:
+        super().__init__(message)
+        self.may_restart = may_restart
+
+
 class RankFailed(RltrainError):
     """A rank failed; the message is that rank's own report, its traceback last.
 
     Attributes:
         rank: the global rank that failed first, or None if it is not known.
         exit_code: the exit status of the run.
+        headline: what failed, in a line without the iteration.
+        iteration: how many iterations were done, if known.
+        may_restart: see `RltrainError`.
     """
 
     # Only the message is needed to make one: pickle carries the rest, as for any exception.
-    def __init__(self, message: str, *, rank: int | None = None, exit_code: int = 1) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        rank: int | None = None,
+        exit_code: int = 1,
+        headline: str = "",
+        iteration: int | None = None,
+        may_restart: bool = True,
+    ) -> None:
         super().__init__(message)
         self.rank = rank
         self.exit_code = exit_code
+        self.headline = headline or message.partition("\n")[0]
+        self.iteration = iteration
+        self.may_restart = may_restart
 
 
 class PeerLost(RankFailed):
-    """A rank failed because another one had gone: the cause is that one's, on another node."""
+    """A rank failed because another one had failed or gone: the cause is that one's."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -31,6 +31,9 @@ class RunStarted:
     """The size of one iteration, if the library declares it."""
     resumed: str = ""
     """What the run resumes from and what has changed since, in sentences; "" for a new run."""
+    frames: int = 0
+    """Environment steps before a loaded checkpoint. In the run folder of ranks that have started
+    again, later ones were recorded, too: they are done once more."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class Scalars:
     values: Mapping[str, Any]
     """By name, such as "loss/policy": a number, or the pair (sum, count) of several numbers. Merged
     over ranks: the mean over the ranks that have the name, weighted by the counts; the minimum,
-    maximum or sum for names that end in "(min)", "(max)" or "(sum)". For phase times,
+    maximum or sum for names that end in "(min)", "(max)" or "(sum)". A loss, whose name begins with
+    "loss", must be finite (`--on-nonfinite`). For phase times,
     "time/rollout" and "time/update" in s, minimum and maximum are added to the mean."""
     iterations: int | None = None
     """The iteration at which the run ends, if known."""

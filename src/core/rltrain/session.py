@@ -129,8 +129,14 @@ class Session(Protocol):
         """Give a model rank 0's state and return it (hook `rltrain_wrap_model`). Collective."""
         ...
 
-    def gradient_sync(self, parameters: Any) -> GradientSync:
-        """Make the gradient sync of one optimizer (hook `rltrain_gradient_sync`). Collective."""
+    def gradient_sync(self, parameters: Any, *, may_overflow: bool = False) -> GradientSync:
+        """Make the gradient sync of one optimizer (hook `rltrain_gradient_sync`). Collective.
+
+        Args:
+            parameters: the optimizer's.
+            may_overflow: whether infinite gradients are no fault: a scaler for mixed precision
+                leaves out such updates.
+        """
         ...
 
     def watch(self, role: str, fingerprints: Fingerprints) -> None:
@@ -146,6 +152,7 @@ class Session(Protocol):
         Raises:
             DivergenceError: ranks are at different iterations; or, every `config.check_interval`
                 iterations, their watched tensors differ.
+            NonFiniteError: a rank has NaN or infinity (--on-nonfinite).
         """
         ...
 
@@ -153,6 +160,8 @@ class Session(Protocol):
         self, name: str, save: Callable[[Path], Any], iteration: int, rank_state: Any = None
     ) -> None:
         """Save a checkpoint on rank 0; it is complete or absent. Collective.
+
+        If the disk does not take it, training goes on, and `should_save` soon asks for another.
 
         Call it on every rank, after the iteration's `record`. The checkpoint also holds what each
         rank needs to continue bit for bit: its generators, its environments if the task can save

@@ -229,7 +229,7 @@ class LauncherSpec(Spec):
     other launcher is called on each node, and starts the ranks there."""
     lacks: tuple[str, ...] = ()
     """Options for launchers that this one does not support: they are refused. "min_nodes" stands
-    for a range of nodes, --nnodes MIN:MAX."""
+    for a range of nodes, --nnodes MIN:MAX, and "max_restarts" for restarts on several nodes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,14 +106,19 @@ class ProcessGroup(Protocol):
         ...
 
     def broadcast_object(self, obj: Any, src: int = 0) -> Any:
-        """Return rank `src`'s picklable object on every rank."""
+        """Return rank `src`'s object on every rank.
+
+        Args:
+            obj: data only; see `rltrain.unpickling.pack_object`.
+            src: the rank that sends. It raises TypeError if the object is not data only.
+        """
         ...
 
     def gather_objects(self, obj: Any, dst: int | None = None) -> list[Any]:
-        """Return every rank's picklable object, in the order of ranks.
+        """Return every rank's object, in the order of ranks.
 
         Args:
-            obj: this rank's.
+            obj: this rank's: data only, or TypeError; see `rltrain.unpickling.pack_object`.
             dst: the only rank that needs them; the others get an empty list. None for every rank.
         """
         ...
@@ -158,6 +163,31 @@ class Arrays(Protocol):
         """Return arrays of one number each as floats, waiting for the device once."""
         ...
 
+    def finite(self, x: Any) -> Any:
+        """Return an array with 0 in the place of NaN and infinity."""
+        ...
+
+    def norms(self, gradients: Any) -> Any:
+        """Return a norm of each gradient in one array, without waiting for the device.
+
+        Args:
+            gradients: as in `GradientSync`. The norm of one that is None is 0; that of one with a
+                number that is not finite is not finite.
+
+        Returns:
+            Shape (gradients,); None if there are none.
+        """
+        ...
+
+    def names(self, parameters: Any, models: Mapping[str, Any]) -> list[str]:
+        """Return the names of parameters, in the order of `norms`.
+
+        Args:
+            parameters: those for which a gradient sync was made.
+            models: by role, models to which they may belong.
+        """
+        ...
+
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function of arrays as one program, where that makes it faster.
 
@@ -178,7 +208,9 @@ class GradientSync(Protocol):
 
         Returns:
             The same structure, averaged. For torch the tensors may share one buffer that the sync
-            keeps. A gradient that is None on every rank stays None.
+            keeps. A gradient that is None on every rank stays None. The session's sync returns None
+            on all ranks for an update that is to be left out, with its parameters and the state of
+            its optimizer unchanged (--on-nonfinite skip).
         """
         ...
 
@@ -332,7 +364,8 @@ class TrainResult:
     """Wall time of training, in seconds."""
     exit_code: int = 0
     """The exit status of the command: 75 if a signal has ended the run before it was done, so that
-    it should be started again to go on; 130 after Ctrl-C."""
+    it should be started again to go on; 130 after Ctrl-C; 74 if training is done, but the disk has
+    not taken the last checkpoint, the manifest or a writer's records."""
 
 
 def is_image(space: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Pickled files, read without running what a stranger wrote into them."""
+"""Pickled files and messages, read without running what a stranger wrote into them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import io
 import pickle
 from typing import Any
 
-__all__ = ["DataUnpickler", "UnsafePickle", "load_data", "would_run_code"]
+__all__ = [
+    "DataUnpickler",
+    "UnsafePickle",
+    "load_data",
+    "pack_object",
+    "unpack_object",
+    "would_run_code",
+]
 
 _BUILTINS = (
     *("bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list"),
@@ -37,7 +44,7 @@ _DATA = {
 
 
 class UnsafePickle(pickle.UnpicklingError):
-    """A file names a class or function that is not known to be data only."""
+    """A class or function is named that is not known to be data only."""
 
 
 def would_run_code(error: UnsafePickle) -> str:
@@ -69,9 +76,10 @@ class DataUnpickler(pickle.Unpickler):
         Raises:
             UnsafePickle: the file is not trusted, and it is not known to be data only.
         """
-        # ml_dtypes has nothing but further types of numbers, such as bfloat16.
-        is_data = (module, name) in _DATA or module == "ml_dtypes"
-        if not self._trusted and not is_data:
+        # ml_dtypes' classes are further types of numbers, such as bfloat16. A name with a dot could
+        # reach what its modules import.
+        of_numbers = module == "ml_dtypes" and "." not in name
+        if not (self._trusted or (module, name) in _DATA or of_numbers):
             raise UnsafePickle(f"{module}.{name}")
         return super().find_class(module, name)
 
@@ -88,3 +96,36 @@ def load_data(data: bytes, trusted: bool = False) -> Any:
         Exception: whatever damaged bytes cause.
     """
     return DataUnpickler(io.BytesIO(data), trusted).load()
+
+
+def pack_object(obj: Any) -> bytes:
+    """Return an object as bytes for other ranks, to be read with `unpack_object`.
+
+    Args:
+        obj: data only: numbers, text, containers, numpy arrays, states of random generators.
+
+    Raises:
+        TypeError: it is not, so the ranks would refuse it. The message names the class.
+    """
+    try:
+        packed = pickle.dumps(obj, pickle.HIGHEST_PROTOCOL)
+        load_data(packed)
+    except (UnsafePickle, pickle.PicklingError, AttributeError) as error:
+        raise TypeError(
+            "Ranks send each other data only: numbers, text, containers, numpy arrays. Not this: "
+            f"{error}. Send an object's fields as a dict, and a framework's array with "
+            "`broadcast` or as a numpy array."
+        ) from error
+    return packed
+
+
+def unpack_object(packed: bytes) -> Any:
+    """Return the object that another rank has packed with `pack_object`.
+
+    Raises:
+        UnsafePickle: it is not data only: it was not packed with `pack_object`.
+    """
+    try:
+        return load_data(packed)
+    except UnsafePickle as error:
+        raise UnsafePickle(f"What another rank sent would run code: {error}.") from error

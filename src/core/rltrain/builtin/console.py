@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -81,7 +82,7 @@ class ConsoleWriter:
                 self._print("checkpoint", _shortest(run.checkpoint.path))
             self._print("run folder", _shortest(run.started.run_dir))
             if run.ended.asked:
-                self._print("to go on", "the same command with --checkpoint latest")
+                self._print("to go on", run.command_to_go_on)
 
     def _print(self, *words: str) -> None:
         print(*words, sep="  ", file=self._stream, flush=True)
@@ -131,6 +132,14 @@ class _Run:
         if self.ended.error is None:
             return "stopped" if self.ended.asked else "solved" if self.ended.solved else "finished"
         return "interrupted" if self.ended.error.startswith("KeyboardInterrupt") else "failed"
+
+    @property
+    def command_to_go_on(self) -> str:
+        config = self.started.config
+        # Others must start the ranks, or all nodes.
+        if config.get("cluster") or config.get("nnodes", 1) > 1:
+            return "the same command with --checkpoint latest"
+        return f"rltrain --resume {shlex.quote(_shortest(self.started.run_dir))}"
 
     @property
     def metrics(self) -> list[tuple[str, str]]:

@@ -48,9 +48,9 @@ _REFUSALS = [
         "Leave it out, or give --algorithm NAME or --agent-config FILE.",
     ),
     (
-        "resume load-run load-checkpoint agent.resume agent.load-run agent.load-checkpoint",
-        "a run resumes from the checkpoint that you name.",
-        "Give --checkpoint PATH, or --checkpoint latest.",
+        "load-run load-checkpoint agent.resume agent.load-run agent.load-checkpoint",
+        "a run resumes from the run or the checkpoint that you name.",
+        "Give --resume RUN, or --checkpoint latest.",
     ),
     (
         "wandb-run-path wandb-checkpoint-name",
@@ -150,6 +150,11 @@ def translate(words: list[str]) -> list[str]:
         >>> translate(["--env.scene.num-envs", "4096", "--env.sim.njmax", "300"])
         ['--num-envs=4096', 'env.sim.njmax=300']
     """
+    for word, value in zip(words, [*words[1:], ""], strict=True):
+        if word == "--resume" and (not value or value.startswith("--")):  # Isaac Lab's is a switch.
+            raise UsageError(
+                "--resume: needs a value: a run folder, a checkpoint in one, or latest."
+            )
     translated = []
     rest = iter(words)
     for word in rest:

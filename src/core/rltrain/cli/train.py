@@ -117,6 +117,8 @@ def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
     flags = dict(given)
     path = flags.pop("config", None)
     usual = {"library": flags.pop("usual_library", None)}
+    if "resume" in flags:
+        usual = {}  # The run has a library.
     options = {**usual, **(load_yaml(path, "--config") if path else {})}
     # Names of sections are kept, because names of plugins may have dashes.
     options = {

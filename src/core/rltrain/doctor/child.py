@@ -8,17 +8,16 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rltrain.config import Placement
 from rltrain.doctor.probe import RESULT, meet, stages, work
 from rltrain.errors import RltrainError
+from rltrain.launch.leftovers import private_folder
 from rltrain.launch.lifeline import with_other_nodes
 from rltrain.plugins.options import make_plugin
 from rltrain.plugins.registry import discover
@@ -70,11 +69,10 @@ def try_ranks(
         variables: environment variables for the ranks; they override existing ones.
         timeout: in seconds; then all processes are ended.
     """
-    with tempfile.TemporaryDirectory(prefix="rltrain-") as name:
-        folder = Path(name)
+    with private_folder() as folder:
         # Nodes that do not meet must say so before the time is over.
         patience = min(placement.join_timeout, max(1, int(timeout * 0.7)))
-        given = {**asdict(placement), "log_root": name, "join_timeout": patience}
+        given = {**asdict(placement), "log_root": str(folder), "join_timeout": patience}
         arguments = {"placement": given, "world": world and asdict(world)}
         began = time.monotonic()
         with (folder / "output").open("w") as output:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Iterator, Mapping
 
 from rltrain.config import Placement
 from rltrain.doctor.findings import Finding, ok, problem, warning
+from rltrain.options.secrets import hide
 from rltrain.plugins.registry import Registry
 from rltrain.specs import ClusterSpec
 from rltrain.types import World
@@ -25,9 +25,6 @@ _GROUPS = {
     "rltrain": ("RLTRAIN_*",),
 }
 """Variables to show besides those of clusters: patterns of their names by what they are for."""
-
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|JWT", re.IGNORECASE)
-"""Names of variables whose values nobody should paste into an issue."""
 
 _SIZES = {
     "srun": "SLURM_STEP_NUM_TASKS",
@@ -67,7 +64,7 @@ def variables(
         )
         if names:
             found = True
-            values = {n: "(hidden)" if _SECRET.search(n) else environ[n] for n in names}
+            values = {name: hide(environ[name], name) for name in names}
             yield ok(who, " ".join(f"{n}={v}" for n, v in values.items()), variables=values)
     if not found:
         yield ok("environment", "no launcher, scheduler or library has set a variable")

@@ -5,7 +5,9 @@ internal.
 """
 
 from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
-from rltrain.launch.ending import REQUESTS, ask_to_end
+from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS, ask_to_end
+from rltrain.launch.hangs import hang_watch
+from rltrain.launch.leftovers import private_folder, with_temporary_files
 from rltrain.launch.meeting import Member, meet
 from rltrain.launch.network import (
     NCCL_FALLBACKS,
@@ -26,6 +28,7 @@ from rltrain.launch.reports import ended_by_signal, failure, make_report, write_
 
 __all__ = [
     "NCCL_FALLBACKS",
+    "OF_SCHEDULERS",
     "REQUESTS",
     "Member",
     "ask_to_end",
@@ -37,13 +40,16 @@ __all__ = [
     "end_when_silent",
     "ended_by_signal",
     "failure",
+    "hang_watch",
     "hide_rank_variables",
     "interface_of",
     "is_loopback",
     "make_report",
     "meet",
+    "private_folder",
     "rank_from_env",
     "rank_variables",
     "reachable_address",
+    "with_temporary_files",
     "write_report",
 ]

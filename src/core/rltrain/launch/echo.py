@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,14 +27,22 @@ def is_shown(config: RunConfig, world: World) -> bool:
 
 
 @contextlib.contextmanager
-def echoed(log: Path, rank: int) -> Iterator[None]:
+def echoed(log: Path, rank: int, before: int = 0) -> Iterator[None]:
     """Show what is in a log, and what is added inside the context, on the console.
 
     The log is read as a file: the rank never waits for the console, and output from C is shown too.
+
+    Args:
+        log: is moved to the end of a file in the run folder.
+        rank: its number.
+        before: how many bytes that file has already, which are not shown.
     """
     ended = threading.Event()
     thread = threading.Thread(
-        target=_follow, args=(log, f"[rank {rank}] ", ended), name="rltrain-echo", daemon=True
+        target=_follow,
+        args=(_Tail(log, before), f"[rank {rank}] ", ended),
+        name="rltrain-echo",
+        daemon=True,
     )
     thread.start()
     try:
@@ -43,27 +52,49 @@ def echoed(log: Path, rank: int) -> Iterator[None]:
         thread.join()
 
 
-def _follow(log: Path, prefix: str, ended: threading.Event) -> None:
+def _follow(tail: _Tail, prefix: str, ended: threading.Event) -> None:
     """Copy a growing log, line by line; at the end, also a line that is not complete."""
-    console, read, rest = console_stream(), 0, b""
+    console, rest = console_stream(), b""
     over = False
     # The reader of the console may have exited, as with `| head`.
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError), contextlib.closing(tail):
         while not over:
             over = ended.wait(_PAUSE)
-            new = _part(log, read)
-            read += len(new)
-            *lines, rest = (rest + new).split(b"\n")
+            *lines, rest = (rest + tail.read()).split(b"\n")
             for line in [*lines, rest] if over and rest else lines:
                 console.write(f"{prefix}{line.decode(errors='replace')}\n")
             console.flush()
 
 
-def _part(log: Path, start: int) -> bytes:
-    """Return what is in a log from a byte on."""
-    try:
-        with open(log, "rb") as file:
-            file.seek(start)
-            return file.read()
-    except FileNotFoundError:
-        return b""  # It is being moved to the run folder.
+class _Tail:
+    """Reads what is added to a log; see `rltrain.launch.rank_log.RankLog`."""
+
+    def __init__(self, log: Path, before: int) -> None:
+        self._log = log
+        self._before = before
+        self._file = open(log, "rb")  # noqa: SIM115 - closed by `close`.
+
+    def read(self) -> bytes:
+        """Return what is new, the end of a file that has been left included."""
+        new = self._file.read()
+        try:
+            now = open(self._log, "rb")  # noqa: SIM115
+        except FileNotFoundError:
+            return new  # It is being moved to the run folder.
+        left, state = os.fstat(self._file.fileno()), os.fstat(now.fileno())
+        if os.path.samestat(left, state):
+            now.close()
+            return new
+        # A file that has been moved is gone, and what was in it is at the end of the other one.
+        moved, self._before = self._before + self._file.tell(), 0
+        if left.st_nlink == 0 and moved <= state.st_size:
+            now.seek(moved)
+        else:
+            new += self._file.read()
+        self.close()
+        self._file = now
+        return new + now.read()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

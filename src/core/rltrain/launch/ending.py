@@ -12,10 +12,13 @@ from pathlib import Path
 
 from rltrain.launch.rank_log import console_stream
 
-__all__ = ["AGAIN", "REQUESTS", "announce_training", "ask_to_end", "asked_to_end"]
+__all__ = ["AGAIN", "OF_SCHEDULERS", "REQUESTS", "announce_training", "ask_to_end", "asked_to_end"]
 
-REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
-"""The signals that ask. Schedulers send the last two some time before they kill."""
+OF_SCHEDULERS = (signal.SIGUSR1, signal.SIGUSR2)
+"""The signals that a scheduler sends if it is asked to, some time before it kills."""
+
+REQUESTS = (signal.SIGINT, signal.SIGTERM, *OF_SCHEDULERS)
+"""The signals that ask."""
 
 AGAIN = 75
 """The exit status of a run that a scheduler has ended: EX_TEMPFAIL in sysexits.h, try again."""

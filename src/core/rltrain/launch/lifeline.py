@@ -13,16 +13,15 @@ import math
 import os
 import selectors
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 
 from rltrain.config import Placement
 from rltrain.errors import PeerLost, RankFailed, RltrainError
 from rltrain.launch.collecting import requested
+from rltrain.launch.leftovers import private_folder
 from rltrain.launch.line import Line, title
 from rltrain.launch.meeting import Member, gather
 from rltrain.launch.notes import Notes
@@ -83,8 +82,8 @@ def connected(member: Member, host: str, port: int, timeout: float) -> Iterator[
         RankFailed: another node failed, or was lost.
     """
     lines = [Line(*each) for each in gather(member, host, port, timeout)]
-    with tempfile.TemporaryDirectory(prefix="rltrain-", ignore_cleanup_errors=True) as folder:
-        watch = _Watch(member, lines, Notes(Path(folder)))
+    with private_folder() as folder:
+        watch = _Watch(member, lines, Notes(folder))
         try:
             with watch.ending_ranks():
                 yield watch.notes

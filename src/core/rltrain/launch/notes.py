@@ -16,7 +16,7 @@ class Notes:
     folder: Path
 
     def set_run_dir(self, path: Path) -> None:
-        """Note the run folder. Each rank does; ranks that are started again have a new one."""
+        """Note the run folder. Each rank does; ranks that are started again may have a new one."""
         new = self.folder / f"run-{os.getpid()}"
         new.symlink_to(path)
         os.replace(new, self._run)

@@ -11,7 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TextIO, cast
 
-__all__ = ["RankLog", "console_stream"]
+from rltrain.launch.stream import LossyFile, as_text
+
+__all__ = ["RankLog", "console_stream", "older"]
+
+LIMIT = 100 << 20
+"""Bytes of a log that are enough to start a new file. The one before it is kept."""
 
 _console: TextIO | None = None
 
@@ -19,6 +24,11 @@ _console: TextIO | None = None
 def console_stream() -> TextIO:
     """Return the stream that the user sees: stdout as it was before any `RankLog`."""
     return _console or sys.stdout
+
+
+def older(log: Path) -> Path:
+    """Return where a log's older half is, once it has been rotated."""
+    return log.with_name(f"{log.name}.1")
 
 
 class RankLog:
@@ -30,18 +40,22 @@ class RankLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: TextIO | None = None
+        self._now = path
+        self._is_losing = False
 
     def __enter__(self) -> RankLog:
         global _console
-        file = _open(self.path)  # First: if it cannot be opened, nothing has changed.
+        self._descriptor = _open(self.path)  # First: if it fails, nothing has changed.
         self._outer_console = _console
         self._streams = sys.stdout, sys.stderr
         _flush(*self._streams)
-        self._descriptors = [os.dup(1), os.dup(2)]
+        self._saved = [os.dup(1), os.dup(2)]
         if _console is None:
             _console = self._terminal(sys.stdout)
-        self._redirect(file)
+        # Libraries keep the stream: when the log is another file, only the descriptors change.
+        self._file = LossyFile(1, closefd=False)
+        self._stream = sys.stdout = sys.stderr = as_text(self._file)
+        self._redirect()
         return self
 
     def __exit__(
@@ -54,24 +68,64 @@ class RankLog:
         if _console is not None:
             _flush(_console)
         _console = self._outer_console
-        self._close()
+        _flush(self._stream)
         sys.stdout, sys.stderr = self._streams
-        for target, saved in enumerate(self._descriptors, start=1):
+        for target, saved in enumerate(self._saved, start=1):
             os.dup2(saved, target)
             os.close(saved)
+        os.close(self._descriptor)
 
     def move(self, path: Path) -> None:
-        """Continue in another file, which starts with what was written so far."""
-        self._close()
-        shutil.copyfile(self.path, path)
+        """Continue at the end of another file, after what was written so far."""
+        _flush(self._stream)
+        with (
+            contextlib.suppress(OSError),  # The disk may be full already.
+            self.path.open("rb") as written,
+            path.open("ab") as other,
+        ):
+            shutil.copyfileobj(written, other)
+        self._now = path.resolve()
+        self._continue_in(_open(path))
         self.path.unlink()
         self.path.symlink_to(path)
-        self._redirect(_open(path))
+
+    def tend(self) -> None:
+        """Start a new file if the log is long, or has been removed. Call it now and then.
+
+        The user is told, once, when lines are lost, and when they no longer are.
+        """
+        with contextlib.suppress(OSError):
+            self._tend()
+        if self._is_losing != bool(self._file.lost):
+            self._is_losing = not self._is_losing
+            text = f"cannot be written ({self._file.reason}): what the rank prints is lost"
+            text = text if self._is_losing else "is written again"
+            print(f"rltrain: {self._now} {text}", file=console_stream(), flush=True)
+
+    def _tend(self) -> None:
+        state = os.fstat(self._descriptor)
+        if not _is_at(state, self._now):
+            self._now.parent.mkdir(parents=True, exist_ok=True)
+        elif state.st_size <= LIMIT:
+            return
+        else:
+            self._now.replace(older(self._now))
+        self._continue_in(_open(self._now))
+
+    def _continue_in(self, descriptor: int) -> None:
+        _flush(self._stream)
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+        self._redirect()
+
+    def _redirect(self) -> None:
+        os.dup2(self._descriptor, 1)
+        os.dup2(self._descriptor, 2)
 
     def copy_console(self, path: Path) -> None:
         """Write to a file, too, what this rank shows to the user."""
         global _console
-        _console = cast(TextIO, _Both(console_stream(), _open(path)))
+        _console = cast(TextIO, _Both(console_stream(), as_text(LossyFile(_open(path)))))
 
     def _terminal(self, stdout: TextIO) -> TextIO:
         """Return a stream that still reaches what stdout reached, once descriptor 1 is the log."""
@@ -81,16 +135,7 @@ class RankLog:
             on_descriptor = False  # For example a notebook's stream, which is not descriptor 1.
         if not on_descriptor:
             return stdout
-        return os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace", buffering=1)
-
-    def _redirect(self, file: TextIO) -> None:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-        self._file = sys.stdout = sys.stderr = file
-
-    def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        return as_text(LossyFile(os.dup(1)))
 
 
 class _Both(io.TextIOBase):
@@ -108,8 +153,16 @@ class _Both(io.TextIOBase):
         _flush(*self._streams)
 
 
-def _open(path: Path) -> TextIO:
-    return path.open("a", encoding="utf-8", errors="replace", buffering=1)
+def _open(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+
+def _is_at(state: os.stat_result, path: Path) -> bool:
+    """Return whether a file is still where it was."""
+    try:
+        return os.path.samestat(state, path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _flush(*streams: TextIO) -> None:

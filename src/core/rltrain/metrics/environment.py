@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal
 
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper  # noqa: TID253
 
 from rltrain.errors import PluginError, UsageError
 from rltrain.metrics.episodes import EpisodeCounter
+from rltrain.metrics.finite import EnvNumbers
 from rltrain.types import Arrays
 
 __all__ = ["CountedEnv", "check_env"]
@@ -32,6 +34,10 @@ class CountedEnv(_Wrapper):
         seed: int,
         random_lengths: bool = False,
         arrays: Arrays | None = None,
+        during: Callable[
+            [Literal["stepping the environment"]], AbstractContextManager[None]
+        ] = lambda phase: nullcontext(),
+        numbers: EnvNumbers | None = None,
     ) -> None:
         """Wrap the environments that the suite made.
 
@@ -41,13 +47,17 @@ class CountedEnv(_Wrapper):
             random_lengths: let the first episodes have random lengths, as if they had begun
                 earlier, so that the environments do not all reset in the same step.
             arrays: of the environments' framework; None for numpy.
+            during: makes the context in which the environments are stepped and reset.
+            numbers: checks that observations and rewards are finite.
         """
         super().__init__(env)
+        self.numbers = numbers or EnvNumbers(arrays)
         self.episodes = EpisodeCounter(arrays)
         self._seed: int | None = seed
         self._lengths_seed = seed if random_lengths else None
         self._observations: Any = None
         self._resuming = False
+        self._during = during
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "env":
@@ -72,7 +82,9 @@ class CountedEnv(_Wrapper):
         if seed is None:
             seed, self._seed = self._seed, None
         self.episodes.restart()
-        self._observations, info = self.env.reset(seed=seed, options=options)
+        with self._during("stepping the environment"):
+            observations, info = self.env.reset(seed=seed, options=options)
+        self._observations = self.numbers.reset(observations)
         if self._lengths_seed is not None:
             self._draw_lengths(self._lengths_seed)
             self._lengths_seed = None
@@ -80,7 +92,9 @@ class CountedEnv(_Wrapper):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all environments and count."""
-        observations, rewards, terminations, truncations, info = self.env.step(actions)
+        with self._during("stepping the environment"):
+            observations, rewards, terminations, truncations, info = self.env.step(actions)
+        observations, rewards = self.numbers.step(observations, rewards)
         self.episodes.step(rewards, terminations, truncations, info.get("success"))
         self._observations = observations
         return observations, rewards, terminations, truncations, info

@@ -19,7 +19,7 @@ class EpisodeCounter:
     """Counts returns, lengths and successes of one rank's episodes, on the arrays' own device.
 
     It uses only operators that numpy, torch and jax arrays share, and copies nothing to the host
-    until `take` is called, once an iteration. A framework that compiles counts by one program:
+    until the sums are read, once an iteration. A framework that compiles counts by one program:
     separate operators would cost more than a step of a fast environment.
     """
 
@@ -61,12 +61,14 @@ class EpisodeCounter:
         """Start a new episode in every environment, as a reset does; drop unfinished ones."""
         self._return = self._length = self._zeros[0]
 
-    def take(self) -> tuple[float, ...]:
-        """Return the sums (see `EPISODE_SUMS`) over the episodes that ended since the last call."""
+    def take(self) -> tuple[Any, ...]:
+        """Return the sums (see `EPISODE_SUMS`) over the episodes that ended since the last call.
+
+        They are where the rewards are: reading them waits for the device.
+        """
         sums, self._sums = self._sums, (self._zeros[1],) * EPISODE_SUMS
-        if self._arrays is not None and self._arrays.owns(sums[0]):
-            return self._arrays.floats(sums)
-        return tuple(map(float, sums))
+        taken: tuple[Any, ...] = sums
+        return taken
 
     def get_state(self) -> dict[str, Any]:
         """Return the counter's state."""

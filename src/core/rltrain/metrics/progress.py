@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rltrain.metrics.episodes import EPISODE_SUMS, EpisodeWindow
+from rltrain.metrics.finite import KINDS
 from rltrain.metrics.scalars import ScalarExchange
+from rltrain.metrics.stragglers import Stragglers
 from rltrain.records import RunEnded, Scalars
-from rltrain.types import ProcessGroup, TrainResult
+from rltrain.types import Arrays, ProcessGroup, TrainResult
 
 if TYPE_CHECKING:
     from rltrain.metrics.environment import CountedEnv
+    from rltrain.metrics.numbers import Numbers
 
 __all__ = ["VOTES", "Progress"]
 
 VOTES = 3
 """The number of questions on which ranks vote."""
+
+_VOTES_END = EPISODE_SUMS + VOTES
+_SUMS = _VOTES_END + len(KINDS) + 1
 
 
 class Progress:
@@ -29,6 +35,9 @@ class Progress:
         frames: environment steps over all environments and ranks, likewise.
         window: the last finished episodes.
         votes: how many ranks asked for each thing in the last iteration; see `advance`.
+        nonfinite: how many numbers of each kind were not finite in the last iteration; see
+            `rltrain.metrics.numbers`.
+        slow: describes the ranks that were found to be slow in the last iteration.
     """
 
     def __init__(self) -> None:
@@ -38,10 +47,30 @@ class Progress:
         self._started = self._lap = time.monotonic()
         self._counted = 0
         self.votes = [0.0] * VOTES
+        self.nonfinite = [0.0] * len(KINDS)
+        self.slow: list[str] = []
+        self._stragglers = Stragglers()
 
-    def start(self, group: ProcessGroup, env: CountedEnv) -> None:
-        """Start counting."""
-        self._exchange, self._env = ScalarExchange(group), env
+    def start(
+        self,
+        group: ProcessGroup,
+        env: CountedEnv,
+        numbers: Numbers,
+        arrays: Arrays | None,
+        seconds: Callable[[], tuple[float, float]],
+    ) -> None:
+        """Start counting.
+
+        Args:
+            group: the process group.
+            env: this rank's environments.
+            numbers: checks this rank's numbers.
+            arrays: of the run's framework.
+            seconds: returns this rank's seconds so far in its environments and in collectives.
+        """
+        self._exchange, self._env, self._numbers = ScalarExchange(group), env, numbers
+        self._arrays = arrays
+        self._seconds, self._spent = seconds, seconds()
         self._started = self._lap = time.monotonic()
         self._counted = env.episodes.steps
 
@@ -58,25 +87,36 @@ class Progress:
         now, counter = time.monotonic(), self._env.episodes
         steps = counter.steps - self._counted
         fps = steps / max(now - self._lap, 1e-9)
+        own = fps, *self._own_seconds(now - self._lap)
         self._lap, self._counted = now, counter.steps
         if self._first_iteration is None:
             self._first_iteration = record.iteration - 1
-        sums = [*counter.take(), *map(float, votes), steps]
-        merged = self._exchange.merge(record.iteration, record.values, sums, fps)
+        counts = _read([*counter.take(), *self._numbers.count(record.values)], self._arrays)
+        episodes, nonfinite = counts[:EPISODE_SUMS], counts[EPISODE_SUMS:]
+        sums = [*episodes, *map(float, votes), *nonfinite, steps]
+        merged = self._exchange.merge(record.iteration, record.values, sums, own)
         self.iteration = record.iteration
         self.frames += int(merged.sums[-1])
         self.window.add(tuple(merged.sums[:EPISODE_SUMS]))
-        self.votes = merged.sums[EPISODE_SUMS:-1]
+        self.votes = merged.sums[EPISODE_SUMS:_VOTES_END]
+        self.nonfinite = merged.sums[_VOTES_END:-1]
+        self.slow = self._stragglers.find([(rollout, rest) for _, rollout, rest in merged.own])
         return dataclasses.replace(
             record,
             values=merged.values,
             frames=self.frames,
             seconds=now - self._started,
-            fps=merged.fps,
+            fps=tuple(fps for fps, *_ in merged.own),
             episode_return=self.window.mean_return,
             episode_length=self.window.mean_length,
             success_rate=self.window.success_rate,
         )
+
+    def _own_seconds(self, whole: float) -> tuple[float, float]:
+        """Return this rank's seconds in its environments, and in all else but waiting."""
+        before, self._spent = self._spent, self._seconds()
+        stepping, waiting = (now - then for now, then in zip(self._spent, before, strict=True))
+        return stepping, max(whole - stepping - waiting, 0.0)
 
     def finish(self) -> None:
         """Make sure that every rank ends after the same iteration. Collective.
@@ -84,7 +124,7 @@ class Progress:
         Raises:
             DivergenceError: they do not.
         """
-        self._exchange.finish(self.iteration, EPISODE_SUMS + VOTES + 1)
+        self._exchange.finish(self.iteration, _SUMS)
 
     def result(
         self, run_dir: str, checkpoint: str | None, solved: bool, exit_code: int
@@ -122,3 +162,11 @@ class Progress:
         """Continue counting from a saved state."""
         self.iteration, self.frames = state["iteration"], state["frames"]
         self.window = EpisodeWindow(state["window"])
+
+
+def _read(values: Sequence[Any], arrays: Arrays | None) -> list[float]:
+    """Return numbers as floats; those on a device in one copy to the host."""
+    there = [arrays is not None and arrays.owns(value) for value in values]
+    on_device = tuple(value for value, owned in zip(values, there, strict=True) if owned)
+    copied = iter(arrays.floats(on_device) if arrays is not None and on_device else ())
+    return [next(copied) if o else float(v) for v, o in zip(values, there, strict=True)]

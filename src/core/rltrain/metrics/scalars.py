@@ -18,6 +18,13 @@ PHASES = "time/"
 """Prefix of the names of phase times, whose minimum and maximum over ranks are kept as well."""
 
 
+OWN = 3
+"""How many numbers of its own, which are not summed, a rank tells the others."""
+
+_MEANS = 3 + OWN
+"""Where the means begin in a row."""
+
+
 @dataclass(frozen=True)
 class Merged:
     """One iteration's metrics of all ranks together."""
@@ -26,8 +33,8 @@ class Merged:
     """The scalars, by name."""
     sums: list[float]
     """The core's own sums."""
-    fps: tuple[float, ...]
-    """Frames per second, by rank."""
+    own: list[tuple[float, ...]]
+    """By rank, the `OWN` numbers of its own."""
 
 
 class ScalarExchange:
@@ -44,7 +51,11 @@ class ScalarExchange:
         self._names: tuple[str, ...] = ()
 
     def merge(
-        self, iteration: int, values: Mapping[str, Scalar], sums: Sequence[float], fps: float
+        self,
+        iteration: int,
+        values: Mapping[str, Scalar],
+        sums: Sequence[float],
+        own: Sequence[float],
     ) -> Merged:
         """Merge one iteration's scalars. Collective.
 
@@ -56,19 +67,20 @@ class ScalarExchange:
         """
         pairs = {name: _pair(value) for name, value in values.items()}
         place = [float(iteration), 0.0]
-        rows, rest = self._sum(place, pairs, sums, fps)
+        rows, rest = self._sum(place, pairs, sums, own)
         if rows[:, 2].any():  # Equal on every rank, so either all ranks gather or none does.
             ranks = self._group.gather_objects(list(values))
             self._names = tuple(
                 dict.fromkeys([*self._names, *(n for names in ranks for n in names)])
             )
-            rows, rest = self._sum(place, pairs, sums, fps)
+            rows, rest = self._sum(place, pairs, sums, own)
         merged = {}
         for index, name in enumerate(self._names):
             total, count = rest[len(sums) + 2 * index :][:2]
             if count:
                 merged.update(self._merged(name, float(total), float(count), rows, index))
-        return Merged(merged, [float(x) for x in rest[: len(sums)]], tuple(map(float, rows[:, 3])))
+        owned = [tuple(map(float, row)) for row in rows[:, 3:_MEANS]]
+        return Merged(merged, [float(x) for x in rest[: len(sums)]], owned)
 
     def finish(self, iteration: int, sums: int) -> None:
         """Make sure that every rank ends after the same iteration. Collective.
@@ -80,23 +92,23 @@ class ScalarExchange:
         Raises:
             DivergenceError: a rank continues, or ends after another iteration.
         """
-        self._sum([float(iteration), 1.0], {}, [0.0] * sums, 0.0)
+        self._sum([float(iteration), 1.0], {}, [0.0] * sums, [0.0] * OWN)
 
     def _sum(
         self,
         place: list[float],
         pairs: Mapping[str, tuple[float, float]],
         sums: Sequence[float],
-        fps: float,
+        own: Sequence[float],
     ) -> tuple[Any, Any]:
-        """Return the rows, shape (world_size, 4 + 2 * names), and the sums that follow them."""
+        """Return the rows, shape (world_size, _MEANS + 2 * names), and the sums after them."""
         import numpy as np
 
-        size, world_size = 4 + 2 * len(self._names), self._group.world_size
+        size, world_size = _MEANS + 2 * len(self._names), self._group.world_size
         rows = np.zeros((world_size, size))
         unknown = any(name not in self._names for name in pairs)
         means = [x for name in self._names for x in _mean(pairs.get(name))]
-        rows[self._group.rank] = [*place, float(unknown), fps, *means]
+        rows[self._group.rank] = [*place, float(unknown), *own, *means]
         totals = [x for name in self._names for x in pairs.get(name, (0.0, 0.0))]
         packed = self._group.all_reduce(np.concatenate([rows.ravel(), [*sums, *totals]]), "sum")
         rows = packed[: world_size * size].reshape(world_size, size)
@@ -106,7 +118,8 @@ class ScalarExchange:
     def _merged(
         self, name: str, total: float, count: float, rows: Any, index: int
     ) -> dict[str, float]:
-        given = rows[rows[:, 5 + 2 * index] > 0, 4 + 2 * index]
+        place = _MEANS + 2 * index
+        given = rows[rows[:, place + 1] > 0, place]
         if name.endswith("(min)"):
             return {name: float(given.min())}
         if name.endswith("(max)"):

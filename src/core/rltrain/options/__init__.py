@@ -15,6 +15,7 @@ from rltrain.options.dotted import (
 )
 from rltrain.options.files import load_yaml
 from rltrain.options.run import DEFAULT_TASK, RunOptions
+from rltrain.options.secrets import hide_words
 from rltrain.options.tuned import MANY_ENVS, tuned_in
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "flatten",
     "get_dotted",
     "get_positive_int",
+    "hide_words",
     "leaves",
     "load_yaml",
     "overlaid",

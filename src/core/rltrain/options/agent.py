@@ -9,7 +9,7 @@ from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.options.dotted import MISSING, flatten, get_dotted, set_dotted
-from rltrain.options.files import load_yaml
+from rltrain.options.files import in_short, load_yaml
 from rltrain.plugins.registry import Registry
 from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.types import TaskInfo
@@ -54,7 +54,8 @@ def parse_override(token: str) -> tuple[str, str, Any] | None:
     try:
         value = OmegaConf.to_container(OmegaConf.create(f"value: {match['value']}"))["value"]  # type: ignore[index,call-overload]
     except Exception as error:
-        raise UsageError(f"{token}: the value does not parse as YAML: {error}") from error
+        text = f"{token}: the value does not parse as YAML: {in_short(error)}"
+        raise UsageError(text) from error
     return match["where"], match["add"] + key, value
 
 
@@ -103,9 +104,20 @@ def load_agent(
 
 
 def override_agent(
-    options: dict[str, Any], overrides: Mapping[str, Any], library: LibrarySpec, source: str
+    options: dict[str, Any],
+    overrides: Mapping[str, Any],
+    library: LibrarySpec,
+    source: str,
+    defaults: Mapping[str, Any],
 ) -> None:
     """Apply the user's overrides to a library's options, in place.
+
+    Args:
+        options: the library's.
+        overrides: the user's, by dotted key.
+        library: the library.
+        source: describes where the options come from.
+        defaults: the library's own options: what is a mapping there must be one in `options`.
 
     Raises:
         UsageError: an override names no option, or a section of the options is not a mapping.
@@ -122,7 +134,7 @@ def override_agent(
                 f"write +agent.{key}=..."
             )
         set_dotted(options, key, value)
-    _check_sections(options, library)
+    _check_sections(options, library, defaults)
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,13 +156,18 @@ def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _check_sections(options: Mapping[str, Any], library: LibrarySpec) -> None:
+def _check_sections(
+    options: Mapping[str, Any], library: LibrarySpec, defaults: Mapping[str, Any]
+) -> None:
     """Check that every section that contains library options is a mapping, or is absent."""
-    for key in sorted({*library.option_keys, *library.required_keys}):
+    own = {key for key, _ in flatten(defaults)}
+    for key in sorted({*library.option_keys, *library.required_keys, *own}):
         parts = key.split(".")
         for end in range(1, len(parts)):
             section = ".".join(parts[:end])
             value = get_dotted(options, section, None)
+            if isinstance(get_dotted(defaults, section, None), list):
+                break  # What it contains may be replaced by anything.
             if value is not None and not isinstance(value, Mapping):
                 raise UsageError(
                     f"agent.{section}={value}: must be a mapping, because it contains agent.{key}."

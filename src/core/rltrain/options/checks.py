@@ -28,8 +28,10 @@ __all__ = [
     "nodes",
     "num_gpus",
     "number",
+    "on_nonfinite",
     "port",
     "ranks",
+    "seconds",
     "text",
 ]
 
@@ -57,6 +59,8 @@ def text(name: str, value: Any) -> str:
         raise _wrong(name, value, "text")
     if not str(value):
         raise _wrong(name, "''", "text, not empty")
+    if "\0" in str(value):
+        raise _wrong(name, repr(value), "text without NUL characters")
     return str(value)
 
 
@@ -93,6 +97,14 @@ def number(name: str, value: Any) -> float:
     if math.isnan(number):
         raise _wrong(name, value, "a number")
     return number
+
+
+def seconds(name: str, value: Any) -> float:
+    """Return a time in seconds; 0 means for ever."""
+    amount = number(name, value)
+    if not 0 <= amount < math.inf:
+        raise _wrong(name, value, "a number of seconds from 0")
+    return amount
 
 
 def boolean(name: str, value: Any) -> bool:
@@ -175,6 +187,13 @@ def _indices(name: str, value: Any, wanted: str, names: tuple[str, ...]) -> tupl
     if not indices or len(set(indices)) < len(indices):
         raise _wrong(name, " ".join(words), "indices without repeats")
     return indices
+
+
+def on_nonfinite(name: str, value: Any) -> str:
+    """Return what NaN or infinity does to a run."""
+    if value not in ("stop", "skip", "rollback"):
+        raise _wrong(name, value, "stop, skip or rollback")
+    return str(value)
 
 
 def names(name: str, value: Any) -> tuple[str, ...]:

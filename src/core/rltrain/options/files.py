@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
 
-__all__ = ["load_yaml"]
+__all__ = ["in_short", "load_yaml"]
+
+_LINES = 6
+"""Of an error of YAML's."""
 
 
 def load_yaml(path: str, option: str) -> dict[str, Any]:
@@ -20,15 +24,14 @@ def load_yaml(path: str, option: str) -> dict[str, Any]:
     Raises:
         UsageError: the file does not exist, does not parse, or does not hold a mapping.
     """
-    import yaml
-    from omegaconf.errors import OmegaConfBaseException
-
-    if not Path(path).is_file():
+    if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
         raise UsageError(f"{option} {path}: there is no such file.")
     try:
         loaded = copy.deepcopy(_parsed(path, Path(path).stat().st_mtime_ns))
-    except (yaml.YAMLError, OmegaConfBaseException, UnicodeDecodeError, OSError) as error:
-        raise UsageError(f"{option} {path}: does not parse as YAML: {error}") from error
+    except (
+        Exception
+    ) as error:  # Besides its own errors, OmegaConf raises AssertionError and others.
+        raise UsageError(f"{option} {path}: does not parse as YAML: {in_short(error)}") from error
     if not isinstance(loaded, dict) or not loaded:
         raise UsageError(f"{option} {path}: must hold a mapping of options, not {loaded!r}.")
     return {str(key): value for key, value in loaded.items()}
@@ -40,3 +43,8 @@ def _parsed(path: str, modified: int) -> Any:
     from omegaconf import OmegaConf
 
     return OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+
+
+def in_short(error: Exception) -> str:
+    """Return an error of YAML's: what, and where. OmegaConf may add a page after it."""
+    return "\n".join(str(error).splitlines()[:_LINES])

@@ -50,6 +50,12 @@ class RunOptions:
         "checkpoint to start from: a file, or the latest or best of this task's newest run",
         metavar="FILE",
     )
+    resume: str | None = option(
+        None,
+        WHAT,
+        "go on with a run, by its own options: its run folder, a checkpoint in it, or latest",
+        metavar="RUN",
+    )
     auto_resume: bool = switch(
         WHAT,
         "go on from the latest checkpoint of this task's runs with the same --run-name, if there "
@@ -158,6 +164,14 @@ class RunOptions:
     check_interval: int = number(
         50, PLACE, "iterations between checks that ranks are equal; 0: only at the end", 0
     )
+    on_nonfinite: str = option(
+        "stop",
+        PLACE,
+        "what NaN or infinity does: stop ends the run, skip leaves out such updates, rollback goes "
+        "back to the newest checkpoint",
+        checks.on_nonfinite,
+        metavar="WHAT",
+    )
     virtual_local_rank: bool = switch(
         PLACE, "each rank sees its own GPU only, as cuda:0, with LOCAL_RANK=0; as for torchrun"
     )
@@ -200,6 +214,14 @@ class RunOptions:
     )
     join_timeout: int = number(
         300, NODES, "seconds until all nodes and ranks must have met", 1, metavar="SECONDS"
+    )
+    hang_timeout: float | None = option(
+        None,
+        PLACE,
+        "seconds in which a rank must make progress within an iteration; 0: for ever",
+        checks.seconds,
+        metavar="SECONDS",
+        default_text="10 times the longest iteration so far, at least 300",
     )
     max_restarts: int = number(0, NODES, "how many times all ranks are restarted on failure", 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def resolve_files(
     # The launcher imports no framework, and a rank that joins may have to join first.
     backend = registry.get(BackendSpec, config.backend)
     in_child = config.distributed and (world is None or backend.joins_first)
-    if not Path(path).is_file():
+    if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
         raise UsageError(f"--checkpoint {path}: there is no such file.")
     state = read_state(Path(path), config.trust_checkpoint)
     _check_checkpoint(path, library, registry, in_child, config.trust_checkpoint)

@@ -64,9 +64,15 @@ def place(
     if requested.distributed or requested.launcher is not None:
         launcher = choose_launcher(requested, backend, registry).name
     placement = _placement(requested, backend.name, kind)
-    if requested.virtual_local_rank and (joined or not requested.distributed):
-        instead = f"Give it to {requested.cluster}" if joined else "Add --distributed"
-        raise UsageError(f"--virtual-local-rank: no ranks are started here. {instead}.")
+    if joined and requested.min_nodes is not None:
+        raise UsageError(
+            f"--nnodes {requested.nnodes}: {requested.cluster} has started the ranks already. "
+            "Leave it out; or start rltrain itself once on each node."
+        )
+    for name in ("virtual_local_rank", "max_restarts"):
+        if getattr(requested, name) and (joined or not requested.distributed):
+            instead = f"Give it to {requested.cluster}" if joined else "Add --distributed"
+            raise UsageError(f"{flag(name)}: no ranks are started here. {instead}.")
     if not requested.distributed:
         return placement, World(device=_one_device(requested, kind, gpus, visible))
     _check_distributed(requested)
@@ -75,11 +81,6 @@ def place(
         placement = dataclasses.replace(placement, gpu_ids=gpus)
     instead = how_to_share(kind, requested.framework, registry)
     if joined:
-        if requested.min_nodes is not None:
-            raise UsageError(
-                f"--nnodes {requested.nnodes}: {requested.cluster} has started the ranks already. "
-                "Leave it out; or start rltrain itself once on each node."
-            )
         device = rank_device(kind, joined.local_rank, len(gpus), shared, instead)
         return placement, dataclasses.replace(joined, device=device)
     ranks = count_ranks(requested.nproc_per_node, kind, gpus, shared, instead)
@@ -188,10 +189,13 @@ def choose_launcher(
     defaults = RunOptions()
     for name in (*spec.lacks, *(_OF_THE_NODES if spec.starts_nodes else ())):
         value = getattr(requested, name)
+        if name == "max_restarts" and requested.nnodes == 1:
+            continue  # On one node rltrain starts all launchers' ranks again.
         if value != getattr(defaults, name):
+            several = " for several nodes" if name == "max_restarts" else ""
             raise UsageError(
-                f"{flag(name)} {value}: the launcher {spec.name} does not have it. Leave it "
-                "out, or choose a launcher that has it (--launcher)."
+                f"{flag(name)} {value}: the launcher {spec.name} does not have it{several}. Leave "
+                "it out, or choose a launcher that has it (--launcher)."
             )
     return spec
 

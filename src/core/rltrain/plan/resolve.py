@@ -18,6 +18,7 @@ from rltrain.plan.elastic import settle_nodes
 from rltrain.plan.files import check_run_name, resolve_files
 from rltrain.plan.placement import check_shown, of_framework, place
 from rltrain.plan.refusals import check_refusals
+from rltrain.plan.resuming import check_resume, with_options_of_run
 from rltrain.plan.sizes import (
     envs_per_rank,
     number_of_ranks,
@@ -90,8 +91,11 @@ def make_plan(
     Raises:
         UsageError: an option is wrong, or a combination cannot work.
     """
-    requested = settle_nodes(RunOptions.from_mapping(options))
+    options = with_options_of_run(options)
+    requested = RunOptions.from_mapping(options)
     registry = discover(requested.no_plugins, environ)
+    check_resume(requested, registry)
+    requested = settle_nodes(requested)
     given = {name for name, value in options.items() if value is not None}
     library, algorithm = _library(requested, registry)
     suite, task = _suite(requested, registry)
@@ -102,7 +106,7 @@ def make_plan(
         requested.agent_config, library, algorithm, requested.framework, suite, task, registry
     )
     original = written_for(agent, library, task)
-    override_agent(agent, requested.agent, library, source)
+    override_agent(agent, requested.agent, library, source, library.default_agent(task, algorithm))
     requested = _take_from_file(requested, agent, given, library)
     ranks = number_of_ranks(placement, world)
     resolved = {
@@ -130,6 +134,7 @@ def make_plan(
     iteration = resolve_iteration(config, library)
     total = iteration.iterations if iteration else config.max_iterations
     check_run_name(config.run_name)
+    _check_rollback(config)
     if gpus is None:
         config = resolve_files(config, library, registry, world, total)
     scaled = requested.scale_minibatches and library.scale_mini_batches is not None
@@ -240,14 +245,25 @@ def _take_from_file(
         # In Isaac Lab's files, -1 leaves the choice to the command line.
         unset = in_file is None or (in_file == -1 and name != "seed")
         if not unset and not (name == "num_envs" and requested.total_envs):
-            chosen[name] = in_file
-    checked = RunOptions.from_mapping(chosen)
-    return dataclasses.replace(requested, **{name: getattr(checked, name) for name in chosen})
+            try:
+                chosen[name] = getattr(RunOptions.from_mapping({name: in_file}), name)
+            except UsageError as error:
+                raise UsageError(f"agent.{key} sets {error}") from None
+    return dataclasses.replace(requested, **chosen)
 
 
 def _grad_sync(requested: RunOptions, placement: Placement, registry: Registry) -> GradientSyncSpec:
     default = registry.get(BackendSpec, placement.backend).grad_sync
     return of_framework(requested, registry, GradientSyncSpec, "grad_sync", default)
+
+
+def _check_rollback(config: RunConfig) -> None:
+    """Refuse to go back to a checkpoint without a restart."""
+    if config.on_nonfinite == "rollback" and not config.max_restarts:
+        raise UsageError(
+            "--on-nonfinite rollback: to go back to the newest checkpoint, the ranks start again. "
+            "Add --max-restarts N, or give --on-nonfinite skip."
+        )
 
 
 def _writers(requested: RunOptions, registry: Registry) -> tuple[str, ...]:

@@ -110,14 +110,15 @@ class RunPlugins:
                 f"The {label or name} breaks the hook contract: {error}. Hooks: {', '.join(hooks)}."
             ) from error
 
-    def call_each(self, hook: str, **arguments: Any) -> list[BaseException]:
-        """Call a hook of every plugin, even if one raises; return the errors."""
-        errors: list[BaseException] = []
-        for call in self._by_plugin(hook).values():
+    def call_each(self, hook: str, **arguments: Any) -> dict[str, BaseException | None]:
+        """Call a hook of every plugin, even if one raises; return the errors by plugin's name."""
+        errors: dict[str, BaseException | None] = {}
+        for name, call in self._by_plugin(hook).items():
+            errors[name] = None
             try:
                 call(**arguments)
             except BaseException as error:
-                errors.append(error)
+                errors[name] = error
         return errors
 
     def collect(self, hook: str, **arguments: Any) -> dict[str, Any]:

@@ -160,8 +160,8 @@ def _inspect(
     """Return the record of one plugin."""
     distribution = point.dist
     # Read once: each access to a property of a distribution parses its whole metadata.
-    metadata = distribution.metadata if distribution else {"Name": "unknown", "Version": "?"}
-    name, version = metadata["Name"], metadata["Version"]
+    metadata: Any = distribution.metadata if distribution else {}
+    name, version = metadata.get("Name") or "unknown", metadata.get("Version") or "?"
 
     def record(status: Status, reason: str = "", **more: Any) -> PluginRecord:
         return PluginRecord(point.name, name, version, status, reason, **more)
@@ -234,7 +234,14 @@ def _declarations(point: importlib.metadata.EntryPoint) -> tuple[Spec, ...]:
         what = f"got {wrong[0]!r}" if wrong else "got none (is @hookimpl missing?)"
         raise PluginError(f"rltrain_provides must return specs from rltrain.specs; {what}")
     for spec in specs:
+        if not spec.name or not isinstance(spec.name, str):
+            raise PluginError(f"a {spec.kind}'s name must be text, not {spec.name!r}")
         for name in ("frameworks", "algorithms", "required_keys"):
-            if isinstance(value := getattr(spec, name, ()), str):
+            if not isinstance(value := getattr(spec, name, ()), (tuple, list, set, frozenset)):
                 raise PluginError(f"{spec.name}: {name} must be a tuple, such as ({value!r},)")
+        for name in ("describe", "tasks"):
+            if not callable(value := getattr(spec, name, len)):
+                raise PluginError(f"{spec.name}: {name} must be a function, not {value!r}")
+        if not isinstance(spec.summary, str):
+            raise PluginError(f"{spec.name}: summary must be text, not {spec.summary!r}")
     return tuple(specs)

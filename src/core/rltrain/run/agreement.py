@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rltrain.errors import PeerLost, UsageError
 from rltrain.launch import console_stream
 from rltrain.seeding import draw_seed
 from rltrain.storage.checkpoints import read_state
@@ -35,18 +36,25 @@ def agree(group: ProcessGroup, config: RunConfig) -> Agreement:
     Raises:
         UsageError: the run folder cannot be created. Every rank raises it: otherwise, the other
             ranks would wait for rank 0 forever.
+        PeerLost: rank 0 failed otherwise; it raises its own error.
     """
-    decided: tuple[int, str, str | None] | Exception | None = None
+    sent: dict[str, Any] = {}
+    failed: Exception | None = None
     if group.rank == 0:
         try:
-            decided = _decide(config)
+            sent["decided"] = _decide(config)
         except Exception as error:
-            decided = error
-    decided = group.broadcast_object(decided)
-    if isinstance(decided, Exception):
-        raise decided
-    assert decided is not None
-    seed, path, checkpoint = decided
+            failed = error
+            kind = "refused" if isinstance(error, UsageError) else "failed"
+            sent[kind] = str(error) or type(error).__name__
+    sent = group.broadcast_object(sent)
+    if failed is not None:
+        raise failed
+    if "refused" in sent:
+        raise UsageError(sent["refused"])
+    if "failed" in sent:
+        raise PeerLost(f"Rank 0 failed: {sent['failed']}")
+    seed, path, checkpoint = sent["decided"]
     return Agreement(
         dataclasses.replace(config, seed=seed, checkpoint=checkpoint), RunFolder(Path(path))
     )
@@ -57,6 +65,8 @@ def _decide(config: RunConfig) -> tuple[int, str, str | None]:
         # Ranks that a launcher has started again get the options of the first start.
         checkpoint = latest_of_name(config, _warn) or config.checkpoint
         config = dataclasses.replace(config, checkpoint=checkpoint)
+    if config.run_dir is not None:
+        return _seed(config), config.run_dir, config.checkpoint
     folder = create_run_folder(config.log_root, config.library, config.task, config.run_name)
     return _seed(config), str(folder.path), config.checkpoint
 

@@ -11,6 +11,9 @@ from rltrain.launch.ending import AGAIN, announce_training, asked_to_end
 
 __all__ = ["Requests"]
 
+_LONGEST_PATIENCE = 64
+"""Iterations between two attempts to save a checkpoint."""
+
 
 class Requests:
     """Collects this rank's requests. One of any rank is one to all: they vote in every iteration.
@@ -35,6 +38,7 @@ class Requests:
         elif interval is not None and is_root:
             self._seconds = float(interval[:-1])
         self._saved = time.monotonic()
+        self._patience = self._until_retry = 0
 
     def look_in(self, folder: Path, has_launcher: bool) -> None:
         """Look for requests to end in a folder; see `rltrain.launch.ending`.
@@ -69,8 +73,21 @@ class Requests:
     def saved(self) -> None:
         """Note that a checkpoint was saved: the next one is due an interval later."""
         self._saved = time.monotonic()
+        self._patience = self._until_retry = 0
+
+    def not_saved(self) -> None:
+        """Ask for a checkpoint that could not be saved in the next iteration; then ever later.
+
+        A large one that fails again and again would take most of the time.
+        """
+        self._patience = min(2 * self._patience or 1, _LONGEST_PATIENCE)
+        self._until_retry = self._patience
 
     def _save_is_due(self, iteration: int) -> bool:
+        if self._until_retry > 0:
+            self._until_retry -= 1
+            if self._until_retry == 0:
+                return True
         if self._seconds is not None:
             return time.monotonic() - self._saved >= self._seconds
         return self._iterations is not None and iteration % self._iterations == 0

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rltrain.errors import PluginError
+from rltrain.errors import NonFiniteError, PluginError, RltrainError
+from rltrain.launch import console_stream, make_report
+from rltrain.launch.pulse import PulseWriter
 from rltrain.metrics.divergence import check_divergence
+from rltrain.metrics.numbers import Numbers
 from rltrain.metrics.progress import Progress
+from rltrain.options.secrets import hide
 from rltrain.records import CheckpointSaved, Record, RunStarted, Scalars
 from rltrain.run.agreement import agree
 from rltrain.run.group import SingleProcess
+from rltrain.run.noted import NotedGroup
 from rltrain.run.requests import Requests
 from rltrain.run.seeding import CoreSeeding
+from rltrain.run.unwritten import IO_ERROR, Unwritten, records_of
 from rltrain.seeding import SeedPlan
 from rltrain.storage import manifest
 from rltrain.storage import pickling as host_state
@@ -59,6 +67,7 @@ class RankSession:
         env: this rank's environments, a `gymnasium.vector.VectorEnv` that counts episodes.
         should_stop: whether to end training after this iteration. Equal on all ranks.
         requests: what this rank is asked for at the end of an iteration.
+        pulse: what this rank does now, for those who watch it.
         should_save: whether to save a checkpoint after this iteration. Equal on all ranks.
     """
 
@@ -81,13 +90,16 @@ class RankSession:
         self._iteration = iteration
         self.should_stop = self.should_save = False
         self.requests = Requests(config.checkpoint_interval, world.is_root)
+        self.pulse = PulseWriter()
         self._plugins = plugins
         self._plugins.register(CoreSeeding(), "core")
         self._watched: dict[str, Fingerprints] = {}
         self._progress = Progress()
+        self._numbers = Numbers(config.on_nonfinite, self._arrays.get(config.framework))
         self._resumption = Resumption()
         self._solved = False
         self._checkpoint: str | None = None
+        self._unwritten = Unwritten()
 
     @property
     def framework(self) -> str:
@@ -123,12 +135,18 @@ class RankSession:
         """
         return self._resumption.exact
 
-    def run(self, on_run_folder: Callable[[RunFolder], None] = lambda folder: None) -> TrainResult:
+    def run(
+        self,
+        on_run_folder: Callable[[RunFolder], None] = lambda folder: None,
+        on_iteration: Callable[[], None] = lambda: None,
+    ) -> TrainResult:
         """Train from start to shutdown.
 
         Args:
             on_run_folder: called when this rank knows the run folder.
+            on_iteration: called after each iteration.
         """
+        self._on_iteration = on_iteration
         error: BaseException | None = None
         try:
             self._init_distributed()
@@ -138,25 +156,35 @@ class RankSession:
             self.env = self._make_env()
             self.seed("model")
             self._start()
+            self.pulse.phase("learning")
             result: TrainResult = self._first_result("rltrain_train", "library", session=self)
             if not isinstance(result, TrainResult):
                 raise PluginError(
                     f"rltrain_train of the library {self.config.library!r} returned {result!r}: "
                     "return session.result()."
                 )
+            self.pulse.phase("ending")
             self._progress.finish()
             check_divergence(self.group, self._watched, self._progress.iteration)
-            return result
         except BaseException as raised:
-            error = raised
+            error = self._because_of_numbers(raised) or raised
+            if error is not raised:
+                raise error from raised
             raise
         finally:
             self._shutdown(error)
+            self.pulse.phase("ended")
+        # Writers may have had something left to write.
+        return dataclasses.replace(result, exit_code=self._exit_code)
+
+    @property
+    def _asked_code(self) -> int:
+        """The exit status of a run that is asked to end; not that of one in its last iteration."""
+        return self.requests.exit_code if self.should_stop and not self._solved else 0
 
     @property
     def _exit_code(self) -> int:
-        """The exit status of the run; not that of a request in the last iteration."""
-        return self.requests.exit_code if self.should_stop and not self._solved else 0
+        return self._asked_code or (IO_ERROR if self._unwritten else 0)
 
     # The interface for plugins
 
@@ -181,16 +209,24 @@ class RankSession:
 
     def wrap_model(self, model: Any, role: str) -> Any:
         """Give a model rank 0's state and return it (hook `rltrain_wrap_model`). Collective."""
-        return self._first_result(
+        wrapped = self._first_result(
             "rltrain_wrap_model", "backend", session=self, model=model, role=role
         )
+        self._numbers.add_model(wrapped, role)
+        return wrapped
 
-    def gradient_sync(self, parameters: Any) -> GradientSync:
-        """Make the gradient sync of one optimizer (hook `rltrain_gradient_sync`). Collective."""
+    def gradient_sync(self, parameters: Any, *, may_overflow: bool = False) -> GradientSync:
+        """Make the gradient sync of one optimizer (hook `rltrain_gradient_sync`). Collective.
+
+        Args:
+            parameters: the optimizer's.
+            may_overflow: whether infinite gradients are no fault: a scaler for mixed precision
+                leaves out such updates.
+        """
         sync: GradientSync = self._first_result(
             "rltrain_gradient_sync", "grad_sync", session=self, parameters=parameters
         )
-        return sync
+        return sync if may_overflow else self._numbers.checked(sync, parameters)
 
     def watch(self, role: str, fingerprints: Fingerprints) -> None:
         """Register tensors with the divergence check."""
@@ -205,23 +241,29 @@ class RankSession:
         Raises:
             DivergenceError: ranks are at different iterations; or, every `config.check_interval`
                 iterations, their watched tensors differ.
+            NonFiniteError: a rank has NaN or infinity (--on-nonfinite).
         """
         if isinstance(record, Scalars):
             record = self._progress.advance(record, self.requests.votes(record.iteration))
+            self.pulse.done(record.iteration)
+            record = self._react_to_numbers(record)
             stop, self.should_save = self.requests.count(self._progress.votes)
             self.should_stop |= stop and record.iteration != record.iterations
             self._check_target()
             every = self.config.check_interval
             if every and record.iteration % every == 0:
                 check_divergence(self.group, self._watched, record.iteration)
+            self._on_iteration()
         if self.world.is_root:
-            self._plugins.hook.rltrain_write(record=record)
+            self._write(record)
         return record
 
     def save_checkpoint(
         self, name: str, save: Callable[[Path], Any], iteration: int, rank_state: Any = None
     ) -> None:
         """Save a checkpoint on rank 0; it is complete or absent. Collective.
+
+        If the disk does not take it, training goes on, and `should_save` soon asks for another.
 
         Call it on every rank, after the iteration's `record`. The checkpoint also holds what each
         rank needs to continue bit for bit: its generators, its environments if the task can save
@@ -249,10 +291,18 @@ class RankSession:
             "episode_return": self._progress.window.mean_return,
             "ranks": ranks,
         }
-        self._checkpoint = str(
-            save_with_state(self.run_folder, name, save, state, self.config.keep)
-        )
+        self._describe()
+        path = None
+        with (
+            self._unwritten.attempt("checkpoints", self.run_folder.path),
+            self.pulse.during("saving a checkpoint"),
+        ):
+            path = save_with_state(self.run_folder, name, save, state, self.config.keep)
+        if path is None:
+            self.requests.not_saved()
+            return
         self.requests.saved()
+        self._checkpoint = str(path)
         self.record(CheckpointSaved(self._checkpoint, iteration))
 
     def result(self) -> TrainResult:
@@ -267,9 +317,10 @@ class RankSession:
         if not self.config.distributed:
             self.group = SingleProcess(self.world.device)
             return
-        self.group = self._first_result(
+        group = self._first_result(
             "rltrain_init_distributed", "backend", world=self.world, config=self.config
         )
+        self.group = NotedGroup(group, self.pulse)
 
     def _agree(self) -> None:
         """Check that all ranks run the same, apply rank 0's decisions, and read the checkpoint."""
@@ -291,7 +342,14 @@ class RankSession:
         check_env(env, self.config.num_envs, self.config.suite)
         random_lengths = bool(self.config.random_lengths)
         arrays = self._arrays.get(self.framework)
-        counted = CountedEnv(env, self.seeds.environment, random_lengths, arrays)
+        counted = CountedEnv(
+            env,
+            self.seeds.environment,
+            random_lengths,
+            arrays,
+            self.pulse.during,
+            self._numbers.env,
+        )
         if self.resuming_exactly:
             counted.load_state(self._resumption.rank["env"])
         return counted
@@ -299,9 +357,8 @@ class RankSession:
     def _start(self) -> None:
         config = self.config
         if self.world.is_root:
-            contents = manifest.manifest(config, self.world, self.seeds)
-            self.run_folder.write_manifest(contents)
-            manifest.write_config(self.run_folder, config)
+            self._manifest = manifest.manifest(config, self.world, self.seeds)
+            self._describe()
         self.record(
             RunStarted(
                 run_dir=str(self.run_folder.path),
@@ -311,13 +368,61 @@ class RankSession:
                 world=self.world,
                 num_envs=config.num_envs,
                 seed=config.seed,
-                config=dataclasses.asdict(config),
+                config=hide(dataclasses.asdict(config)),
                 iteration=self._iteration,
                 resumed=self._resumption.summary,
+                frames=self._progress.frames,
             )
         )
-        self._progress.start(self.group, self.env)
+        self._progress.start(
+            self.group,
+            self.env,
+            self._numbers,
+            self._arrays.get(self.framework),
+            lambda: (self.pulse.stepping, self.pulse.waiting),
+        )
         self.requests.start()
+
+    def _describe(self) -> None:
+        """Write what the run is, unless that is there: the folder may have been removed."""
+        folder = self.run_folder
+        with self._unwritten.attempt("manifest.json and config.yaml", folder.path):
+            if not folder.manifest.exists():
+                manifest.write_config(folder, self.config)
+                folder.write_manifest(self._manifest)
+
+    def _write(self, record: Record) -> None:
+        """Give a record to the writers. One that cannot write does not end the run."""
+        for name, error in self._plugins.call_each("rltrain_write", record=record).items():
+            if error is None:
+                self._unwritten.remove(records_of(name))
+            elif not self._unwritten.is_of_writer(name, error):
+                raise error
+
+    def _react_to_numbers(self, record: Scalars) -> Scalars:
+        warning, counts = self._numbers.react(
+            self.group, self._progress.nonfinite, record.iteration
+        )
+        for line in filter(None, [warning, *self._progress.slow]):
+            self._say(line)
+        return dataclasses.replace(record, values={**record.values, **counts})
+
+    def _because_of_numbers(self, error: BaseException) -> NonFiniteError | None:
+        """Return the true error if a library has stumbled over NaN before its iteration ended."""
+        of_library = isinstance(error, Exception) and not isinstance(error, RltrainError)
+        if not of_library or make_report(self.world.rank, error).kind == "peer_lost":
+            return None
+        with contextlib.suppress(Exception):  # The device may have failed.
+            return self._numbers.explain(self.world.rank, self._progress.iteration + 1)
+        return None
+
+    def _say(self, text: str) -> None:
+        """Show a line to the user and in the run's log, once."""
+        if self.world.is_root:
+            for stream in {
+                id(stream): stream for stream in (console_stream(), sys.stdout)
+            }.values():
+                print(f"rltrain: {text}", file=stream, flush=True)
 
     def _check_target(self) -> None:
         target, window = self.config.target_return, self._progress.window
@@ -330,11 +435,16 @@ class RankSession:
         errors: list[BaseException] = []
         if self.world.is_root and hasattr(self, "run_folder"):
             try:
-                asked = error is None and self._exit_code != 0
+                asked = error is None and self._asked_code != 0
                 self.record(self._progress.ended(error, self._solved, asked))
             except Exception as raised:
                 errors.append(raised)
-        errors += self._plugins.call_each("rltrain_shutdown", session=self, error=error)
+        ended = self._plugins.call_each("rltrain_shutdown", session=self, error=error)
+        for name, other in ended.items():
+            of_writer = name.startswith("writer")
+            if other and not (of_writer and self._unwritten.is_of_writer(name, other)):
+                errors.append(other)
+        self._unwritten.tell_at_end()
         if error is not None:
             for other in errors:
                 error.add_note(f"While shutting down: {type(other).__name__}: {other}")

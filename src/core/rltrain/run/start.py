@@ -7,20 +7,22 @@ import functools
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from rltrain.config import Placement
+from rltrain.config import Placement, RunConfig
 from rltrain.errors import PluginError, UsageError
 from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.network import wait_for_host
+from rltrain.launch.notes import Notes
 from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import path, saved_variables, unset
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.plugins.options import make_plugin
+from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.run.worker import run_here, run_rank, work
 from rltrain.specs import LauncherSpec
 from rltrain.types import Launcher, TrainResult, World
@@ -51,10 +53,22 @@ def start(plan: Plan) -> TrainResult:
     if plan.world is not None:
         return run_here(config, plan.world, run_rank)
     launcher = _launcher(plan)
+    if restarts_here(config):
+        total = plan.iteration.iterations if plan.iteration else config.max_iterations
+        return with_restarts(config, total, functools.partial(_launch, launcher))
     with with_other_nodes(config) as notes:
-        # Launchers ask for its name, as functions have one.
-        noting = functools.update_wrapper(functools.partial(work, notes=notes), work)
-        return launcher.launch(config, noting)
+        return launcher.launch(config, _work(notes=notes))
+
+
+def _launch(launcher: Launcher, config: RunConfig, notes: Notes) -> TrainResult:
+    """Start the ranks of a run that may start them again."""
+    once = dataclasses.replace(config, max_restarts=0)
+    return launcher.launch(once, _work(notes=notes, max_restarts=config.max_restarts))
+
+
+def _work(**given: Any) -> Callable[..., TrainResult | None]:
+    """Return the work of a rank; launchers ask for its name, as functions have one."""
+    return functools.update_wrapper(functools.partial(work, **given), work)
 
 
 @dataclass(frozen=True)

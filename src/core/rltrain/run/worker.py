@@ -9,7 +9,6 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
-import tempfile
 import threading
 import time
 import traceback
@@ -20,8 +19,10 @@ from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
 from rltrain.launch.echo import echoed, is_shown
-from rltrain.launch.ending import REQUESTS, ask_to_end
+from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS, ask_to_end
+from rltrain.launch.leftovers import private_folder
 from rltrain.launch.notes import Notes
+from rltrain.launch.pulse import pulse_file
 from rltrain.launch.rank_log import RankLog
 from rltrain.launch.ranks import export_rank_env, rank_device, rank_from_env
 from rltrain.launch.reports import (
@@ -31,6 +32,8 @@ from rltrain.launch.reports import (
     make_report,
     write_report,
 )
+from rltrain.launch.self_watch import machine, watching
+from rltrain.launch.stacks import answering, stack_file
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
@@ -84,20 +87,38 @@ def run_rank(
 
     def begin(folder: RunFolder) -> None:
         log.move(folder.log_file(world.rank, config.rank_log_dir))
+        if not has_launcher:
+            neighbors = session.group.gather_objects((machine(), str(reports)))
+            watched.enter_context(watching(world.rank, neighbors, config.hang_timeout))
         if notes is not None:
             notes.set_run_dir(folder.path)
 
     if notes is not None and world.node_rank > 0:
         log.copy_console(notes.console)
-    shown = echoed(log.path, world.rank) if is_shown(config, world) else contextlib.nullcontext()
-    with shown:
+    reports = log.path.parent
+    with _shown(config, world, log), contextlib.ExitStack() as watched:
+        watched.enter_context(answering(stack_file(pulse_file(reports, world.rank))))
         session = make_session(config, world, discover(config.no_plugins))
-        session.requests.look_in(log.path.parent, has_launcher)
+        session.pulse.share(pulse_file(reports, world.rank))
+        session.requests.look_in(reports, has_launcher)
         try:
-            return session.run(begin)
+            return session.run(begin, log.tend)
         except BaseException:
             traceback.print_exc()  # Into the rank's log.
             raise
+
+
+def _shown(
+    config: RunConfig, world: World, log: RankLog
+) -> contextlib.AbstractContextManager[None]:
+    """Return the context in which the console shows this rank's own output, if it is to."""
+    if not is_shown(config, world):
+        return contextlib.nullcontext()
+    before = 0
+    if config.run_dir is not None:  # The log goes on after that of the ranks that failed.
+        path = RunFolder(Path(config.run_dir)).log_file(world.rank, config.rank_log_dir)
+        before = path.stat().st_size if path.exists() else 0
+    return echoed(log.path, world.rank, before)
 
 
 def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankLog], T]) -> T:
@@ -112,9 +133,9 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
         _select_gpus(config.gpu_ids)
         export_rank_env(world, config, os.environ)
     with (
-        tempfile.TemporaryDirectory(prefix="rltrain-") as folder,
-        _ending_when_asked(Path(folder), world),
-        RankLog(log_path(Path(folder), world.rank)) as log,
+        private_folder() as folder,
+        _ending_when_asked(folder, world),
+        RankLog(log_path(folder, world.rank)) as log,
     ):
         try:
             return run(config, world, log)
@@ -124,8 +145,19 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
             raise
 
 
-def work(config: RunConfig, report_dir: str, notes: Notes | None = None) -> TrainResult | None:
-    """Train as one of the ranks that rltrain's launcher started; see `run_launched`."""
+def work(
+    config: RunConfig, report_dir: str, notes: Notes | None = None, max_restarts: int | None = None
+) -> TrainResult | None:
+    """Train as one of the ranks that rltrain's launcher started; see `run_launched`.
+
+    Args:
+        config: the resolved run.
+        report_dir: see `run_launched`.
+        notes: for whoever started the launcher.
+        max_restarts: that of the run, if its launcher was given 0.
+    """
+    if max_restarts is not None:
+        config = dataclasses.replace(config, max_restarts=max_restarts)
     return run_launched(
         config, report_dir, functools.partial(run_rank, notes=notes, has_launcher=True)
     )
@@ -147,9 +179,15 @@ def run_launched(
         report and ends the process at once, because exit handlers could wait for peers forever.
     """
     _end_with_launcher()
+    # What a terminal or timeout(1) sends to the launcher's process group is for the launcher: it
+    # asks the ranks to end after their iteration.
+    os.setpgid(0, 0)
     # The agent ends siblings of a failed rank with SIGTERM. A rank that is blocked in a collective
     # would never run a Python handler, so restore the default action.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in OF_SCHEDULERS:
+        # Some schedulers send it to all processes of a job; the launcher passes it on.
+        signal.signal(number, signal.SIG_IGN)
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
     first = rank - int(os.environ["LOCAL_RANK"])
     forget_reports(folder, rank, range(first, first + int(os.environ["LOCAL_WORLD_SIZE"])))
@@ -168,8 +206,9 @@ def run_launched(
         code = 128 + signal.SIGINT
     except BaseException as error:
         report = make_report(rank, error)
-        write_report(folder, report)
-        code = getattr(error, "exit_code", 1)
+        with contextlib.suppress(OSError):  # A full disk: the rank's log has the error, too.
+            write_report(folder, report)
+        code = report.exit_code
         if report.kind == "peer_lost":
             time.sleep(CULPRIT_GRACE)
     os._exit(code)

@@ -14,7 +14,7 @@ from rltrain.storage.run_folder import task_folder
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
 
-__all__ = ["CHOICES", "find_checkpoint", "latest_of_name"]
+__all__ = ["CHOICES", "find_checkpoint", "latest_of_name", "newest_of_run", "newest_run"]
 
 CHOICES = ("latest", "best")
 """What `--checkpoint` accepts besides a path."""
@@ -65,6 +65,37 @@ def latest_of_name(config: RunConfig, warn: Callable[[str], None]) -> str | None
             if found is not None:
                 return str(found)
     return None
+
+
+def newest_of_run(run: Path, warn: Callable[[str], None]) -> tuple[Path, int] | None:
+    """Return a run's newest checkpoint, and the iteration after which it was saved.
+
+    Args:
+        run: the run folder.
+        warn: takes a message for each damaged checkpoint that is passed over.
+    """
+    entries = saved_checkpoints(run, warn)
+    found = _last_sound(run, entries, warn)
+    if found is None:
+        return None
+    return found, next(int(one["iteration"] or 0) for one in entries if one["name"] == found.name)
+
+
+def newest_run(log_root: str, library: str | None, task: str | None) -> Path | None:
+    """Return the newest run folder that has a checkpoint.
+
+    Args:
+        log_root: where the run folders are.
+        library: the run's library; None for any.
+        task: the run's task; None for any.
+    """
+    runs = [
+        run
+        for folder in Path(log_root).expanduser().resolve().glob(f"{library or '*'}/*")
+        for run in _newest_first(folder)[:1]
+        if task is None or folder == task_folder(log_root, folder.parent.name, task)
+    ]
+    return max(runs, key=lambda run: (run / INDEX).stat().st_mtime_ns, default=None)
 
 
 def _run_name(run: Path) -> str | None:

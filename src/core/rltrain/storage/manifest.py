@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib.metadata
+import json
 import os
 import platform
 import shlex
@@ -13,6 +14,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -21,12 +23,13 @@ from rltrain.config import RunConfig
 from rltrain.errors import UsageError
 from rltrain.options.dotted import flatten
 from rltrain.options.run import RunOptions
+from rltrain.options.secrets import hide, hide_words, without_secrets
 from rltrain.plugins.registry import GROUP
 from rltrain.seeding import SeedPlan
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import ProcessGroup, World
 
-__all__ = ["check_agreement", "manifest", "versions", "write_config"]
+__all__ = ["check_agreement", "manifest", "read_manifest", "versions", "write_config"]
 
 _OF_THE_NODE = frozenset(
     {
@@ -36,7 +39,7 @@ _OF_THE_NODE = frozenset(
 )
 """Options that may differ between nodes."""
 
-_OF_RANK_0 = frozenset({"checkpoint"})
+_OF_RANK_0 = frozenset({"checkpoint", "resume"})
 """Options that rank 0 decides for all ranks, after the comparison."""
 
 
@@ -60,11 +63,11 @@ def versions() -> Mapping[str, str]:
 
 
 def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]:
-    """Return everything needed to know what was run, and to repeat it."""
+    """Return everything needed to know what was run, and to repeat it; no secrets."""
     ranks = (SeedPlan(seeds.base, rank) for rank in range(world.world_size))
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "command": shlex.join(sys.argv),
+        "command": shlex.join(hide_words(sys.argv)),
         "host": socket.gethostname(),
         "folder": os.getcwd(),
         "versions": dict(versions()),
@@ -80,16 +83,30 @@ def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]
             }
             for plan in ranks
         ],
-        "config": dataclasses.asdict(config),
+        "config": hide(dataclasses.asdict(config)),
     }
 
 
+def read_manifest(run: Path) -> dict[str, Any] | None:
+    """Return the manifest in a run folder; None if there is none, or it cannot be read."""
+    try:
+        found = json.loads((run / "manifest.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("config"), dict) else None
+
+
 def write_config(folder: RunFolder, config: RunConfig) -> None:
-    """Write `config.yaml`, from which `rltrain --config` repeats the run, and `agent.yaml`."""
+    """Write `config.yaml`, from which `rltrain --config` repeats the run, and `agent.yaml`.
+
+    Secrets are left out.
+    """
     from omegaconf import OmegaConf
 
     # With --total-envs, num_envs is computed from it for any number of ranks.
-    derived = {"agent", "agent_config", "plugins"} | ({"num_envs"} if config.total_envs else set())
+    derived = {"agent", "agent_config", "plugins", "resume"} | (
+        {"num_envs"} if config.total_envs else set()
+    )
     resolved = dataclasses.asdict(config)
     names = [field.name for field in dataclasses.fields(RunOptions) if field.name in resolved]
     options = {
@@ -97,11 +114,11 @@ def write_config(folder: RunFolder, config: RunConfig) -> None:
         for name in names
         if name not in derived and resolved[name] not in (None, {})
     }
-    agent = OmegaConf.create(dict(config.agent))
+    agent = OmegaConf.create(without_secrets(config.agent))
     folder.write_atomically("agent.yaml", lambda path: OmegaConf.save(agent, path))
     options["agent_config"] = str(folder.path / "agent.yaml")
     options.update({name: dict(given) for name, given in config.plugins.items()})
-    run = OmegaConf.create(options)
+    run = OmegaConf.create(without_secrets(options))
     folder.write_atomically("config.yaml", lambda path: OmegaConf.save(run, path))
 
 
@@ -118,16 +135,17 @@ def check_agreement(group: ProcessGroup, config: RunConfig) -> None:
         return
     options = {
         name: value
-        for name, value in dataclasses.asdict(config).items()
+        for name, value in hide(dataclasses.asdict(config)).items()
         if name not in _OF_THE_NODE | _OF_RANK_0
     }
-    local = {**dict(flatten(options)), **{f"version of {k}": v for k, v in versions().items()}}
-    ranks = group.gather_objects(local)
+    own = {**dict(flatten(options)), **{f"version of {k}": v for k, v in versions().items()}}
+    # As text: ranks send each other data only, and an option's value may be of any class.
+    ranks = group.gather_objects({name: repr(value) for name, value in own.items()})
     for rank, other in enumerate(ranks):
         for name in {**ranks[0], **other}:
-            mine, theirs = ranks[0].get(name), other.get(name)
-            if repr(mine) != repr(theirs):
+            mine, theirs = ranks[0].get(name, "None"), other.get(name, "None")
+            if mine != theirs:
                 raise UsageError(
-                    f"The ranks do not agree: {name} is {mine!r} on rank 0 and {theirs!r} "
+                    f"The ranks do not agree: {name} is {mine} on rank 0 and {theirs} "
                     f"on rank {rank}. Start every node with the same options, files and versions."
                 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
 from rltrain.options.dotted import flatten
+from rltrain.options.secrets import hide
 from rltrain.storage import pickling as host_state
 from rltrain.storage.checkpoints import read_state
 from rltrain.types import Arrays, World
@@ -55,7 +56,7 @@ def circumstances(config: RunConfig, world: World) -> dict[str, Any]:
         "suite": config.suite,
         "seed": config.seed,
         "framework": config.framework,
-        **{f"env.{name}": value for name, value in flatten(dict(config.env))},
+        **{f"env.{name}": hide(value, name) for name, value in flatten(dict(config.env))},
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.options.checks import flag
+from rltrain.storage.disk import disk_errors, try_to_write
 
 __all__ = ["RunFolder", "check_writable", "create_run_folder", "task_folder"]
 
@@ -32,6 +33,11 @@ class RunFolder:
     def checkpoints(self) -> Path:
         """Folder of the checkpoints."""
         return self.path / "checkpoints"
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest."""
+        return self.path / "manifest.json"
 
     def log_file(self, rank: int, elsewhere: str | None = None) -> Path:
         """Path of a rank's log. Creates its folder: a node may not share the disk of rank 0.
@@ -64,18 +70,22 @@ class RunFolder:
 
         Returns:
             The path of the file.
+
+        Raises:
+            NotWritten: the disk does not take it.
         """
         target = self.path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
         # Write to a scratch folder, under the final file name: some libraries choose the format by
         # the suffix, and torch stores the file's name inside the file.
         scratch = target.with_name(f".partial-{os.getpid()}-{target.name}")
-        scratch.mkdir(exist_ok=True)
         try:
-            write(scratch / target.name)
-            _sync(scratch / target.name)
-            os.replace(scratch / target.name, target)
-            _sync(target.parent)
+            # While the half-written file fills the disk, so that this can be seen.
+            with disk_errors(scratch):
+                scratch.mkdir(parents=True, exist_ok=True)
+                write(scratch / target.name)
+                _sync(scratch / target.name)
+                os.replace(scratch / target.name, target)
+                _sync(target.parent)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         return target
@@ -116,23 +126,28 @@ def task_folder(log_root: str, library: str, task: str) -> Path:
 
 
 def check_writable(option: str, folder: str) -> None:
-    """Check that folders can be created in the folder that an option names; leave nothing behind.
+    """Check that folders and files can be created in the folder that an option names.
+
+    Nothing is left behind.
 
     Raises:
         UsageError: they cannot.
     """
-    path = Path(folder).expanduser().resolve()
-    existing = next(folder for folder in (path, *path.parents) if folder.exists())
     try:
+        path = Path(folder).expanduser().resolve()
+        existing = next(folder for folder in (path, *path.parents) if folder.exists())
         if not existing.is_dir():
             raise NotADirectoryError(f"{existing} is not a folder")
         probe = existing / f".rltrain-{os.getpid()}"
         probe.mkdir()
-        probe.rmdir()
-    except OSError as error:
+        try:
+            try_to_write(probe)
+        finally:
+            probe.rmdir()
+    except (OSError, RuntimeError) as error:  # RuntimeError: ~user is nobody's home.
         raise UsageError(_unwritable(option, folder, error)) from error
 
 
-def _unwritable(option: str, folder: str, error: OSError) -> str:
-    reason = error.strerror or str(error)
+def _unwritable(option: str, folder: str, error: Exception) -> str:
+    reason = getattr(error, "strerror", None) or str(error)
     return f"{flag(option)} {folder}: cannot be written ({reason}). Name a folder that can."

@@ -12,12 +12,10 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.launch import hide_rank_variables
+from rltrain.launch import hide_rank_variables, private_folder
 
 __all__ = ["ask"]
 
@@ -37,9 +35,9 @@ def ask(task: str) -> dict[str, Any] | None:
     """
     environ = dict(os.environ)
     hide_rank_variables(environ)
-    with tempfile.TemporaryDirectory(prefix="rltrain-isaaclab-") as folder:
+    with private_folder() as folder:
         # The answer is written to a file, because Isaac Sim prints to stdout at any time.
-        path = Path(folder) / "answer.json"
+        path = folder / "answer.json"
         command = [sys.executable, "-m", "rltrain_isaaclab.answer", task, str(path)]
         try:
             child = subprocess.run(

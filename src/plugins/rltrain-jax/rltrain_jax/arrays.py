@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rltrain_jax.devices import local_device
@@ -44,9 +44,35 @@ class JaxArrays:
 
         return tuple(map(float, jax.device_get(values)))
 
+    def finite(self, x: Any) -> Any:
+        """Return an array with 0 in the place of NaN and infinity."""
+        import jax.numpy as jnp
+
+        return jnp.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
+
+    def norms(self, gradients: Any) -> Any:
+        """Return the largest absolute values of the leaves."""
+        import jax
+
+        leaves = jax.tree.leaves(gradients)
+        return _compiled(_peaks)(leaves) if leaves else None
+
+    def names(self, parameters: Any, models: Mapping[str, Any]) -> list[str]:
+        """Return the paths of the leaves, such as "['policy']['params']['kernel']"."""
+        import jax
+
+        named, _ = jax.tree_util.tree_flatten_with_path(parameters)
+        return [jax.tree_util.keystr(path) for path, _ in named]
+
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function, compiled for each shape of its arguments."""
         return _compiled(function)
+
+
+def _peaks(leaves: list[Any]) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.stack([abs(leaf).max(initial=0).astype(jnp.float32) for leaf in leaves])
 
 
 @functools.cache

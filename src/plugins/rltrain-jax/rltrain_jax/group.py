@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from rltrain.types import ReduceOp, World
+from rltrain.unpickling import pack_object, unpack_object
 from rltrain_jax.compat import LEAVES_TOGETHER, shard_map
 from rltrain_jax.coordination import Board, exit_alone
 from rltrain_jax.devices import local_device
@@ -97,20 +97,20 @@ class JaxProcessGroup:
 
     def broadcast_object(self, obj: Any, src: int = 0) -> Any:
         """Return rank `src`'s object."""
-        data = pickle.dumps(obj) if src == self.rank else b""
+        data = pack_object(obj) if src == self.rank else b""
         lengths, messages = self._exchange(data)
         if messages is None:
-            return pickle.loads(self._broadcast_bytes(data, lengths[src], src))
-        return pickle.loads(messages[src])
+            return unpack_object(self._broadcast_bytes(data, lengths[src], src))
+        return unpack_object(messages[src])
 
     def gather_objects(self, obj: Any, dst: int | None = None) -> list[Any]:
         """Return every rank's object, on one rank or on all: jax can only send them to all."""
-        data = pickle.dumps(obj)
+        data = pack_object(obj)
         lengths, messages = self._exchange(data)
         if messages is None:
             rows = self._gathered(data.ljust(max(lengths), b"\0"))
             messages = [row[:length] for row, length in zip(rows, lengths, strict=True)]
-        return [pickle.loads(message) for message in messages] if dst in (None, self.rank) else []
+        return [unpack_object(message) for message in messages] if dst in (None, self.rank) else []
 
     def barrier(self) -> None:
         """Wait for all ranks."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import shutil
 import signal
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,13 +19,17 @@ from types import FrameType
 
 from rltrain.config import Placement
 from rltrain.launch import (
+    OF_SCHEDULERS,
     REQUESTS,
     ask_to_end,
     available_cores,
     ended_by_signal,
     failure,
+    hang_watch,
     hide_rank_variables,
+    private_folder,
     rank_variables,
+    with_temporary_files,
 )
 from rltrain.types import TrainResult, World
 
@@ -35,6 +37,9 @@ __all__ = ["ProcessesLauncher", "held_port"]
 
 SHUTDOWN_TIMEOUT = 5
 """Seconds between SIGTERM and SIGKILL for a rank."""
+
+_PERIOD = 0.5
+"""Seconds between two looks for ranks that hang."""
 
 SIGNALS = (*REQUESTS, signal.SIGHUP, signal.SIGQUIT)
 
@@ -77,17 +82,18 @@ class ProcessesLauncher:
                 number of the signal that ended it.
             UsageError: a rank refused the options.
         """
-        reports = Path(tempfile.mkdtemp(prefix="rltrain-"))
         ranks: list[_Rank] = []
-        try:
-            with _caught_signals() as signals, held_port() as port:
-                try:
-                    _start(config, work, reports, ranks, port)
-                    results = _watch(ranks, signals, reports)
-                finally:
-                    _end(ranks, signals)
-        finally:
-            shutil.rmtree(reports, ignore_errors=True)
+        with (
+            private_folder() as reports,
+            with_temporary_files(reports),
+            _caught_signals() as signals,
+            held_port() as port,
+        ):
+            try:
+                _start(config, work, reports, ranks, port)
+                results = _watch(ranks, signals, reports, hang_watch(config, reports))
+            finally:
+                _end(ranks, signals)
         return next(filter(None, results), TrainResult(0, 0, None, None, run_dir=""))
 
 
@@ -150,7 +156,9 @@ def held_port() -> Iterator[int]:
         yield holder.getsockname()[1]
 
 
-def _watch(ranks: list[_Rank], signals: _Signals, reports: Path) -> list[TrainResult | None]:
+def _watch(
+    ranks: list[_Rank], signals: _Signals, reports: Path, look: Callable[[], None]
+) -> list[TrainResult | None]:
     """Wait until all ranks have ended, and return their results.
 
     Raises:
@@ -160,7 +168,8 @@ def _watch(ranks: list[_Rank], signals: _Signals, reports: Path) -> list[TrainRe
     running = {rank.process.sentinel: rank for rank in ranks}
     results: list[TrainResult | None] = []
     while running:
-        ready = wait([*running, signals.wakeup])
+        ready = wait([*running, signals.wakeup], _PERIOD)
+        look()
         for number in signals.take():
             if not ask_to_end(reports, number):
                 raise ended_by_signal(number)
@@ -230,7 +239,7 @@ def _caught_signals() -> Iterator[_Signals]:
         for number in SIGNALS:
             # An ignored signal stays ignored: nohup relies on that.
             ours = signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
-            if ours or (number != signal.SIGUSR2 and signal.getsignal(number) != signal.SIG_IGN):
+            if ours or (number not in OF_SCHEDULERS and signal.getsignal(number) != signal.SIG_IGN):
                 handlers[number] = signal.signal(number, signals.note)
     try:
         yield signals

@@ -78,8 +78,9 @@ def learning(group):
     received = broadcast_tree(group, tree(group.rank + 5.0), jax.local_devices()[0])
     for name, made in (("averaged", averaged), ("received", received)):
         results[name] = [described(leaf) for leaf in jax.tree.leaves(made)]
-    merged = ScalarExchange(group).merge(3, {"loss": 0.1 + group.rank}, [1.0], 10.0)
-    results["merged"] = [merged.values, merged.sums, list(merged.fps)]
+    own = [10.0, 1.0, 2.0 + group.rank]
+    merged = ScalarExchange(group).merge(3, {"loss": 0.1 + group.rank}, [1.0], own)
+    results["merged"] = [merged.values, merged.sums, merged.own]
     check_divergence(group, {"policy": lambda: {"w": 1}}, 1)
     try:
         check_divergence(group, {"policy": lambda: {"w": group.rank}}, 1)

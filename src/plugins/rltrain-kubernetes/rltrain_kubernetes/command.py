@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from rltrain.errors import UsageError, suggest
+from rltrain.options import hide_words
 from rltrain_kubernetes.inside import read_inside
 from rltrain_kubernetes.manifests import KINDS, Job
 
@@ -105,8 +106,19 @@ class ManifestCommand:
             volume=path,
             runtime=arguments.runtime or RUNTIME,
         )
+        _warn_of_secrets([*arguments.env, *rest])
         _write(KINDS[kind](job), job, arguments.output)
         return 0
+
+
+def _warn_of_secrets(words: list[str]) -> None:
+    for word, hidden in zip(words, hide_words(words), strict=True):
+        if word != hidden:
+            print(
+                f"rltrain: {hidden}: the manifest holds this secret in plain text. Leave it out, "
+                "and take it from a Secret of Kubernetes (envFrom).",
+                file=sys.stderr,
+            )
 
 
 def _check_name(flag: str, name: str) -> None:

@@ -198,6 +198,13 @@ def test_a_manifest_goes_to_stdout_and_the_file_is_the_same(manifest, capsys):
     assert capsys.readouterr().out == Path("walk.yaml").read_text()
 
 
+def test_a_secret_in_a_manifest_is_warned_of(manifest, capsys):
+    manifest("jobset", GPUS, "--volume", "runs:/runs", "--env", "WANDB_API_KEY=mine")
+    err = capsys.readouterr().err
+    assert "rltrain: WANDB_API_KEY=(hidden): the manifest holds this secret in plain text" in err
+    assert "mine" not in err
+
+
 def test_the_page_on_clusters_shows_what_happens(plan, tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "clusters.md").read_text()
     section = page.partition("## On Kubernetes")[2].partition("\n## ")[0]

@@ -71,6 +71,8 @@ def cluster(tmp_path_factory):
     os.environ.update(variables)
     os.environ.pop("OMP_NUM_THREADS", None)
     node = {"num_cpus": 2, "object_store_memory": 80 << 20}
+    # Ray's cluster for tests notes its address there, and does not make the folder.
+    (Path(tempfile.gettempdir()) / "ray").mkdir(exist_ok=True)
     running = cluster_utils.Cluster()
     try:
         running.add_node(**node, temp_dir=folder, include_dashboard=False)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import tempfile
 from typing import Any
 
 from rl_games.torch_runner import Runner
 
 from rltrain import hookimpl
+from rltrain.launch import private_folder
 from rltrain.session import Session
 from rltrain.types import TrainResult
 from rltrain_rl_games.agents import ContinuousAgent, DiscreteAgent
@@ -37,8 +37,8 @@ class RlGamesLibrary:
                 name, lambda agent=agent, **arguments: agent(session, **arguments)
             )
         # rl_games creates folders and an event file on every rank. The run does not need them.
-        with tempfile.TemporaryDirectory(prefix="rltrain-rl-games-") as scratch:
-            runner.load_config(_params(session, scratch))
+        with private_folder() as scratch:
+            runner.load_config(_params(session, str(scratch)))
             checkpoint = str(session.checkpoint) if session.checkpoint else None
             runner.run_train({"train": True, "checkpoint": checkpoint})
         return session.result()

@@ -75,7 +75,7 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
         session.wrap_model(self.model, "model")
         watch_optimizer(session, self.optimizer)
         self._parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self._sync = session.gradient_sync(self._parameters)
+        self._sync = session.gradient_sync(self._parameters, may_overflow=self.scaler.is_enabled())
         if self._central is not None:
             self._central.connect(session)
         self._share_schedule()

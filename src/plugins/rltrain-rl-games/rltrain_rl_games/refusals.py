@@ -30,7 +30,7 @@ def _option(config: RunConfig, key: str) -> Any:
 
 
 def _other_algorithm(config: RunConfig, task: TaskInfo) -> bool:
-    return _option(config, "algo.name") not in _ALGORITHMS
+    return _option(config, "algo.name") not in tuple(_ALGORITHMS)  # It may be a list.
 
 
 def _other_actions(config: RunConfig, task: TaskInfo) -> bool:
@@ -94,8 +94,7 @@ def _ignores_images(config: RunConfig, task: TaskInfo) -> bool:
 
 
 def _lacks_convolutions(config: RunConfig, task: TaskInfo) -> bool:
-    network = _option(config, "network") or {}
-    return network.get("name") == GROUPS_NETWORK and not network.get("cnn")
+    return _option(config, "network.name") == GROUPS_NETWORK and not _option(config, "network.cnn")
 
 
 REFUSALS = (

@@ -35,7 +35,7 @@ SAC = {"params.algo.name": "sac", "params.config.replay_buffer_size": 96}
 def resolved(agent, task=CONTINUOUS, algorithm="ppo"):
     overrides = {f"+{key}": value for key, value in agent.items()}
     options, source = load_agent(None, SPEC, algorithm, "torch", SUITE, task, Registry([]))
-    override_agent(options, overrides, SPEC, source)
+    override_agent(options, overrides, SPEC, source, {})
     return make_config(algorithm=algorithm, agent=options, num_envs=64)
 
 

@@ -120,7 +120,9 @@ class LocalSession:
             tensor.copy_(self.group.broadcast(tensor))
         return model
 
-    def gradient_sync(self, parameters: list[torch.nn.Parameter]) -> Any:
+    def gradient_sync(
+        self, parameters: list[torch.nn.Parameter], *, may_overflow: bool = False
+    ) -> Any:
         self.calls.append("gradient_sync")
         self.parameters = parameters
         return lambda gradients: [

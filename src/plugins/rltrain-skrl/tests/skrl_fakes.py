@@ -128,7 +128,7 @@ class FakeSession:
         self.wrapped[role] = model
         return model
 
-    def gradient_sync(self, parameters: Any) -> Any:
+    def gradient_sync(self, parameters: Any, *, may_overflow: bool = False) -> Any:
         self.syncs.append(parameters)
         return lambda gradients: gradients
 

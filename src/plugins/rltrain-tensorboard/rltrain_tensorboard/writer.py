@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
 from tensorboard.plugins.text.metadata import create_summary_metadata
-from tensorboard.summary.writer.record_writer import RecordWriter
 
 from rltrain.hookspecs import hookimpl
-from rltrain.records import Record, RunStarted, Scalars
+from rltrain.records import Record, RunEnded, RunStarted, Scalars
+from rltrain_tensorboard.events import EventFile
 from rltrain_tensorboard.options import TensorBoardOptions
 
 __all__ = ["FOLDER", "TensorBoardWriter", "scalars"]
@@ -34,48 +32,40 @@ class TensorBoardWriter:
     """
 
     def __init__(self, options: TensorBoardOptions) -> None:
-        self._flush = options.flush
-        self._unflushed = 0
-        self._events: RecordWriter | None = None
+        self._flush_interval = options.flush
+        self._events: EventFile | None = None
 
     @hookimpl
     def rltrain_write(self, record: Record) -> None:
         """Write the run's overview when it starts, then the scalars of each iteration."""
         if isinstance(record, RunStarted):
-            self._open(Path(record.run_dir) / FOLDER)
-            self._write([_text("run", _overview(record))], step=0)
+            folder = Path(record.run_dir) / FOLDER
+            again = folder.is_dir() and any(folder.iterdir())
+            self._events = EventFile(folder, self._flush_interval)
+            if again:
+                # TensorBoard forgets what ranks that failed have written after the checkpoint.
+                start, step = SessionLog(status=SessionLog.START), record.frames + 1
+                self._events.add(Event(wall_time=time.time(), step=step, session_log=start))
+            self._add([_text("run", _overview(record))], step=0)
         elif isinstance(record, Scalars):
             values = scalars(record).items()
-            self._write(
+            self._add(
                 [Summary.Value(tag=name, simple_value=value) for name, value in values],
                 step=record.frames,
             )
+        elif isinstance(record, RunEnded) and self._events is not None:
+            self._events.flush()
 
     @hookimpl
     def rltrain_shutdown(self) -> None:
         """Close the event file."""
         if self._events is not None:
-            self._events.close()
-            self._events = None
+            events, self._events = self._events, None
+            events.close()
 
-    def _open(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        # TensorBoard looks for "tfevents" in file names, and reads the files in order of time.
-        name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{os.getpid()}"
-        self._events = RecordWriter((folder / name).open("xb"))
-        self._add(Event(wall_time=time.time(), file_version="brain.Event:2"))
-
-    def _write(self, values: list[Summary.Value], step: int) -> None:
-        self._add(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
-
-    def _add(self, event: Event) -> None:
+    def _add(self, values: list[Summary.Value], step: int) -> None:
         if self._events is not None:
-            self._events.write(event.SerializeToString())
-            self._unflushed += 1
-            # By default once per iteration: cheap, and if the rank is killed, no event is lost.
-            if self._unflushed >= self._flush:
-                self._events.flush()
-                self._unflushed = 0
+            self._events.add(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
 
 
 def scalars(record: Scalars) -> dict[str, float]:

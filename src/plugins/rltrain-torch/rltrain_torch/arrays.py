@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = ["TorchArrays"]
@@ -36,6 +36,40 @@ class TorchArrays:
         import torch
 
         return tuple(torch.stack([x.double() for x in values]).tolist())
+
+    def finite(self, x: Any) -> Any:
+        """Return a tensor with 0 in the place of NaN and infinity."""
+        import torch
+
+        return torch.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
+
+    def norms(self, gradients: Any) -> Any:
+        """Return the 2-norms of gradients: the fastest, but one above 1e19 overflows."""
+        import torch
+
+        given = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        if not given:
+            return None
+        # Half precision would overflow much earlier.
+        wide = [
+            gradient.float() if gradient.dtype.itemsize < 4 else gradient
+            for gradient in (gradients[index].detach() for index in given)
+        ]
+        norms = torch.stack([norm.float() for norm in torch._foreach_norm(wide)])
+        if len(given) == len(gradients):
+            return norms
+        return norms.new_zeros(len(gradients)).index_copy(
+            0, torch.tensor(given, device=norms.device), norms
+        )
+
+    def names(self, parameters: Any, models: Mapping[str, Any]) -> list[str]:
+        """Return names such as "actor.0.weight", where a model has the parameter."""
+        named = {
+            id(parameter): f"{role}.{name}"
+            for role, model in models.items()
+            for name, parameter in model.named_parameters()
+        }
+        return [named.get(id(x), f"parameter {index}") for index, x in enumerate(parameters)]
 
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function itself: compiling would take longer than its small operators."""

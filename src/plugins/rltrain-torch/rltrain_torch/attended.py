@@ -7,7 +7,7 @@ join. Only torch's documented interfaces are used.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from torch.distributed.elastic.rendezvous import (
     RendezvousHandler,
@@ -25,8 +25,8 @@ NAME = "rltrain-attended"
 def register() -> str:
     """Make the rendezvous known to torch elastic, and return its name.
 
-    Its settings are those of another one; `of` is its name, and `look` a function without
-    arguments, which is called again and again while ranks run.
+    Its settings are those of another one; `of` is its name, and `looks` has functions without
+    arguments, which are called again and again while ranks run.
     """
     rendezvous_handler_registry.register(NAME, _create)
     return NAME
@@ -35,21 +35,21 @@ def register() -> str:
 def _create(parameters: RendezvousParameters) -> AttendedRendezvous:
     inner = copy.copy(parameters)
     inner.backend = str(parameters.get("of"))
-    look = parameters.config["look"]
-    return AttendedRendezvous(rendezvous_handler_registry.create_handler(inner), look)
+    looks = parameters.config["looks"]
+    return AttendedRendezvous(rendezvous_handler_registry.create_handler(inner), looks)
 
 
 class AttendedRendezvous(RendezvousHandler):
     """Does what another rendezvous does, and looks."""
 
-    def __init__(self, inner: RendezvousHandler, look: Callable[[], None]) -> None:
+    def __init__(self, inner: RendezvousHandler, looks: Iterable[Callable[[], None]]) -> None:
         """Attend a rendezvous.
 
         Args:
             inner: the other one.
-            look: may raise what ends the run.
+            looks: may raise what ends the run.
         """
-        self._inner, self._look = inner, look
+        self._inner, self._looks = inner, looks
 
     @property
     def use_agent_store(self) -> bool:
@@ -78,7 +78,8 @@ class AttendedRendezvous(RendezvousHandler):
 
     def num_nodes_waiting(self) -> int:
         """As the other one, after a look."""
-        self._look()
+        for look in self._looks:
+            look()
         return self._inner.num_nodes_waiting()
 
     def shutdown(self) -> bool:

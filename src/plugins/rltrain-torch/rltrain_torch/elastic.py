@@ -6,9 +6,7 @@ import contextlib
 import logging
 import multiprocessing
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,21 +17,25 @@ from typing import Any
 from rltrain.config import Placement
 from rltrain.errors import UsageError
 from rltrain.launch import (
+    OF_SCHEDULERS,
     REQUESTS,
     ask_to_end,
     can_listen,
     ended_by_signal,
     failure,
+    hang_watch,
     hide_rank_variables,
     is_loopback,
+    private_folder,
     reachable_address,
+    with_temporary_files,
 )
 from rltrain.types import TrainResult
 from rltrain_torch.compat import optional
 
 __all__ = ["ElasticLauncher", "launch_config"]
 
-PRELOADED = ["torch", "torch.distributed", "rltrain.run.worker"]
+PRELOADED = ["torch", "torch.distributed", "rltrain.run.worker", "rltrain_torch.forkserver"]
 """Modules that the forkserver imports once for all ranks. Only the framework: importing skrl starts
 a process group, and importing Warp opens a CUDA context."""
 
@@ -65,12 +67,8 @@ class ElasticLauncher:
             RankFailed: a rank failed.
             UsageError: a rank refused the configuration, or the nodes did not find each other.
         """
-        report_dir = tempfile.mkdtemp(prefix="rltrain-")
-        try:
-            with _prepared_process():
-                return self._launch(config, work, Path(report_dir))
-        finally:
-            shutil.rmtree(report_dir, ignore_errors=True)
+        with private_folder() as reports, with_temporary_files(reports), _prepared_process():
+            return self._launch(config, work, reports)
 
     def _launch(
         self, config: Placement, work: Callable[..., TrainResult | None], reports: Path
@@ -84,7 +82,7 @@ class ElasticLauncher:
         failed: BaseException | None = None
         signals = _Signals(reports)
         try:
-            attended = launch_config(config, reports, signals.look)
+            attended = launch_config(config, reports, signals.look, hang_watch(config, reports))
             results = elastic_launch(attended, work)(config, str(reports))
         except ChildFailedError as error:
             rank, process = next(iter(error.failures.items()))
@@ -135,16 +133,16 @@ class _Signals:
 def _is_free(number: signal.Signals) -> bool:
     """Return whether a signal may be handled: nohup ignores one, a scheduler's job uses one."""
     handler = signal.getsignal(number)
-    return handler != signal.SIG_IGN and (number != signal.SIGUSR2 or handler == signal.SIG_DFL)
+    return handler != signal.SIG_IGN and (number not in OF_SCHEDULERS or handler == signal.SIG_DFL)
 
 
-def launch_config(config: Placement, reports: Path, look: Callable[[], None]) -> Any:
+def launch_config(config: Placement, reports: Path, *looks: Callable[[], None]) -> Any:
     """Return torch elastic's configuration; the options have the same meaning as torchrun's.
 
     Args:
         config: where the run runs.
         reports: where its ranks report.
-        look: is called again and again while ranks run.
+        looks: are called again and again while ranks run.
     """
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.launcher.api import LaunchConfig
@@ -153,7 +151,7 @@ def launch_config(config: Placement, reports: Path, look: Callable[[], None]) ->
 
     alone = config.nnodes == 1 and config.rdzv_endpoint is None
     backend, settings = _rendezvous(config, alone)
-    settings = {**settings, "of": backend, "look": look}
+    settings = {**settings, "of": backend, "looks": looks}
     return LaunchConfig(
         min_nodes=config.min_nodes or config.nnodes,
         max_nodes=config.nnodes,

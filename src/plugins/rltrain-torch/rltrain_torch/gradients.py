@@ -20,9 +20,12 @@ def synchronize(sync: GradientSync, parameters: Sequence[torch.Tensor]) -> None:
 
     Args:
         sync: a gradient sync created for the same parameters, in the same order.
-        parameters: the parameters. A `.grad` that is None on every rank stays None.
+        parameters: the parameters. A `.grad` that is None on every rank stays None. If this update
+            is to be left out, all become None: then the optimizer changes nothing.
     """
     averaged = sync([parameter.grad for parameter in parameters])
+    if averaged is None:
+        averaged = [None] * len(parameters)
     for parameter, gradient in zip(parameters, averaged, strict=True):
         parameter.grad = gradient
 

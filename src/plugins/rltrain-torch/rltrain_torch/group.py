@@ -6,6 +6,7 @@ import os
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
@@ -13,6 +14,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from rltrain.errors import UsageError
 from rltrain.types import ReduceOp, World
+from rltrain.unpickling import pack_object, unpack_object
 from rltrain_torch.compat import destroy_default_group
 
 __all__ = ["TorchProcessGroup"]
@@ -71,18 +73,27 @@ class TorchProcessGroup:
 
     def broadcast_object(self, obj: Any, src: int = 0) -> Any:
         """Return rank `src`'s object."""
-        box = [obj]
-        dist.broadcast_object_list(box, src=src, device=self._staging)
-        return box[0]
+        # torch's own collectives of objects would unpickle whatever a peer sends.
+        packed = pack_object(obj) if self.rank == src else b""
+        size = int(self.broadcast(np.array(len(packed)), src))
+        return unpack_object(self.broadcast(_padded(packed, size), src).tobytes())
 
     def gather_objects(self, obj: Any, dst: int | None = None) -> list[Any]:
         """Return every rank's object, on one rank or on all."""
-        box: list[Any] = [None] * self.world_size
+        packed = pack_object(obj)
+        sizes = np.zeros(self.world_size, np.int64)
+        sizes[self.rank] = len(packed)
+        sizes = self.all_reduce(sizes)
+        mine = self._tensor(_padded(packed, int(sizes.max())))
+        rows = [torch.empty_like(mine) for _ in sizes] if dst in (None, self.rank) else []
         if dst is None:
-            dist.all_gather_object(box, obj)
-            return box
-        dist.gather_object(obj, box if self.rank == dst else None, dst=dst)
-        return box if self.rank == dst else []
+            dist.all_gather(rows, mine)
+        else:
+            dist.gather(mine, rows or None, dst=dst)
+        return [
+            unpack_object(row[: int(size)].cpu().numpy().tobytes())
+            for row, size in zip(rows, sizes, strict=False)
+        ]
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -101,6 +112,10 @@ class TorchProcessGroup:
 
     def _like(self, tensor: torch.Tensor, x: Any) -> Any:
         return tensor if isinstance(x, torch.Tensor) else tensor.cpu().numpy()
+
+
+def _padded(packed: bytes, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.frombuffer(packed.ljust(size, b"\0"), np.uint8)
 
 
 def _create(backend: str, world: World) -> None:

@@ -26,9 +26,12 @@ from torch.distributed.elastic.rendezvous import (
     RendezvousParameters,
     rendezvous_handler_registry,
 )
+from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import create_backend
+from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
 from rltrain.errors import RankFailed
 from rltrain.launch import end_when_silent
+from rltrain_torch.rendezvous_state import DataOnly
 
 __all__ = ["NAME", "SETTINGS", "WatchedRendezvous", "register"]
 
@@ -58,7 +61,8 @@ def _create(parameters: RendezvousParameters) -> WatchedRendezvous:
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     of_torch = copy.copy(parameters)
     of_torch.backend = "c10d"
-    inner = rendezvous_handler_registry.create_handler(of_torch)
+    backend, torch_store = create_backend(of_torch)
+    inner = create_handler(torch_store, DataOnly(backend), of_torch)
     host, _, port = parameters.endpoint.rpartition(":")
     timeout = timedelta(seconds=float(parameters.get("read_timeout", 60)))
     # A store serves one call at a time, and torch's own calls may wait in it.

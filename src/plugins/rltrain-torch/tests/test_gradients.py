@@ -189,3 +189,20 @@ def test_the_plugin_makes_a_sync_over_the_sessions_group():
     made = parameters()
     sync = FlatGradientSync().rltrain_gradient_sync(session, made)
     assert len(sync(gradients(made, 0))) == len(made)
+
+
+def test_an_update_that_is_left_out_changes_nothing():
+    parameter = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.Adam([parameter])
+
+    def step(sync):
+        parameter.grad = torch.full((2,), 3.0)
+        synchronize(sync, [parameter])
+        torch.nn.utils.clip_grad_norm_([parameter], 1.0)
+        optimizer.step()
+        state = {name: value.tolist() for name, value in optimizer.state[parameter].items()}
+        return parameter.tolist(), state
+
+    first = step(lambda gradients: gradients)
+    assert step(lambda gradients: None) == first
+    assert step(lambda gradients: gradients) != first

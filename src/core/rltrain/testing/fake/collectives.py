@@ -6,13 +6,13 @@ import functools
 import math
 import operator
 import os
-import pickle
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rltrain.run import noted
 from rltrain.types import ReduceOp
 
 __all__ = [
@@ -21,11 +21,9 @@ __all__ = [
     "caller",
     "copied",
     "describe",
-    "pack",
     "reduced",
     "reject_unfit",
     "size",
-    "unpack",
 ]
 
 _HERE = f"{Path(__file__).parent}{os.sep}"
@@ -63,9 +61,9 @@ class Call:
 
 
 def caller() -> str:
-    """Return the innermost line of the stack that is neither in this package nor in torch."""
+    """Return the innermost line of the stack that is neither ours nor torch's."""
     torch = sys.modules.get("torch")
-    inside: tuple[str, ...] = (_HERE,)
+    inside: tuple[str, ...] = (_HERE, noted.__file__)
     if torch is not None:
         inside += (f"{Path(str(torch.__file__)).parent}{os.sep}",)
     frame = sys._getframe(1)
@@ -133,11 +131,3 @@ def reject_unfit(op: str, x: Any) -> None:
             f"{op} was called inside a function that jax traces (jit, grad, vmap). The fake "
             "group's collectives run on the host: call them between compiled functions."
         )
-
-
-def pack(obj: Any) -> bytes:
-    """Pickle an object, so that ranks share nothing, as if they were processes."""
-    return pickle.dumps(obj)
-
-
-unpack: Callable[[bytes], Any] = pickle.loads

@@ -10,12 +10,11 @@ from rltrain.testing.fake.collectives import (
     caller,
     copied,
     describe,
-    pack,
     reduced,
     reject_unfit,
-    unpack,
 )
 from rltrain.types import ReduceOp, World
+from rltrain.unpickling import pack_object, unpack_object
 
 __all__ = ["FakeGroup", "Meet"]
 
@@ -70,15 +69,17 @@ class FakeGroup:
 
     def broadcast_object(self, obj: Any, src: int = 0) -> Any:
         """Return a copy of rank `src`'s object on every rank."""
-        packed = pack(obj) if src == self.rank else b""
+        packed = pack_object(obj) if src == self.rank else b""
         op = f"broadcast_object({self._source(src)})"
-        return unpack(self._meet(op, "object", packed, lambda sent: [sent[src]] * len(sent)))
+        return unpack_object(self._meet(op, "object", packed, lambda sent: [sent[src]] * len(sent)))
 
     def gather_objects(self, obj: Any, dst: int | None = None) -> list[Any]:
         """Return copies of every rank's object, in the order of ranks; see `ProcessGroup`."""
         payload = "object" if dst is None else f"object to {dst}"
-        sent = self._meet("gather_objects", payload, pack(obj), lambda sent: [sent] * len(sent))
-        return [unpack(item) for item in sent] if dst in (None, self.rank) else []
+        sent = self._meet(
+            "gather_objects", payload, pack_object(obj), lambda sent: [sent] * len(sent)
+        )
+        return [unpack_object(item) for item in sent] if dst in (None, self.rank) else []
 
     def barrier(self) -> None:
         """Wait until every rank has reached this point."""

@@ -112,6 +112,17 @@ class BackendConformance:
             expected = everything if rank == self.ranks - 1 else []
             assert found == expected, f"on rank {rank}, {found} arrived instead of {expected}"
 
+    @must("An object that is not data only is refused with TypeError, before anything is sent.")
+    def test_what_is_not_data_is_refused(self) -> None:
+        """`rltrain.unpickling.pack_object` does it; unpickling other objects can run any code."""
+        for alone in (False, True):
+            for rank, accepting in enumerate(self._results("refuse_objects", alone)):
+                assert not accepting, (
+                    f"on rank {rank}, {' and '.join(accepting)} took an object of a class: "
+                    "exchange what rltrain.unpickling.pack_object returns, and read it with "
+                    "unpack_object"
+                )
+
     @must("No rank leaves a barrier before every rank has reached it.")
     def test_no_rank_leaves_a_barrier_early(self) -> None:
         """Each rank is late once."""

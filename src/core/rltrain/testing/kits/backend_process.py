@@ -147,6 +147,21 @@ def gather_objects_on_one(rank: Rank) -> list[Any]:
     return rank.session.group.gather_objects([rank.world.rank] * (rank.world.rank + 1), dst=dst)
 
 
+def refuse_objects(rank: Rank) -> list[str]:
+    """Send what is not data; return the collectives that do not refuse it."""
+    collectives: list[Callable[[Any], Any]] = [rank.session.group.gather_objects]
+    if rank.world.world_size == 1:  # Otherwise, the other ranks would wait for the source.
+        collectives.append(rank.session.group.broadcast_object)
+    accepting = []
+    for collective in collectives:
+        try:
+            collective(rank.world)
+        except TypeError:
+            continue
+        accepting.append(collective.__name__)
+    return accepting
+
+
 def barrier(rank: Rank) -> list[list[int]]:
     """Let each rank be late once; return who had arrived when this rank left."""
     seen, ranks = [], range(rank.world.world_size)
@@ -211,6 +226,7 @@ CHECKS: tuple[Callable[[Rank], Any], ...] = (
     broadcast_object,
     gather_objects,
     gather_objects_on_one,
+    refuse_objects,
     barrier,
     wrap_model,
     fingerprints,

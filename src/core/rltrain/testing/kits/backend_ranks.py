@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rltrain.launch import private_folder
 from rltrain.testing.kits import backend_process
 
 __all__ = ["TIMEOUT", "RankReport", "run_worlds"]
@@ -48,8 +48,8 @@ def run_worlds(
     Returns:
         For each world, a report by rank. Processes that do not end in time are killed.
     """
-    with tempfile.TemporaryDirectory(prefix="rltrain-kit-") as name:
-        folders = [Path(name, str(index)) for index in range(len(sizes))]
+    with private_folder() as scratch:
+        folders = [scratch / str(index) for index in range(len(sizes))]
         with _killed_on_exit() as processes:
             for folder, size in zip(folders, sizes, strict=True):
                 folder.mkdir()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rltrain.launch import private_folder
 from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec
 from rltrain.testing.kits.library_probe import Probe
@@ -42,25 +43,26 @@ class LibrarySettings:
     resumes_exactly: bool = True
     """Whether a resumed run continues bit for bit. Set it to False only if the library cannot."""
 
-    _scratch: ClassVar[tempfile.TemporaryDirectory[str]]
+    _open: ClassVar[contextlib.ExitStack]
+    _scratch: ClassVar[Path]
     _whole: ClassVar[Training | None]
 
     @classmethod
     def setup_class(cls) -> None:
         """Create a folder for the output of the trainings."""
-        cls._scratch, cls._whole = tempfile.TemporaryDirectory(prefix="rltrain-kit-"), None
+        cls._open, cls._whole = contextlib.ExitStack(), None
+        cls._scratch = cls._open.enter_context(private_folder())
 
     @classmethod
     def teardown_class(cls) -> None:
         """Remove the folder, and release the models."""
-        cls._scratch.cleanup()
+        cls._open.close()
         cls._whole = None
 
     def _spec(self) -> LibrarySpec:
         return discover().get(LibrarySpec, self.library)
 
     def _trainer(self) -> Trainer:
-        scratch = Path(self._scratch.name)
         options = {
             "library": self.library,
             "framework": self.framework,
@@ -69,9 +71,9 @@ class LibrarySettings:
             "num_envs": self.num_envs,
             "agent": self.agent,
             "max_iterations": ITERATIONS,
-            "log_root": str(scratch / "logs"),
+            "log_root": str(self._scratch / "logs"),
         }
-        return Trainer(options, self.rank_local, scratch)
+        return Trainer(options, self.rank_local, self._scratch)
 
     def _two_nodes(self, **options: Any) -> Training:
         """Train on two nodes of two ranks, where local rank and rank differ."""

@@ -76,5 +76,7 @@ class _StepGroup:
         waiting = {name: self._waiting[id(x)] for name, x in self._optimizers.items()}
         self._waiting = {}
         averaged = self._sync({name: grad for name, (grad, _) in waiting.items()})
+        if averaged is None:
+            return
         for name, own in self._optimizers.items():
             own.apply(averaged[name], waiting[name][1])

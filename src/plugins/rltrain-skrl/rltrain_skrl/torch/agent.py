@@ -71,7 +71,7 @@ class TorchAgent(SessionAgent):
         """
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         parameters = list(dict.fromkeys(parameters))
-        sync = self._session.gradient_sync(parameters)
+        sync = self._session.gradient_sync(parameters, may_overflow=self.scaler.is_enabled())
         models[-1].average_gradients = functools.partial(synchronize, sync, parameters)
 
     def watch_optimizers(self) -> None:

@@ -67,7 +67,7 @@ class SessionSAC(SacMetrics, _OffPolicy, SAC):
         self.average_together(self.policy_optimizer, self.policy)
         if self.cfg.learn_entropy:
             log = self.log_entropy_coefficient
-            sync = self._session.gradient_sync([log])
+            sync = self._session.gradient_sync([log], may_overflow=self.scaler.is_enabled())
             # Between this gradient and the step, skrl calls no method to override.
             average = functools.partial(synchronize, sync, [log])
             log.register_post_accumulate_grad_hook(lambda _: average())  # type: ignore[no-untyped-call]

@@ -1,0 +1,180 @@
+"""Finds ranks that make no progress, and ends them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from rltrain.config import Placement
+from rltrain.launch.pulse import Pulse, pulse_files, read_pulse
+from rltrain.launch.stacks import Process, main_thread, stack_file, stacks
+from rltrain.launch.verdict import Hang, Place, find_missing
+
+__all__ = ["HangWatch", "Patience", "hang_watch"]
+
+_LONG = 1800.0
+"""Seconds without progress before the first iteration is done, while a checkpoint is saved, and
+after the last iteration: simulators load, and programs compile, for minutes."""
+
+_SHORTEST = 300.0
+"""The shortest default time-out, in seconds: something may compile again in a later iteration."""
+
+_TIMES = 10.0
+"""The default time-out, in times of the longest iteration so far."""
+
+_PERIOD = 1.0
+"""Seconds between two looks."""
+
+_ASLEEP = 30.0
+"""Seconds between two looks from which on this process must have been stopped itself."""
+
+_BUSY = 0.1, 0.5
+"""The share of a core from which a process counts as busy: the machine may be, too; and the seconds
+over which it is measured."""
+
+
+class Patience:
+    """How long a rank may make no progress."""
+
+    def __init__(self, timeout: float | None) -> None:
+        """Start with a fixed time-out, or none.
+
+        Args:
+            timeout: the option `hang_timeout`: seconds within an iteration, 0 for ever; None
+                follows the longest iteration.
+        """
+        self._timeout = timeout
+        self._longest = 0.0
+        self._iteration = 0
+        self._since: float | None = None
+        """When the iteration was seen to begin."""
+        self._is_warm = False
+
+    def note(self, pulse: Pulse, now: float) -> None:
+        """Note how far the run is."""
+        if pulse.phase == "starting":
+            return
+        if self._since is not None and pulse.iteration != self._iteration:
+            self._longest, self._is_warm = max(self._longest, now - self._since), True
+            self._since = None
+        if self._since is None:
+            self._iteration, self._since = pulse.iteration, now
+
+    def restart(self) -> None:
+        """Note that the ranks begin again: they load and compile again."""
+        self._since, self._is_warm = None, False
+
+    def seconds(self, pulse: Pulse) -> float:
+        """Return for how long a rank may stay as it is."""
+        if self._timeout == 0:
+            return float("inf")
+        usual = self._timeout or max(_SHORTEST, _TIMES * self._longest)
+        in_iteration = pulse.phase in ("learning", "stepping the environment")
+        return usual if in_iteration and self._is_warm else max(_LONG, usual)
+
+
+def hang_watch(config: Placement, reports: Path) -> Callable[[], None]:
+    """Return a function for a launcher to call again and again: it ends ranks that hang.
+
+    Args:
+        config: where the run runs.
+        reports: the folder where its ranks report.
+    """
+    watch = HangWatch(lambda: pulse_files(reports), config.hang_timeout, config.nnodes)
+
+    def look() -> None:
+        hang = watch.look()
+        if hang is not None:
+            hang.write_report(reports)
+            hang.end()
+
+    return look
+
+
+class HangWatch:
+    """Looks at the ranks of one machine, again and again."""
+
+    def __init__(
+        self, files: Callable[[], Mapping[int, Path]], timeout: float | None, nodes: int = 1
+    ) -> None:
+        """Watch ranks.
+
+        Args:
+            files: returns the files with the pulses of this machine's ranks, by rank.
+            timeout: the option `hang_timeout`.
+            nodes: number of nodes of the run.
+        """
+        self._files, self._has_neighbors = files, nodes > 1
+        self._patience = Patience(timeout)
+        self._period = min(_PERIOD, (timeout or _SHORTEST) / 4)
+        self._seen: dict[int, tuple[Pulse, float]] = {}
+        self._looked = 0.0
+
+    def look(self) -> Hang | None:
+        """Return which ranks make no progress; None if it is too early to look again, too."""
+        now = time.monotonic()
+        if now - self._looked < self._period:
+            return None
+        if now - self._looked > _ASLEEP:
+            self._seen.clear()  # This process or the machine was stopped: so were the ranks.
+        self._looked = now
+        places = self._places(now)
+        if not any(self._is_late(place, places) for place in places):
+            return None
+        places = self._asked(places)
+        late = [place for place in places if self._is_late(place, places)]
+        if not late or any(self._moved(place) or place.is_debugged for place in late):
+            self._seen.clear()  # Look closely again after as long.
+            return None
+        path = self._files()[late[0].rank]
+        return find_missing(places, late, path, self._has_neighbors)
+
+    def _places(self, now: float) -> list[Place]:
+        """Return where the ranks are that have not ended."""
+        places = []
+        for rank, path in sorted(self._files().items()):
+            pulse = read_pulse(path)
+            process = Process.look(pulse.pid) if pulse is not None else None
+            if pulse is None or process is None:
+                continue
+            seen, since = self._seen.get(rank, (None, now))
+            if pulse != seen:
+                if seen is not None and seen.pid != pulse.pid:
+                    self._patience.restart()  # The ranks have been started again.
+                self._seen[rank] = pulse, (since := now)
+            places.append(Place(rank, pulse, now - since, process.stopped))
+        if places:
+            self._patience.note(places[0].pulse, now)
+        return places
+
+    def _is_late(self, place: Place, places: list[Place]) -> bool:
+        """Whether a rank that others wait for has made no progress for too long.
+
+        If all wait, the missing rank may be on another node, whose launcher names it.
+        """
+        limit = self._patience.seconds(place.pulse)
+        if all(other.waiting or other.ended for other in places):
+            limit *= 2 if self._has_neighbors else 1
+            return place.waiting and place.seconds > limit
+        return not place.waiting and not place.ended and place.seconds > limit
+
+    def _asked(self, places: list[Place]) -> list[Place]:
+        """Return the same places with what the ranks answer."""
+        started, before = time.monotonic(), [Process.look(place.pulse.pid) for place in places]
+        files = {p.rank: (p.pulse.pid, stack_file(self._files()[p.rank])) for p in places}
+        texts, (busy, least) = stacks(files), _BUSY
+        time.sleep(max(0.0, started + least - time.monotonic()))
+        seconds = time.monotonic() - started
+        found = []
+        for place, process in zip(places, before, strict=True):
+            text, now = texts.get(place.rank, ""), Process.look(place.pulse.pid)
+            used = now.seconds - process.seconds if now is not None and process is not None else 0.0
+            frames = main_thread(text, place.pulse.thread)
+            found.append(replace(place, busy=used > busy * seconds, frames=frames, stacks=text))
+        return found
+
+    def _moved(self, place: Place) -> bool:
+        """Whether a rank has made progress since; one that was stopped goes on when asked."""
+        return not place.stopped and read_pulse(self._files()[place.rank]) != place.pulse

@@ -1,0 +1,101 @@
+"""Private folders of running processes, and what killed ones have left of them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from multiprocessing.util import get_temp_dir
+from pathlib import Path
+
+__all__ = ["private_folder", "remove_leftovers", "with_temporary_files"]
+
+_PREFIX = "rltrain-"
+
+_LOCK = ".owner"
+"""A file that the owner of a folder holds locked. The kernel unlocks it when the owner ends.
+A process id could not tell: it is used again, and containers that share the folder have their own.
+"""
+
+_MULTIPROCESSING = ".multiprocessing"
+"""A link to the folder that Python's multiprocessing has made for the owner."""
+
+
+@contextlib.contextmanager
+def private_folder() -> Iterator[Path]:
+    """Make a folder that only this user can read, and remove it afterwards.
+
+    If this process is killed, the next one that makes a folder removes it. So does this one with
+    those of others.
+    """
+    remove_leftovers()
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    try:
+        with _held(folder / _LOCK):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        remove_leftovers()
+
+
+@contextlib.contextmanager
+def with_temporary_files(folder: Path) -> Iterator[None]:
+    """Let this process' temporary files be made in its private folder.
+
+    Only what multiprocessing uses until this process ends stays where it is.
+    """
+    link = folder / _MULTIPROCESSING
+    link.symlink_to(get_temp_dir())
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+        link.unlink()  # While the folder is held: what the link names is not left over.
+
+
+def remove_leftovers() -> None:
+    """Remove the private folders of this user's processes that have ended."""
+    root = Path(tempfile.gettempdir())
+    for folder in root.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if _is_ours(folder):
+                _remove_unless_held(folder)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Return whether this is a folder of this user, and not a link to one."""
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def _remove_unless_held(folder: Path) -> None:
+    lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # Raises if the owner lives.
+        link = folder / _MULTIPROCESSING
+        if link.is_symlink():
+            of_multiprocessing = link.readlink()
+            if of_multiprocessing.name.startswith("pymp-") and _is_ours(of_multiprocessing):
+                shutil.rmtree(of_multiprocessing, ignore_errors=True)
+        shutil.rmtree(folder)
+    finally:
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Hold a file locked that appears with its lock."""
+    new = path.with_suffix(".new")
+    lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with contextlib.suppress(OSError):  # Some file systems have no locks.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            new.rename(path)
+        yield
+    finally:
+        os.close(lock)

@@ -1,0 +1,160 @@
+"""What a rank is doing, as its launcher and its neighbors can read it at any time.
+
+A rank writes its pulse to memory that it shares with them: a microsecond for each step and
+collective, without a thread and without a message. It can be read while the rank hangs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+__all__ = [
+    "Phase",
+    "Pulse",
+    "PulseWriter",
+    "pulse_file",
+    "pulse_files",
+    "read_pulse",
+    "read_pulses",
+]
+
+Phase = Literal[
+    "starting", "stepping the environment", "learning", "saving a checkpoint", "ending", "ended"
+]
+"""What a rank does. Learning is all that the library does between steps."""
+
+_PHASES: tuple[Phase, ...] = get_args(Phase)
+
+_FORM = struct.Struct("<qqqqqB?80s")
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """One look at a rank."""
+
+    pid: int
+    thread: int
+    """The identifier of its main thread."""
+    iteration: int
+    """Iterations done."""
+    beats: int
+    """Grows with everything that the rank does."""
+    collectives: int
+    """Collectives of the process group that it has begun."""
+    phase: Phase
+    waiting: bool
+    """Whether it is in a collective."""
+    call: str
+    """Its last collective, such as "all_reduce(sum) [7]"."""
+
+
+class PulseWriter:
+    """Writes a rank's pulse.
+
+    Attributes:
+        stepping: seconds so far in its environments.
+        waiting: seconds so far in collectives.
+    """
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, _FORM.size)  # This process' own, until `share`.
+        self._identity = os.getpid(), threading.main_thread().ident or 0
+        self._iteration = self._beats = self._collectives = self._phase = 0
+        self._waiting, self._call = False, b""
+        self.stepping = self.waiting = self._entered = 0.0
+        self._write()
+
+    def share(self, path: Path) -> None:
+        """Write to a file from now on."""
+        partial = path.with_name(f".{path.name}")
+        partial.write_bytes(bytes(_FORM.size))
+        with partial.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), _FORM.size)
+        self._write()
+        os.replace(partial, path)
+
+    def phase(self, phase: Phase) -> None:
+        """Note what the rank does from now on."""
+        self._phase = _PHASES.index(phase)
+        self._write()
+
+    def done(self, iteration: int) -> None:
+        """Note the end of an iteration."""
+        self._iteration, self._phase = iteration, 2
+        self._write()
+
+    @contextlib.contextmanager
+    def during(self, phase: Phase) -> Iterator[None]:
+        """Note what the rank does inside the context."""
+        before, self._phase = self._phase, _PHASES.index(phase)
+        self._write()
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            if phase == "stepping the environment":
+                self.stepping += time.perf_counter() - began
+            self._phase = before
+            self._write()
+
+    def enter(self, call: str) -> None:
+        """Note that a collective begins."""
+        self._collectives += 1
+        self._waiting, self._call = True, call.encode()[:80]
+        self._write()
+        self._entered = time.perf_counter()
+
+    def leave(self) -> None:
+        """Note that it has ended. An error leaves the rank where it was."""
+        self.waiting += time.perf_counter() - self._entered
+        self._waiting = False
+        self._write()
+
+    def _write(self) -> None:
+        self._beats += 1
+        _FORM.pack_into(
+            self._memory,
+            0,
+            *self._identity,
+            self._iteration,
+            self._beats,
+            self._collectives,
+            self._phase,
+            self._waiting,
+            self._call,
+        )
+
+
+def pulse_file(folder: Path, rank: int) -> Path:
+    """Return where a rank's pulse is."""
+    return folder / f"rank_{rank}.pulse"
+
+
+def read_pulse(path: Path) -> Pulse | None:
+    """Return a rank's pulse, or None if it has none."""
+    try:
+        pid, thread, done, beats, begun, phase, waiting, call = _FORM.unpack(path.read_bytes())
+    except (OSError, struct.error):
+        return None
+    text = call.rstrip(b"\0").decode(errors="replace")
+    return Pulse(pid, thread, done, beats, begun, _PHASES[phase], waiting, text)
+
+
+def pulse_files(folder: Path) -> dict[int, Path]:
+    """Return the files with pulses in a folder, by rank."""
+    return {int(path.stem.removeprefix("rank_")): path for path in folder.glob("rank_*.pulse")}
+
+
+def read_pulses(folder: Path) -> dict[int, Pulse]:
+    """Return the pulses in a folder by rank."""
+    found = {rank: read_pulse(path) for rank, path in sorted(pulse_files(folder).items())}
+    return {rank: pulse for rank, pulse in found.items() if pulse is not None}

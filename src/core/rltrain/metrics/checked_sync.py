@@ -1,0 +1,89 @@
+"""A gradient sync that counts gradients that are not finite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.metrics.finite import EnvNumbers, Finding
+from rltrain.types import Arrays, GradientSync
+
+__all__ = ["CheckedSync"]
+
+
+class CheckedSync:
+    """Checks one optimizer's gradients before they are averaged.
+
+    Only this rank's own gradients tell who has caused what: in the averages, and in all gradients
+    after the update, every rank has it.
+    """
+
+    def __init__(
+        self,
+        sync: GradientSync,
+        parameters: Any,
+        arrays: Arrays,
+        env: EnvNumbers,
+        skips: bool,
+    ) -> None:
+        """Check the gradients of `sync`.
+
+        Args:
+            sync: averages the gradients.
+            parameters: those that it was made for.
+            arrays: of the run's framework.
+            env: numbers the updates.
+            skips: whether to return None for averages that are not finite.
+        """
+        self._sync, self._parameters = sync, parameters
+        self._arrays, self._env, self._skips = arrays, env, skips
+        self._counts: Any = None
+        self._updates: list[int] = []
+
+    def __call__(self, gradients: Any) -> Any:
+        """Return the averages; None if this update is to be skipped, on all ranks."""
+        norms = self._arrays.norms(gradients)
+        if norms is not None:
+            self._counts = self._arrays.compile(_count)(self._counts, norms)
+            self._updates.append(self._env.tick())
+        averaged = self._sync(gradients)
+        return None if self._skips and not self._is_finite(averaged) else averaged
+
+    def _is_finite(self, averaged: Any) -> bool:
+        """Wait for the device, and return whether all averages are finite: equal on all ranks."""
+        norms = self._arrays.norms(averaged)
+        return norms is None or math.isfinite(self._arrays.floats((norms.max(),))[0])
+
+    @property
+    def most(self) -> Any:
+        """How many updates of this iteration had gradients that are not finite; None if none."""
+        return self._counts.max() if self._updates else None
+
+    def findings(self, rank: int, models: Mapping[str, Any]) -> list[Finding]:
+        """Return what was found in this iteration.
+
+        Args:
+            rank: this rank.
+            models: by role, models to which the parameters may belong.
+        """
+        most = int(self._counts.max()) if self._updates else 0
+        if not most:
+            return []
+        # A parameter that breaks stays broken: those with the most were the first.
+        first = [index for index, count in enumerate(self._counts.tolist()) if count == most]
+        name = self._arrays.names(self._parameters, models)[first[0]]
+        others = f" and {len(first) - 1} more parameters" if first[1:] else ""
+        return [Finding(rank, "gradients", f"gradients of {name}{others}", self._updates[-most])]
+
+    def restart(self) -> None:
+        """Begin an iteration."""
+        self._updates = []
+        if self._counts is not None:
+            self._counts = self._arrays.zeros_like(self._counts)
+
+
+def _count(counts: Any, norms: Any) -> Any:
+    """Return how many updates were not finite, by parameter, after another one."""
+    broken = ~(norms < math.inf) * 1
+    return broken if counts is None else counts + broken

@@ -1,0 +1,158 @@
+"""NaN and infinity in what an environment returns, and which number was the first of all ranks.
+
+Numbers are checked where they are, by operators that numpy, torch and jax arrays share. Only counts
+are copied to the host, once an iteration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rltrain.types import Arrays
+
+__all__ = ["KINDS", "EnvNumbers", "Finding", "describe"]
+
+KINDS = ("observations", "rewards", "gradients", "losses")
+"""What is checked."""
+
+_SHOWN = 4
+"""How many findings a message names."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rank found in one tensor in an iteration."""
+
+    rank: int
+    kind: str
+    what: str
+    """The tensor, such as "observations[policy]", and where in it."""
+    when: float
+    """The tick in which it came; see `EnvNumbers.tick`. What comes later than the first finding of
+    all ranks may follow from it."""
+
+
+def describe(findings: Iterable[Finding]) -> str:
+    """Name the ranks and tensors that were the first to hold NaN or infinity."""
+    found = sorted(findings, key=lambda finding: (finding.when, finding.rank))
+    first = [finding for finding in found if finding.when == found[0].when]
+    if first[0].kind == "gradients":
+        ranks = {finding.rank for finding in first}
+        first += [item for item in found if item.kind == "losses" and item.rank in ranks]
+    named = [f"rank {finding.rank}: {finding.what}" for finding in first[:_SHOWN]]
+    return "; ".join(named) + (f"; and {len(first) - _SHOWN} more" if first[_SHOWN:] else "")
+
+
+class EnvNumbers:
+    """Counts what is not finite among one rank's observations and rewards."""
+
+    def __init__(self, arrays: Arrays | None = None, *, replaces: bool = False) -> None:
+        """Start counting.
+
+        Args:
+            arrays: of the environments' framework; None for numpy.
+            replaces: whether to put 0 in the place of numbers that are not finite.
+        """
+        self._arrays = arrays
+        self._replaces = replaces
+        self._counts: dict[str, Any] = {}
+        """By tensor, how often each environment had a number that was not finite."""
+        self._ticks = 0
+        self._checks: list[int] = []
+        """The ticks of the checks in this iteration."""
+
+    def tick(self) -> int:
+        """Return the number of the next check, or update, of this iteration: alike on all ranks."""
+        self._ticks += 1
+        return self._ticks
+
+    def reset(self, observations: Any) -> Any:
+        """Check the observations of a reset; return them, or finite ones."""
+        self._check(_named("observations", observations))
+        return self._kept(observations)
+
+    def step(self, observations: Any, rewards: Any) -> tuple[Any, Any]:
+        """Check a step of every environment; return what it returned, or finite numbers."""
+        self._check(_named("observations", observations) | _named("rewards", rewards))
+        return self._kept(observations), self._kept(rewards)
+
+    def count(self) -> dict[str, Any]:
+        """Return by kind the steps of single environments with a number that is not finite.
+
+        The numbers are where the arrays are: reading them waits for the device.
+        """
+        counted: dict[str, Any] = dict.fromkeys(("observations", "rewards"), 0.0)
+        for name, count in self._counts.items():
+            kind = name.partition("[")[0]
+            counted[kind] = counted[kind] + count.sum()
+        return counted
+
+    def findings(self, rank: int) -> list[Finding]:
+        """Return what was found in this iteration."""
+        found = []
+        for name, counts in self._counts.items():
+            # An environment that breaks stays broken: the one with the most was the first.
+            most = int(counts.max())
+            if most:
+                what = f"{name}, first in environment {int(counts.argmax())}"
+                found.append(Finding(rank, name.partition("[")[0], what, self._checks[-most]))
+        return found
+
+    def restart(self) -> None:
+        """Begin an iteration."""
+        self._ticks, self._checks = 0, []
+        self._counts = {name: self._zeros_like(count) for name, count in self._counts.items()}
+
+    def _check(self, values: Mapping[str, Any]) -> None:
+        self._checks.append(self.tick())
+        if not values:
+            return
+        count = _count
+        if self._arrays is not None and self._arrays.owns(next(iter(values.values()))):
+            count = self._arrays.compile(_count)
+        counts = {name: self._counts[name] for name in values if name in self._counts}
+        self._counts |= count(counts, values)
+
+    def _zeros_like(self, count: Any) -> Any:
+        if self._arrays is not None and self._arrays.owns(count):
+            return self._arrays.zeros_like(count)
+        return count * 0
+
+    def _kept(self, values: Any) -> Any:
+        if not self._replaces:
+            return values
+        if isinstance(values, Mapping):
+            return {name: self._kept(value) for name, value in values.items()}
+        if not _is_float(values):
+            return values
+        if self._arrays is not None and self._arrays.owns(values):
+            return self._arrays.finite(values)
+        import numpy as np
+
+        return np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _named(kind: str, values: Any) -> dict[str, Any]:
+    """Return the arrays of floats by name, such as "observations[policy]"."""
+    groups = values if isinstance(values, Mapping) else {"": values}
+    return {
+        f"{kind}[{name}]" if name else kind: value
+        for name, value in groups.items()
+        if _is_float(value)
+    }
+
+
+def _is_float(x: Any) -> bool:
+    return "float" in str(getattr(x, "dtype", ""))
+
+
+def _count(counts: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the counts, each of shape (num_envs,), after another check."""
+    added = {}
+    for name, x in values.items():
+        is_finite = (abs(x).reshape((len(x), -1)) < math.inf).all(1)
+        added[name] = counts.get(name, 0) + ~is_finite * 1
+    return added

@@ -1,0 +1,140 @@
+"""Going on with a run, by its own options, from one of its checkpoints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rltrain.errors import UsageError
+from rltrain.options.aliases import give_way
+from rltrain.options.checks import NodeRange, flag
+from rltrain.options.dotted import flatten
+from rltrain.options.files import load_yaml
+from rltrain.options.run import RunOptions
+from rltrain.plugins.registry import Registry
+from rltrain.specs import LauncherSpec
+from rltrain.storage.finding import newest_of_run, newest_run
+from rltrain.storage.manifest import read_manifest
+
+__all__ = ["check_resume", "with_options_of_run"]
+
+_OF_THE_START = ("checkpoint", "auto_resume", "cluster", "trust_checkpoint")
+"""Options that a run does not inherit: where the one before began, what had started it, and trust:
+a run folder may be somebody else's."""
+
+_EITHER = {"num_envs": "total_envs", "total_envs": "num_envs", "num_gpus": "nproc_per_node"}
+"""Options that replace another one of the run."""
+
+
+def with_options_of_run(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run that goes on with another one: those of that run, and these.
+
+    Args:
+        options: those that the user gave, which win. Without `resume` they are returned.
+
+    Raises:
+        UsageError: there is no such run, it has no checkpoint, or an option contradicts it.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if "resume" not in given:
+        return dict(options)
+    for name in ("checkpoint", "auto_resume"):
+        if given.get(name):
+            raise UsageError(
+                f"--resume and {flag(name)} contradict each other: both say where to start. Give "
+                "one of the two."
+            )
+    named = str(given["resume"])
+    run, checkpoint = _find(named, given)
+    before = _options_of(run)
+    for name, other in _EITHER.items():
+        if name in given:
+            before.pop(other, None)
+    env = {**dict(flatten(before.pop("env", {}))), **dict(flatten(given.pop("env", {})))}
+    plugins = dict(flatten(given.pop("plugins", {})))
+    merged = {**give_way(before, {**given, **plugins}), **given, **plugins, "env": env}
+    return {**merged, "resume": str(run), "checkpoint": str(checkpoint)}
+
+
+def check_resume(requested: RunOptions, registry: Registry) -> None:
+    """Refuse to go on with a run where that cannot work.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if requested.resume is None:
+        return
+    if isinstance(requested.nnodes, NodeRange):
+        raise UsageError(
+            f"--resume and --nnodes {requested.nnodes}: nodes that come and go find their newest "
+            "checkpoint by --rdzv-id. Leave --resume out, and type the run's command again."
+        )
+    name = requested.launcher
+    if name is not None and registry.get(LauncherSpec, name).starts_nodes:
+        raise UsageError(
+            f"--resume: the launcher {name} starts the ranks on other machines, whose files are "
+            "not looked at here. Type the run's command again with --checkpoint latest."
+        )
+
+
+def _find(named: str, given: Mapping[str, Any]) -> tuple[Path, Path]:
+    """Return the run folder and the checkpoint that are meant."""
+    path = Path(named).expanduser().resolve()
+    checkpoint = None
+    if named == "latest":
+        log_root = str(given.get("log_root", RunOptions.log_root))
+        run = newest_run(log_root, given.get("library"), given.get("task"))
+        if run is None:
+            raise UsageError(
+                f"--resume latest: no such run below {log_root} has saved a checkpoint. Name a run "
+                "folder, or the --log-root of the run."
+            )
+    elif path.is_file():
+        run, checkpoint = path.parent.parent, path
+    elif path.is_dir():
+        run = path
+    else:
+        raise UsageError(
+            f"--resume {named}: is not there. Name a run folder, a checkpoint in one, or latest."
+        )
+    missing = [name for name in ("config.yaml", "agent.yaml") if not (run / name).is_file()]
+    if missing or (checkpoint is not None and checkpoint.parent.name != "checkpoints"):
+        why = f"is not of a run folder: {run / missing[0]} is missing" if missing else ""
+        raise UsageError(
+            f"--resume {named}: {why or 'is not a checkpoint'}. To start from a file alone, give "
+            "--checkpoint FILE and the run's options."
+        )
+    if checkpoint is None:
+        found = newest_of_run(run, lambda text: print(f"rltrain: {text}", file=sys.stderr))
+        if found is None:
+            raise UsageError(
+                f"--resume {named}: this run has saved no checkpoint. To repeat it: --config "
+                f"{run / 'config.yaml'}."
+            )
+        checkpoint = found[0]
+    return run, checkpoint
+
+
+def _options_of(run: Path) -> dict[str, Any]:
+    """Return the options of a run, plugins' by dotted key."""
+    options = load_yaml(str(run / "config.yaml"), "--resume")
+    manifest = read_manifest(run) or {"config": {}}
+    if manifest["config"].get("min_nodes") is not None:
+        raise UsageError(
+            f"--resume {run}: the nodes of this run come and go, and find its newest checkpoint by "
+            "--rdzv-id. Type its command again."
+        )
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        if isinstance(value, Mapping) and name != "env":
+            found |= flatten({name: value})
+        elif name not in _OF_THE_START:
+            found[name] = value
+    for name in ("log_root", "rank_log_dir"):
+        if found.get(name):
+            # Relative to the folder in which the run was started.
+            found[name] = str(Path(manifest.get("folder", ""), Path(found[name]).expanduser()))
+    # The run folder may have been moved.
+    return {**found, "agent_config": str(run / "agent.yaml")}

@@ -1,0 +1,161 @@
+"""Starting all ranks again after a failure, in the same run folder, from its newest checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rltrain.config import Placement, RunConfig
+from rltrain.errors import RankFailed
+from rltrain.launch.leftovers import private_folder
+from rltrain.launch.notes import Notes
+from rltrain.storage.finding import newest_of_run
+from rltrain.storage.manifest import read_manifest
+from rltrain.storage.run_folder import RunFolder
+from rltrain.types import TrainResult
+
+__all__ = ["STORY", "restarts_here", "with_restarts"]
+
+STORY = "restarts.json"
+"""In the run folder: the failures of a run with --max-restarts, in order."""
+
+Attempt = Callable[[RunConfig, Notes], TrainResult]
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """The end of one attempt."""
+
+    time: str
+    rank: int | None
+    error: str
+    """What failed, in a line."""
+    iteration: int
+    """Iterations done, as far as known."""
+    log: str | None
+    """The log of the rank, in the run folder."""
+    then: str = ""
+    """How ranks went on, or why they did not."""
+
+    def came_back(self, before: _Failure) -> bool:
+        """Whether an attempt failed as the one before, and got no further."""
+        return self.error == before.error and self.iteration <= before.iteration
+
+
+def restarts_here(config: Placement) -> bool:
+    """Whether ranks are started again by this process; several nodes need a launcher that does."""
+    return config.max_restarts > 0 and config.nnodes == 1 and config.rdzv_endpoint is None
+
+
+def with_restarts(config: RunConfig, iterations: int | None, attempt: Attempt) -> TrainResult:
+    """Start all ranks, and after a failure again, as often as --max-restarts says.
+
+    Args:
+        config: the run.
+        iterations: the iteration at which it ends, if known.
+        attempt: starts the ranks of a config, which leave notes, and waits for them.
+
+    Raises:
+        RankFailed: the last attempt failed; or one failed where the one before had.
+        UsageError: a rank refused the options.
+    """
+    with private_folder() as folder:
+        story = _Story(config, iterations, Notes(folder))
+        while True:
+            try:
+                return attempt(config, story.notes)
+            except RankFailed as error:
+                config = story.after(error, config)
+
+
+class _Story:
+    """What has happened to a run, and how it goes on."""
+
+    def __init__(self, config: RunConfig, iterations: int | None, notes: Notes) -> None:
+        self.notes = notes
+        self._restarts = config.max_restarts
+        self._iterations = iterations
+        self._failures: list[_Failure] = []
+
+    def after(self, error: RankFailed, config: RunConfig) -> RunConfig:
+        """Return how ranks are started again.
+
+        Args:
+            error: how the attempt has failed.
+            config: how it was started.
+
+        Raises:
+            RankFailed: they are not started again.
+        """
+        noted = self.notes.run_dir()
+        run = Path(noted) if noted else None
+        found = newest_of_run(run, _say) if run else None
+        done = found[1] if found else 0
+        failure = _Failure(
+            time=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            rank=error.rank,
+            error=error.headline.rstrip("."),
+            iteration=max(done, error.iteration or 0),
+            log=None if error.rank is None else f"logs/rank_{error.rank}.log",
+        )
+        end = self._reason_to_end(error, failure, done)
+        then = end or f"going on from {_place(config, run, found)}"
+        self._failures.append(dataclasses.replace(failure, then=then))
+        if run is not None:
+            _write(RunFolder(run), self._failures)
+        if end:
+            raise error
+        what = f"{failure.error[0].lower()}{failure.error[1:]} after iteration {failure.iteration}"
+        _say(f"restart {len(self._failures)} of {self._restarts}: {what}; {then}")
+        return _again(config, run, found)
+
+    def _reason_to_end(self, error: RankFailed, failure: _Failure, done: int) -> str:
+        """Return why ranks are not started again; "" if they are."""
+        if not error.may_restart:
+            return "not started again: this failure, or a signal, ends the run"
+        if self._iterations is not None and done >= self._iterations:
+            return "not started again: the last checkpoint is that of the last iteration"
+        if self._failures and failure.came_back(self._failures[-1]):
+            back = f"It came back after iteration {failure.iteration}: restarting does not help."
+            error.args = (f"{back} {error}",)
+            return back
+        return "" if len(self._failures) < self._restarts else "no restart is left"
+
+
+def _place(config: RunConfig, run: Path | None, found: tuple[Path, int] | None) -> str:
+    """Describe from where ranks go on."""
+    if found is not None and run is not None:
+        return f"{found[0].relative_to(run)} (iteration {found[1]})"
+    return config.checkpoint or "the beginning"
+
+
+def _again(config: RunConfig, run: Path | None, found: tuple[Path, int] | None) -> RunConfig:
+    """Return the config of the ranks that start again."""
+    if run is None:
+        return config  # They failed before they had a run folder.
+    manifest = read_manifest(run)
+    return dataclasses.replace(
+        config,
+        run_dir=str(run),
+        checkpoint=str(found[0]) if found else config.checkpoint,
+        # It was looked for when the run began.
+        auto_resume=False,
+        # A seed that was drawn stays.
+        seed=manifest["config"]["seed"] if manifest else config.seed,
+    )
+
+
+def _write(run: RunFolder, failures: list[_Failure]) -> None:
+    text = json.dumps([dataclasses.asdict(failure) for failure in failures], indent=1) + "\n"
+    try:
+        run.write_atomically(STORY, lambda path: path.write_text(text))
+    except OSError as error:
+        _say(f"{run.path / STORY}: cannot be written: {error.strerror or error}.")
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,80 @@
+"""What could not be written, while training goes on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from rltrain.launch.rank_log import console_stream
+from rltrain.storage.disk import NotWritten, disk_errors
+
+__all__ = ["IO_ERROR", "Unwritten", "records_of"]
+
+IO_ERROR = 74
+"""The exit status of a run that has not written everything: EX_IOERR in sysexits.h."""
+
+
+class Unwritten:
+    """Remembers what has not been written since it last failed, and tells the user.
+
+    It is true if there is something.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._reasons)
+
+    @contextlib.contextmanager
+    def attempt(self, what: str, folder: Path) -> Iterator[None]:
+        """Go on after the context if the disk takes no files there.
+
+        Args:
+            what: in words, for the user.
+            folder: where it is written.
+        """
+        try:
+            with disk_errors(folder):
+                yield
+        except NotWritten as error:
+            self.add(what, error)
+        else:
+            self.remove(what)
+
+    def add(self, what: str, error: OSError) -> None:
+        """Note that something was not written."""
+        if what not in self._reasons:
+            reason = self._reasons[what] = error.strerror or str(error)
+            _tell(f"cannot write {what} ({reason}): training goes on, and tries again")
+
+    def remove(self, what: str) -> None:
+        """Note that something was written."""
+        if self._reasons.pop(what, None) is not None:
+            _tell(f"{what} can be written again")
+
+    def is_of_writer(self, plugin: str, error: BaseException) -> bool:
+        """Note an error of a plugin, if it says that its records were not written.
+
+        A console that nobody reads, as with `| head`, ends the run.
+        """
+        if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
+            return False
+        self.add(records_of(plugin), error)
+        return True
+
+    def tell_at_end(self) -> None:
+        """Tell the user what is missing."""
+        for what, reason in self._reasons.items():
+            _tell(f"not written: {what} ({reason})")
+
+
+def records_of(plugin: str) -> str:
+    """Return in words what a plugin writes."""
+    return f"records ({plugin.replace(':', ' ')})"
+
+
+def _tell(text: str) -> None:
+    print(f"rltrain: {text}")  # Into the rank's log.
+    print(f"rltrain: {text}", file=console_stream(), flush=True)

@@ -1,0 +1,293 @@
+"""Whatever a user types or writes into a file: a plan, or one clear message; never a traceback.
+
+Nothing is started: every line has --dry-run. HYPOTHESIS_PROFILE=long tries many more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import multiprocessing.process
+import os
+import re
+import subprocess
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rltrain.cli.main import main
+from rltrain.errors import UsageError
+from rltrain.options.agent import default_options
+from rltrain.options.checks import flag
+from rltrain.options.declare import option_of
+from rltrain.options.dotted import flatten, set_dotted
+from rltrain.options.run import RunOptions
+from rltrain.plugins.registry import discover
+from rltrain.specs import LibrarySpec, SuiteSpec
+
+REGISTRY = discover()
+LIBRARIES = {name: REGISTRY.get(LibrarySpec, name) for name in ("rl_games", "rsl_rl", "skrl")}
+SUITE = REGISTRY.get(SuiteSpec, "gymnasium")
+TASK = SUITE.describe("rltrain/CartPole-v1")
+
+settings.register_profile(
+    "suite",
+    max_examples=40,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+settings.register_profile(
+    "long", settings.get_profile("suite"), max_examples=3000, derandomize=False
+)
+PROFILE = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+ODD_WORDS = [
+    *(
+        "",
+        " ",
+        "x",
+        "0",
+        "-1",
+        "7",
+        "1.5",
+        "1e999",
+        "inf",
+        "nan",
+        "true",
+        "null",
+        "~",
+        "auto",
+        "9" * 5000,
+    ),
+    *("[]", "[1,2]", "[[1],{a: 2}]", "{}", "{a: 1}", "{a: {b: [1]}}", "a=b", "a:b", "a: b", "- a"),
+    *(
+        "latest",
+        "best",
+        ".",
+        "/",
+        "../x",
+        "a" * 3000,
+        "é",
+        "\ud800",
+        "\0",
+        "\n",
+        "${x}",
+        "${",
+        "???",
+    ),
+    *(
+        "!!python/object/apply:os.system [ls]",
+        "&a [*a]",
+        "*a",
+        "---",
+        "<<",
+        "2020-01-01",
+        "4:00:00",
+    ),
+    *("--", "-", "--x", "agent.x=1", "+env.x=1", "relu", "cuda", "cpu", "torch", "PPO", "ppo"),
+]
+WORDS = st.sampled_from(ODD_WORDS) | st.text(max_size=6)
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(ODD_WORDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def empty_folder(tmp_path_factory):
+    """Words may name files."""
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("empty"))
+    yield
+    os.chdir(before)
+
+
+def answer(words: list[str]) -> tuple[int, str]:
+    """Return the exit status and message of a line that must start nothing."""
+
+    def started(*_, **__):
+        raise AssertionError("a process was started")
+
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr("rltrain.plan.backend.preflight", lambda *_, **__: 0)
+        patch.setattr("rltrain.run.start.start", started)
+        patch.setattr(subprocess, "Popen", started)
+        patch.setattr(multiprocessing.process.BaseProcess, "start", started)
+        try:
+            status = main(words)
+        except SystemExit as ended:  # argparse, after --help
+            status = ended.code or 0
+    err.flush()
+    return status, err.buffer.getvalue().decode()
+
+
+def check(words: list[str], inputs: list[str]) -> None:
+    """Check that a line gives a plan, or one message that names one of the inputs."""
+    status, message = answer(words)
+    assert status in (0, 2), (words, message)
+    if status == 2:
+        assert message.startswith("rltrain: "), message
+        assert len(message) < 2500, message
+        # Long words are cut, and what cannot be printed is escaped.
+        if "" in inputs:
+            return  # An empty word is in every message.
+        names = [form.strip("'")[:40].lower() for each in inputs for form in (each, repr(each))]
+        assert any(name in message.lower() for name in names if name), (inputs, message)
+
+
+def words_in(data) -> list[str]:
+    """Return all words in data, at any depth."""
+    if isinstance(data, dict):
+        return [word for pair in data.items() for each in pair for word in words_in(each)]
+    if isinstance(data, list):
+        return [word for each in data for word in words_in(each)]
+    return [str(data)]
+
+
+def keys_of(library: LibrarySpec, algorithm: str) -> list[str]:
+    """Return the keys of a library's options, with those of whole sections."""
+    options, _ = default_options(library, SUITE, TASK, algorithm, "torch")
+    leaves = {key for key, _ in flatten(options)} | library.option_keys
+    return sorted({key[:end] for key in leaves for end in (*_ends(key), len(key))})
+
+
+def _ends(key: str) -> list[int]:
+    return [match.start() for match in re.finditer(r"\.", key)]
+
+
+CHOICES = [(name, algorithm) for name, each in LIBRARIES.items() for algorithm in each.algorithms]
+KEYS = {choice: keys_of(LIBRARIES[choice[0]], choice[1]) for choice in CHOICES}
+
+
+@st.composite
+def overrides(draw) -> tuple[list[str], list[str]]:
+    """A library, an algorithm, and overrides of real options with odd values."""
+    library, algorithm = draw(st.sampled_from(CHOICES))
+    keys = draw(st.lists(st.sampled_from(KEYS[library, algorithm]), min_size=1, max_size=3))
+    words = [f"{draw(st.sampled_from(['', '+']))}agent.{key}={draw(WORDS)}" for key in keys]
+    task = draw(st.sampled_from(["rltrain/CartPole-v1", "rltrain/CartPoleContinuous-v1"]))
+    start = ["--library", library, "--algorithm", algorithm, "--task", task]
+    # A value may make the choice of the library or the task impossible.
+    return [*start, "--dry-run", *words], [*keys, "agent.", library, algorithm, task]
+
+
+@st.composite
+def flags(draw) -> tuple[list[str], list[str]]:
+    """Flags of a run, each with values or without."""
+    fields = [field for field in dataclasses.fields(RunOptions) if option_of(field).kind != "none"]
+    chosen = draw(st.lists(st.sampled_from(fields), min_size=1, max_size=3))
+    words, inputs = [], []
+    for field in chosen:
+        values = draw(st.lists(WORDS, max_size=2))
+        words += [flag(field.name), *values]
+        inputs += [flag(field.name), *values, *(each.split("=")[0] for each in values)]
+    return ["--dry-run", *words], inputs
+
+
+@PROFILE
+@given(overrides())
+def test_overrides(line):
+    check(*line)
+
+
+@PROFILE
+@given(st.sampled_from(CHOICES), st.data())
+def test_files_of_a_library(tmp_path_factory, choice, data):
+    options, _ = default_options(LIBRARIES[choice[0]], SUITE, TASK, choice[1], "torch")
+    for key in data.draw(st.lists(st.sampled_from(KEYS[choice]), min_size=1, max_size=3)):
+        with contextlib.suppress(UsageError):  # An earlier value is no mapping.
+            set_dotted(options, key, data.draw(DATA))
+    path = tmp_path_factory.mktemp("file") / "agent.yaml"
+    path.write_text(yaml.safe_dump(options))
+    words = ["--library", choice[0], "--algorithm", choice[1], "--task", TASK.name]
+    check(
+        [*words, "--agent-config", str(path), "--dry-run"], [str(path), "agent.", "params.", *words]
+    )
+
+
+@PROFILE
+@given(flags())
+def test_flags(line):
+    check(*line)
+
+
+@PROFILE
+@given(st.lists(WORDS | st.sampled_from(["--task", "--library", "env.x=1", "tasks", "plugins"])))
+def test_any_words(words):
+    status, message = answer([*words, "--dry-run"])
+    assert status in (0, 2), message
+    assert len(message) < 2500
+
+
+@PROFILE
+@given(st.dictionaries(st.sampled_from([f.name for f in dataclasses.fields(RunOptions)]), DATA))
+def test_config_files(tmp_path_factory, options):
+    path = tmp_path_factory.mktemp("file") / "run.yaml"
+    path.write_text(yaml.safe_dump(options))
+    check(
+        ["--config", str(path), "--dry-run"],
+        [str(path), *(flag(name).strip("-") for name in options), *words_in(options)],
+    )
+
+
+@PROFILE
+@given(st.sampled_from(["--config", "--agent-config"]), st.binary(max_size=30) | DATA)
+def test_files_of_anything(tmp_path_factory, name, contents):
+    path = tmp_path_factory.mktemp("file") / "any.yaml"
+    path.write_bytes(contents if isinstance(contents, bytes) else yaml.safe_dump(contents).encode())
+    status, message = answer([name, str(path), "--dry-run"])
+    assert status in (0, 2), message
+    assert status == 0 or str(path) in message or name == "--config"
+
+
+PROVIDED = [
+    *("None", "3", "[3]", "[]", "1 / 0", "exit(3)", "(1 / 0 for _ in [1])", "[LibrarySpec('x')]"),
+    "[WriterSpec(name=3, factory=None)]",
+    "[WriterSpec(name='', factory='')]",
+    "[WriterSpec(name='console', factory='nowhere:Nothing', summary=3)]",
+    "[SuiteSpec(name='x', factory='y', frameworks=(), describe=None, tasks=None)]",
+    "[SuiteSpec(name='x', factory='y', frameworks=3, describe=len, tasks=lambda: 1 / 0)]",
+]
+TEXT = st.sampled_from(
+    ["", "x", "rltrain", "=", "[", ">=", "1.0", "a; b", "é", "\0", "torch", "a==x"]
+)
+FIELDS = st.sampled_from(["Name", "Version", "Requires-Dist", "Provides-Extra", "Requires-Python"])
+
+
+@settings(PROFILE, max_examples=PROFILE.max_examples // 10)
+@given(
+    st.lists(st.tuples(FIELDS, TEXT | st.text(max_size=5)), max_size=4),
+    TEXT | st.just("odd"),
+    st.just("MODULE") | TEXT,
+    st.sampled_from(PROVIDED),
+)
+def test_metadata_of_plugins(tmp_path_factory, fields, point, value, provided):
+    folder = tmp_path_factory.mktemp("site")
+    module = f"odd_{folder.name}"
+    (folder / "odd-1.0.dist-info").mkdir()
+    header = "\n".join(["Metadata-Version: 2.1", *(": ".join(pair) for pair in fields)])
+    (folder / "odd-1.0.dist-info/METADATA").write_bytes(header.encode("utf-8", "surrogatepass"))
+    points = f"[rltrain]\n{point} = {value.replace('MODULE', module)}\n"
+    (folder / "odd-1.0.dist-info/entry_points.txt").write_text(points)
+    (folder / f"{module}.py").write_text(
+        "from rltrain import hookimpl\nfrom rltrain.specs import *\n\n"
+        f"@hookimpl\ndef rltrain_provides():\n    return {provided}\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        for words in (["plugins"], ["--dry-run"]):
+            status, message = answer(words)
+            assert status in (0, 2), message
+            assert status == 0 or any(each in message for each in ("x", "odd", point)), message

@@ -1,0 +1,204 @@
+"""A disk that takes no files: training goes on, and what is missing is written later."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stub_parts
+
+from rltrain import train
+from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain.plugins.manager import RunPlugins
+from rltrain.records import Scalars
+from rltrain.run.requests import Requests
+from rltrain.run.session import RankSession
+from rltrain.run.unwritten import IO_ERROR
+from rltrain.storage.checkpoints import read_state, saved_checkpoints
+from rltrain.storage.disk import NotWritten, disk_errors
+from rltrain.storage.finding import find_checkpoint
+from rltrain.testing import FakeWorld, make_config
+from rltrain.types import World
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+SIZE = 200_000
+
+
+class Ranks:
+    """The plugins of a rank, which trains as a test's `each(session, iteration)` says."""
+
+    def __init__(self, group, each):
+        self.group, self.each = group, each
+
+    @hookimpl
+    def rltrain_init_distributed(self):
+        return self.group
+
+    @hookimpl
+    def rltrain_train(self, session):
+        session.env.reset()
+        for iteration in range(1, session.config.max_iterations + 1):
+            self.each(session, iteration)
+            session.env.step(np.zeros((session.env.num_envs, 1)))
+            session.record(Scalars(iteration, {}))
+            if session.should_save or iteration in (1, 4):
+                session.save_checkpoint(f"{iteration}.pt", save, iteration)
+        return session.result()
+
+
+def save(path):
+    path.write_bytes(bytes(SIZE))
+
+
+def run(each, log_root, writer=None, iterations=5):
+    """Run two ranks of a fake world; return rank 0's result."""
+
+    def rank(group):
+        plugins = RunPlugins()
+        plugins.register(Ranks(group, each), "library")
+        plugins.register(stub_parts.StubSuite(), "suite")
+        if writer is not None and group.rank == 0:
+            plugins.register(writer, "writer:mine")
+        config = make_config(
+            distributed=True, log_root=str(log_root), num_envs=2, max_iterations=iterations
+        )
+        return RankSession(config, World(group.rank, group.rank, 0, 2, 2), plugins).run()
+
+    return FakeWorld(2).run(rank)[0]
+
+
+def fill(folder):
+    with contextlib.suppress(OSError):
+        (folder / "ballast").write_bytes(bytes(2 << 20))
+
+
+def at(number, action, rank=0):
+    """Return what does something in an iteration."""
+
+    def each(session, iteration):
+        if iteration == number and session.world.rank == rank:
+            action(session)
+
+    return each
+
+
+def said(capsys):
+    lines = capsys.readouterr().out.splitlines()
+    return list(dict.fromkeys(line for line in lines if line.startswith("rltrain: ")))
+
+
+def names(run_dir):
+    return [entry["name"] for entry in saved_checkpoints(Path(run_dir), lambda text: None)]
+
+
+def test_a_checkpoint_is_saved_once_the_disk_has_room(stub, small_disk, capsys):
+    def each(session, iteration):
+        if session.world.is_root and iteration == 4:
+            fill(small_disk)
+        if session.world.is_root and iteration == 5:
+            (small_disk / "ballast").unlink()
+
+    result = run(each, small_disk)
+    assert names(result.run_dir) == ["1.pt", "5.pt"]
+    assert Path(result.checkpoint).name == "5.pt"
+    assert read_state(Path(result.checkpoint))["iteration"] == 5
+    assert result.exit_code == 0
+    assert said(capsys) == [
+        "rltrain: cannot write checkpoints (No space left on device): training goes on, and tries "
+        "again",
+        "rltrain: checkpoints can be written again",
+    ]
+
+
+def test_a_run_whose_last_checkpoint_is_missing_ends_with_a_status_of_its_own(
+    stub, small_disk, capsys
+):
+    result = run(at(3, lambda session: fill(small_disk)), small_disk)
+    assert result.exit_code == IO_ERROR == 74
+    assert result.iterations == 5
+    assert Path(result.checkpoint).name == "1.pt"
+    assert said(capsys)[-1] == "rltrain: not written: checkpoints (No space left on device)"
+    found = find_checkpoint("latest", str(small_disk), "rl_games", make_config().task, print)
+    assert str(found) == result.checkpoint
+    assert not list(Path(result.run_dir).rglob(".*"))  # Nothing is half-written.
+
+
+def test_a_run_folder_that_was_removed_is_made_again(stub, tmp_path, capsys):
+    result = run(at(3, lambda session: shutil.rmtree(session.run_folder.path)), tmp_path)
+    assert names(result.run_dir) == ["4.pt"]
+    folder = Path(result.run_dir)
+    assert json.loads((folder / "manifest.json").read_text())["world_size"] == 2
+    assert (folder / "config.yaml").exists()
+    assert (result.exit_code, said(capsys)) == (0, [])
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, OSError])
+def test_a_librarys_own_error_of_a_full_disk_is_recognized(tmp_path, small_disk, kind):
+    fill(small_disk)
+    with pytest.raises(NotWritten) as caught, disk_errors(small_disk):
+        raise kind("PytorchStreamWriter failed writing file data.pkl: file write failed")
+    assert caught.value.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("shapes differ"), FileNotFoundError(2, "no file", "x"), MemoryError()]
+)
+def test_a_mistake_in_what_writes_stays_an_error(tmp_path, error):
+    with pytest.raises(type(error)) as caught, disk_errors(tmp_path):
+        raise error
+    assert caught.value is error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_root_without_room_is_refused_before_the_run(stub, small_disk):
+    fill(small_disk)
+    with pytest.raises(UsageError, match=r"--log-root .* \(No space left on device\)"):
+        train(**{**stub.OPTIONS, "log_root": str(small_disk)})
+
+
+class FailingWriter:
+    def __init__(self, error, records):
+        self.error, self.records, self.count = error, records, 0
+
+    @hookimpl
+    def rltrain_write(self, record):
+        self.count += 1
+        if self.count in self.records:
+            raise self.error
+
+
+@pytest.mark.parametrize(("records", "code"), [(range(2, 4), 0), (range(2, 99), IO_ERROR)])
+def test_a_writer_that_cannot_write_does_not_end_the_run(stub, tmp_path, capsys, records, code):
+    writer = FailingWriter(FULL, records)
+    result = run(lambda *_: None, tmp_path, writer)
+    assert (result.exit_code, result.iterations) == (code, 5)
+    lines = said(capsys)
+    assert len(lines) == 2
+    assert "cannot write records (writer mine) (No space left on device)" in lines[0]
+    missing = "not written: records (writer mine)" in lines[1]
+    assert missing == (code != 0)
+
+
+def test_a_writers_other_errors_end_the_run(stub, tmp_path):
+    for error in (ValueError("a mistake"), BrokenPipeError()):
+        with pytest.raises(type(error)):
+            run(lambda *_: None, tmp_path, FailingWriter(error, [2]))
+
+
+def test_what_was_not_saved_is_tried_again_at_once_and_then_ever_later():
+    requests = Requests(None, is_root=True)
+    tried = []
+    for iteration in range(1, 300):
+        if requests.votes(iteration)[2] or iteration == 1:
+            tried.append(iteration)
+            requests.not_saved()
+    assert tried == [1, 2, 4, 8, 16, 32, 64, 128, 192, 256]
+    requests.saved()
+    requests.not_saved()
+    assert requests.votes(300)[2]

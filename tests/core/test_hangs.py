@@ -1,0 +1,182 @@
+"""A rank that makes no progress is found, named and ended; one that is only slow is not."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rltrain.launch import hangs
+from rltrain.launch.hangs import HangWatch, Patience
+from rltrain.launch.pulse import Pulse, pulse_file, pulse_files
+from rltrain.launch.reports import failure, forget_reports
+
+RANK = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from rltrain.launch.pulse import PulseWriter, pulse_file
+from rltrain.launch.stacks import answering, stack_file
+
+folder, rank, how = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+writer = PulseWriter()
+
+def hang():
+    if how.startswith("waits"):
+        writer.enter(how.partition(" ")[2])
+    if how == "ends":
+        writer.phase("ended")
+    if how == "stops":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    while how == "spins":
+        pass
+    while how == "works":
+        writer.phase("learning")
+        time.sleep(0.05)
+    time.sleep(60)
+
+with answering(stack_file(pulse_file(folder, rank))):
+    writer.share(pulse_file(folder, rank))
+    writer.phase("learning")
+    writer.done(1)
+    time.sleep(1.2)  # The watch sees the iteration begin.
+    writer.done(2)
+    hang()
+"""
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    """Start processes that behave like ranks, each in its own way."""
+    started = []
+
+    def start(*ways):
+        for rank, how in enumerate(ways):
+            command = [sys.executable, "-c", RANK, str(tmp_path), str(rank), how]
+            started.append(subprocess.Popen(command))
+        return started
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait(10)
+
+
+def found(folder, timeout=1.5, nodes=1, within=30.0):
+    watch = HangWatch(lambda: pulse_files(folder), timeout, nodes)
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        hang = watch.look()
+        if hang is not None:
+            return hang
+        time.sleep(0.05)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("sleeps", "sleeps"),
+        ("spins", "is busy"),
+        ("stops", "is stopped (SIGSTOP, or a debugger)"),
+    ],
+)
+def test_the_rank_that_others_wait_for_is_named_and_ended(ranks, tmp_path, how, words):
+    processes = ranks("waits all_reduce(sum) [7]", how)
+    hang = found(tmp_path)
+    assert hang.culprits == (1,)
+    first, second = hang.message.splitlines()
+    assert first.startswith("Rank 1 hangs, without progress for")
+    assert f"rank 1 {words} while learning, in iteration 3, at <string>:" in first
+    assert first.endswith(" in hang.")
+    assert "rank 0 waits in collective 1 (all_reduce(sum) [7]), in iteration 3" in second
+    hang.write_report(tmp_path)
+    hang.end()
+    assert processes[1].wait(10) == -signal.SIGKILL
+    assert processes[0].poll() is None
+    error = failure(tmp_path, 1, -9)
+    assert (str(error), error.rank, error.exit_code) == (hang.message, 1, 1)
+
+
+def test_ranks_in_different_collectives_are_told_apart(ranks, tmp_path):
+    ranks("waits all_reduce(sum) [7]", "waits barrier")
+    hang = found(tmp_path)
+    assert hang.message.startswith("The ranks wait in different collectives")
+    assert "rank 1 waits in collective 1 (barrier)" in hang.message
+    assert "rank 0 waits in collective 1 (all_reduce(sum) [7])" in hang.message
+
+
+def test_a_node_whose_ranks_all_wait_gives_the_others_time_to_name_theirs(ranks, tmp_path):
+    ranks("waits barrier", "waits barrier")
+    hang = found(tmp_path, nodes=2)
+    assert hang.is_elsewhere
+    assert "on another node" in hang.message
+    hang.write_report(tmp_path)
+    assert "It lost a peer" in str(failure(tmp_path, 0, -9))
+
+
+def test_a_rank_that_has_left_is_named_by_those_that_wait(ranks, tmp_path):
+    ranks("waits barrier", "ends")
+    hang = found(tmp_path)
+    assert hang.culprits == (0,)
+    assert not hang.is_elsewhere
+    assert "The rank that is missing has left" in hang.message
+    assert "rank 1 has left training after iteration 2" in hang.message
+
+
+def test_a_rank_that_works_is_waited_for(ranks, tmp_path):
+    ranks("waits barrier", "works")
+    assert found(tmp_path, within=5) is None
+
+
+def test_with_time_out_0_nobody_hangs(ranks, tmp_path):
+    ranks("sleeps")
+    assert found(tmp_path, timeout=0.0, within=4) is None
+
+
+def test_the_pulse_and_the_stacks_of_a_rank_go_when_it_starts_again(tmp_path):
+    for suffix in ("pulse", "stacks"):
+        (tmp_path / f"rank_1.{suffix}").touch()
+    forget_reports(tmp_path, 1, range(2))
+    assert not list(tmp_path.iterdir())
+
+
+def pulse(iteration, phase="learning"):
+    return Pulse(1, 1, iteration, 1, 0, phase, False, "")
+
+
+def test_the_time_out_follows_the_longest_iteration():
+    patience = Patience(None)
+    patience.note(pulse(0, "starting"), 0.0)  # It goes on from iteration 10, and loads.
+    patience.note(pulse(10, "starting"), 100.0)
+    patience.note(pulse(10), 200.0)
+    assert patience.seconds(pulse(10)) == hangs._LONG  # It may still compile.
+    patience.note(pulse(11), 210.0)
+    assert patience.seconds(pulse(11)) == hangs._SHORTEST
+    patience.note(pulse(12), 270.0)
+    patience.note(pulse(13), 280.0)
+    assert patience.seconds(pulse(13)) == 600.0
+    assert patience.seconds(pulse(13, "saving a checkpoint")) == hangs._LONG
+    patience.restart()
+    patience.note(pulse(0, "starting"), 300.0)
+    patience.note(pulse(10), 400.0)
+    assert patience.seconds(pulse(10)) == hangs._LONG
+    patience.note(pulse(11), 410.0)
+    assert patience.seconds(pulse(11)) == 600.0
+
+
+def test_a_time_out_of_the_user_holds_within_iterations():
+    patience = Patience(20.0)
+    assert patience.seconds(pulse(0, "starting")) == hangs._LONG
+    patience.note(pulse(0), 0.0)
+    patience.note(pulse(1), 500.0)
+    patience.note(pulse(2), 1000.0)
+    assert patience.seconds(pulse(2)) == 20.0
+    assert Patience(0.0).seconds(pulse(2)) == float("inf")
+
+
+def test_a_pulse_file_has_the_rank_in_its_name(tmp_path):
+    pulse_file(tmp_path, 12).touch()
+    assert list(pulse_files(tmp_path)) == [12]

@@ -1,0 +1,106 @@
+"""Private temporary folders, and those that killed processes have left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+from multiprocessing.util import get_temp_dir
+from pathlib import Path
+
+import pytest
+
+from rltrain.launch.leftovers import private_folder, remove_leftovers, with_temporary_files
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """The temporary folder of this test and of its children."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def killed(temporary):
+    """Return the folders of a process that was killed in the middle of its work."""
+    code = """
+        import multiprocessing.util, sys
+        from rltrain.launch.leftovers import private_folder, with_temporary_files
+        with private_folder() as folder, with_temporary_files(folder):
+            (folder / "report").touch()
+            print(folder, multiprocessing.util.get_temp_dir(), flush=True)
+            sys.stdin.read()
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        folders = [Path(name) for name in process.stdout.readline().split()]
+        remove_leftovers()
+        assert [folder.parent for folder in folders] == [temporary] * 2
+        assert all(folder.is_dir() for folder in folders)  # The process lives.
+        process.send_signal(signal.SIGKILL)
+    return folders
+
+
+def test_a_folder_is_private_and_removed(temporary):
+    with private_folder() as folder:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        (folder / "file").touch()
+        remove_leftovers()
+        assert (folder / "file").exists()
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_one(killed, temporary):
+    with private_folder() as folder:
+        assert list(temporary.iterdir()) == [folder]
+
+
+def test_temporary_files_are_made_in_the_folder(temporary):
+    with private_folder() as folder, with_temporary_files(folder):
+        file, path = tempfile.mkstemp(prefix="pytorch-errorfile-")
+        os.close(file)
+        assert Path(path).parent == folder
+    assert tempfile.gettempdir() == str(temporary)
+    assert not folder.exists()
+
+
+def test_what_multiprocessing_uses_stays_with_a_process_that_goes_on(temporary):
+    with private_folder() as folder:
+        with with_temporary_files(folder):
+            used = Path(get_temp_dir())
+        (folder / ".owner").unlink()
+        (folder / ".owner").touch()  # As if another process came between unlocking and removing.
+        remove_leftovers()
+        assert not folder.exists()
+    assert used.is_dir()
+
+
+def test_what_is_not_a_leftover_stays(killed, temporary):
+    left, _ = killed
+    (temporary / "rltrain-unlocked").mkdir()
+    (temporary / "other-folder").mkdir()
+    (temporary / "rltrain-file").touch()
+    elsewhere = left.rename(temporary / "elsewhere")
+    (temporary / "rltrain-link").symlink_to(elsewhere)
+    before = sorted(temporary.iterdir())
+    remove_leftovers()
+    assert sorted(temporary.iterdir()) == before
+    assert (elsewhere / "report").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_another_users_folder_stays(killed):
+    os.chown(killed[0], 12345, 12345)
+    remove_leftovers()
+    assert killed[0].is_dir()

@@ -1,0 +1,75 @@
+"""A rank in a long run holds no more memory, files and threads than at its beginning."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stub_parts
+
+from rltrain.hookspecs import hookimpl
+from rltrain.plugins.manager import RunPlugins
+from rltrain.records import Scalars
+from rltrain.run.session import RankSession
+from rltrain.storage.checkpoints import saved_checkpoints
+from rltrain.testing import make_config
+from rltrain.types import World
+
+FIRST, LAST = 300, 1500
+
+
+class Library:
+    """Trains for a long time, and measures this process twice."""
+
+    def __init__(self):
+        self.measured = []
+
+    @hookimpl
+    def rltrain_train(self, session):
+        session.env.reset()
+        for iteration in range(1, LAST + 1):
+            session.env.step(np.zeros((session.env.num_envs, 1)))
+            session.record(Scalars(iteration, {"loss": 1.0 / iteration, "rate": 1e-3}))
+            if session.should_save:
+                # Names come again: Python keeps the last 512 patterns that were compiled.
+                name = f"{iteration // 50 % 5}.pt"
+                session.save_checkpoint(name, lambda path: path.touch(), iteration)
+            if iteration in (FIRST, LAST):
+                self.measured.append(measure())
+        return session.result()
+
+
+def measure():
+    gc.collect()
+    memory, _ = tracemalloc.get_traced_memory()
+    return memory, len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
+def test_a_long_run_holds_no_more_than_a_short_one(stub, tmp_path):
+    tensorboard = pytest.importorskip("rltrain_tensorboard.writer")
+    options = pytest.importorskip("rltrain_tensorboard.options")
+    library, plugins = Library(), RunPlugins()
+    plugins.register(stub_parts.StubSuite(), "suite")
+    plugins.register(library, "library")
+    writer = tensorboard.TensorBoardWriter(options.TensorBoardOptions())
+    plugins.register(writer, "writer:tensorboard")
+    config = make_config(log_root=str(tmp_path), num_envs=2, checkpoint_interval=50, keep=3)
+    tracemalloc.start()
+    try:
+        result = RankSession(config, World(), plugins).run()
+    finally:
+        tracemalloc.stop()
+    (memory, *rest), (memory_later, *rest_later) = library.measured
+    assert rest_later == rest
+    # Less than the smallest object in each iteration; Python's own caches grow a little.
+    assert memory_later - memory < 28 * (LAST - FIRST)
+    kept = saved_checkpoints(Path(result.run_dir), lambda text: None)
+    assert len(kept) <= 4
+    files = [path for path in Path(result.run_dir).rglob("*") if path.is_file()]
+    assert len(files) == 5 + 2 * len(kept)

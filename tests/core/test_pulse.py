@@ -1,0 +1,84 @@
+"""What a rank is doing can be read by others at any time."""
+
+from __future__ import annotations
+
+import copy
+import os
+
+import pytest
+
+from rltrain.launch.pulse import PulseWriter, pulse_file, read_pulse, read_pulses
+from rltrain.run.group import SingleProcess
+from rltrain.run.noted import NotedGroup
+from rltrain.testing import FakeWorld
+
+
+@pytest.fixture
+def writer(tmp_path):
+    writer = PulseWriter()
+    writer.share(pulse_file(tmp_path, 3))
+    return writer
+
+
+def test_a_pulse_is_read_while_the_rank_goes_on(writer, tmp_path):
+    begin = read_pulse(pulse_file(tmp_path, 3))
+    assert (begin.pid, begin.iteration, begin.phase) == (os.getpid(), 0, "starting")
+    writer.phase("learning")
+    with writer.during("stepping the environment"):
+        writer.enter("all_reduce(sum) [7]")
+        pulse = read_pulses(tmp_path)[3]
+    assert (pulse.phase, pulse.waiting) == ("stepping the environment", True)
+    assert (pulse.collectives, pulse.call) == (1, "all_reduce(sum) [7]")
+    assert pulse.beats > begin.beats
+    writer.leave()
+    writer.done(12)
+    pulse = read_pulses(tmp_path)[3]
+    assert (pulse.phase, pulse.waiting, pulse.iteration) == ("learning", False, 12)
+
+
+def test_what_is_not_a_pulse_is_none(tmp_path):
+    assert read_pulse(tmp_path / "missing") is None
+    pulse_file(tmp_path, 0).write_bytes(b"short")
+    assert read_pulses(tmp_path) == {}
+
+
+def test_a_long_call_is_cut(writer, tmp_path):
+    writer.enter("é" * 200)
+    assert read_pulse(pulse_file(tmp_path, 3)).call.startswith("ééé")
+
+
+def test_each_collective_of_a_group_is_noted(tmp_path):
+    def work(group):
+        import numpy as np
+
+        writer = PulseWriter()
+        writer.share(pulse_file(tmp_path, group.rank))
+        noted = NotedGroup(group, writer)
+        assert (noted.rank, noted.world_size, noted.device) == (group.rank, 2, group.device)
+        assert noted.all_reduce(np.ones(2)).tolist() == [2.0, 2.0]
+        assert noted.broadcast(np.full(1, group.rank), 1).tolist() == [1]
+        assert noted.broadcast_object(group.rank) == 0
+        assert noted.gather_objects(group.rank) == [0, 1]
+        noted.barrier()
+        noted.close()
+
+    FakeWorld(2).run(work)
+    for pulse in read_pulses(tmp_path).values():
+        assert (pulse.collectives, pulse.call, pulse.waiting) == (5, "barrier", False)
+
+
+def test_a_noted_group_can_be_copied_with_what_holds_it():
+    group = NotedGroup(SingleProcess("cpu"), PulseWriter())
+    assert copy.copy(group).world_size == 1
+
+
+def test_an_error_leaves_the_rank_in_its_collective(tmp_path):
+    class Broken:
+        def barrier(self):
+            raise RuntimeError("as asked")
+
+    writer = PulseWriter()
+    writer.share(pulse_file(tmp_path, 0))
+    with pytest.raises(RuntimeError):
+        NotedGroup(Broken(), writer).barrier()
+    assert read_pulses(tmp_path)[0].waiting

@@ -1,0 +1,194 @@
+"""Ranks that start again after a failure: from which checkpoint, how often, and what is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from rltrain.errors import RankFailed, UsageError
+from rltrain.run.restarts import STORY, restarts_here, with_restarts
+from rltrain.storage.checkpoints import save_with_state
+from rltrain.storage.run_folder import RunFolder
+from rltrain.testing import make_config
+from rltrain.types import TrainResult
+
+DONE = TrainResult(9, 0, None, None, run_dir="here")
+
+
+def killed(iteration=None):
+    return RankFailed(
+        "Rank 1 was killed by SIGKILL.\n\nThe end of its log", rank=1, iteration=iteration
+    )
+
+
+def raised(text, iteration=None, **more):
+    message = f"Rank 0 failed.\n\nTraceback\n{text}"
+    headline = f"Rank 0 failed with {text}"
+    return RankFailed(message, rank=0, headline=headline, iteration=iteration, **more)
+
+
+def save(folder, iteration):
+    state = {"iteration": iteration, "episode_return": None}
+    return save_with_state(folder, f"{iteration}.txt", lambda path: path.write_text("x"), state)
+
+
+class Attempts:
+    """What a launcher does, attempt by attempt: an error, after these checkpoints; or the end."""
+
+    def __init__(self, path, *plan):
+        self.folder, self.plan, self.configs = RunFolder(path), list(plan), []
+
+    def __call__(self, config, notes):
+        self.configs.append(config)
+        saved, error = self.plan.pop(0)
+        if saved is not None:
+            self.folder.path.mkdir(exist_ok=True)
+            notes.set_run_dir(self.folder.path)
+            for iteration in saved:
+                save(self.folder, iteration)
+        if error is not None:
+            raise error
+        return DONE
+
+    def run(self, restarts, iterations=None, **options):
+        config = make_config(distributed=True, max_restarts=restarts, **options)
+        return with_restarts(config, iterations, self)
+
+    @property
+    def story(self):
+        return json.loads((self.folder.path / STORY).read_text())
+
+
+def test_ranks_go_on_from_the_newest_checkpoint_in_the_same_folder(tmp_path, capsys):
+    attempts = Attempts(tmp_path / "run", ([2, 4], killed(5)), ([6], raised("X: y")), ([], None))
+    assert attempts.run(3) == DONE
+    run = str(tmp_path / "run")
+    assert [config.run_dir for config in attempts.configs] == [None, run, run]
+    saved = [None, f"{run}/checkpoints/4.txt", f"{run}/checkpoints/6.txt"]
+    assert [config.checkpoint for config in attempts.configs] == saved
+    assert capsys.readouterr().out.splitlines() == [
+        "restart 1 of 3: rank 1 was killed by SIGKILL after iteration 5; "
+        "going on from checkpoints/4.txt (iteration 4)",
+        "restart 2 of 3: rank 0 failed with X: y after iteration 6; "
+        "going on from checkpoints/6.txt (iteration 6)",
+    ]
+    first, second = attempts.story
+    assert first.pop("time").startswith("20")
+    assert first == {
+        "rank": 1,
+        "error": "Rank 1 was killed by SIGKILL",
+        "iteration": 5,
+        "log": "logs/rank_1.log",
+        "then": "going on from checkpoints/4.txt (iteration 4)",
+    }
+    assert second["error"] == "Rank 0 failed with X: y"
+
+
+def test_without_a_checkpoint_they_start_where_the_run_did(tmp_path, capsys):
+    # The first attempt fails before it has a run folder.
+    plan = ((None, killed()), ([], raised("X: y")), ([], None))
+    attempts = Attempts(tmp_path / "run", *plan)
+    attempts.run(2)
+    assert [each.run_dir for each in attempts.configs] == [None, None, str(tmp_path / "run")]
+    assert "after iteration 0; going on from the beginning" in capsys.readouterr().out
+    assert len(attempts.story) == 2
+    attempts.plan = [([], killed()), ([], None)]
+    attempts.run(1, checkpoint="teacher.pt")
+    assert attempts.configs[-1].checkpoint == "teacher.pt"
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path, capsys):
+    attempts = Attempts(tmp_path / "run", ([2, 4], killed()), ([], None))
+
+    def damaging(config, notes):
+        try:
+            return attempts(config, notes)
+        finally:
+            (tmp_path / "run/checkpoints/4.txt").write_text("damaged")
+
+    with_restarts(make_config(distributed=True, max_restarts=1), None, damaging)
+    assert attempts.configs[1].checkpoint == str(tmp_path / "run/checkpoints/2.txt")
+    assert "passing over" in capsys.readouterr().out
+
+
+def test_a_seed_that_was_drawn_stays_and_nothing_is_looked_for_again(tmp_path):
+    attempts = Attempts(tmp_path / "run", ([], killed()), ([], None))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/manifest.json").write_text('{"config": {"seed": 77}}')
+    attempts.run(1, seed=-1, auto_resume=True, run_name="mine")
+    assert (attempts.configs[1].seed, attempts.configs[1].auto_resume) == (77, False)
+
+
+def test_the_last_failure_ends_the_run(tmp_path):
+    last = raised("Last: one")
+    plan = (([1], killed()), ([2], raised("X: y")), ([3], last))
+    attempts = Attempts(tmp_path / "run", *plan)
+    with pytest.raises(RankFailed) as caught:
+        attempts.run(2)
+    assert caught.value is last
+    assert str(last).endswith("Last: one")
+    assert attempts.story[-1]["then"] == "no restart is left"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (([2], raised("X: y", 5)), ([4], raised("X: y", 5))),
+        (([2], raised("X: y", 5)), ([], raised("X: y", 3))),
+        (([2], killed()), ([], killed())),
+        (([], raised("X: y")), ([], raised("X: y"))),
+    ],
+)
+def test_a_failure_that_comes_back_ends_the_run(tmp_path, first, second):
+    attempts = Attempts(tmp_path / "run", first, second)
+    with pytest.raises(RankFailed) as caught:
+        attempts.run(9)
+    assert "It came back after iteration" in str(caught.value)
+    assert ": restarting does not help. Rank " in str(caught.value)
+    assert attempts.story[-1]["then"].endswith("restarting does not help.")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (([2], raised("X: y", 5)), ([4], raised("X: y", 6))),
+        (([2], raised("X: y", 5)), ([], raised("X: z", 5))),
+        (([2], killed()), ([3], killed())),
+    ],
+)
+def test_another_failure_or_a_later_one_does_not(tmp_path, first, second):
+    assert Attempts(tmp_path / "run", first, second, ([], None)).run(2) == DONE
+
+
+def test_some_errors_end_the_run_at_once(tmp_path):
+    attempts = Attempts(tmp_path / "run", ([2], raised("X: y", may_restart=False)))
+    with pytest.raises(RankFailed, match=r"^Rank 0 failed"):
+        attempts.run(3)
+    for error in (UsageError("refused"), KeyboardInterrupt()):
+        with pytest.raises(type(error)):
+            Attempts(tmp_path / "run", ([], error)).run(3)
+    # All iterations are done: no rank could go on.
+    attempts = Attempts(tmp_path / "run", ([9], killed()))
+    with pytest.raises(RankFailed, match=r"killed by SIGKILL"):
+        attempts.run(3, iterations=9)
+    assert "last iteration" in attempts.story[-1]["then"]
+
+
+def test_a_story_that_cannot_be_written_does_not_end_the_run(tmp_path, capsys, monkeypatch):
+    def fail(self, name, write):
+        raise OSError(28, "No space left on device")
+
+    attempts = Attempts(tmp_path / "run", ([], killed()), ([], None))
+    monkeypatch.setattr(RunFolder, "write_atomically", fail)
+    assert attempts.run(1) == DONE
+    assert "restarts.json: cannot be written: No space left on device." in capsys.readouterr().out
+
+
+def test_several_nodes_need_a_launcher_that_restarts():
+    config = make_config(distributed=True, max_restarts=1)
+    assert restarts_here(config)
+    assert not restarts_here(replace(config, max_restarts=0))
+    assert not restarts_here(replace(config, nnodes=2))
+    assert not restarts_here(replace(config, rdzv_endpoint="a:1"))

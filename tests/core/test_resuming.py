@@ -1,0 +1,197 @@
+"""`--resume RUN`: the options of a run and its newest checkpoint; options beside it win."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rltrain.cli.train import read_options
+from rltrain.errors import UsageError
+from rltrain.options.dotted import flatten
+from rltrain.options.run import RunOptions
+from rltrain.plan.resolve import make_plan
+from rltrain.plan.resuming import with_options_of_run
+from rltrain.storage.checkpoints import save_with_state
+from rltrain.storage.manifest import write_config
+from rltrain.storage.run_folder import create_run_folder
+
+
+@pytest.fixture
+def begun(stub, tmp_path):
+    """Plan a run, as if it had been started and had saved checkpoints; return its folder."""
+
+    def begin(*iterations, **options):
+        config = make_plan(
+            {**stub.OPTIONS, "log_root": str(tmp_path / "logs"), **options}, {}
+        ).config
+        folder = create_run_folder(config.log_root, config.library, config.task, config.run_name)
+        manifest = {"config": dict(vars(config)), "folder": os.getcwd()}
+        folder.write_manifest(manifest)
+        write_config(folder, config)
+        for iteration in iterations:
+            state = {"iteration": iteration, "episode_return": None}
+            state["circumstances"] = {"algorithm": config.algorithm}
+            save_with_state(folder, f"{iteration}.txt", lambda path: path.write_text("stub"), state)
+        return folder.path
+
+    return begin
+
+
+@pytest.fixture
+def refused(stub):
+    def refuse(environ=None, **options) -> str:
+        with pytest.raises(UsageError) as caught:
+            make_plan(options, environ or {})
+        return str(caught.value)
+
+    return refuse
+
+
+def resumed(run, **options):
+    return make_plan({"resume": str(run), **options}, {}).config
+
+
+GIVEN = {
+    "algorithm": "sac",
+    "agent": {"learn.rate": 0.5, "model": {"units": [3]}},
+    "env": {"gravity": 1.6},
+    "num_envs": 3,
+    "seed": 5,
+    "run_name": "mine",
+    "checkpoint_interval": 2,
+    "keep": 3,
+    "writers": ["notes", "more_notes"],
+    "observers": ["watcher"],
+}
+
+
+def test_everything_that_the_user_gave_is_kept(begun):
+    run = begun(1, 2, **GIVEN)
+    config = resumed(run)
+    assert (config.checkpoint, config.resume) == (str(run / "checkpoints/2.txt"), str(run))
+    before = json.loads((run / "manifest.json").read_text())["config"]
+    changed = {"checkpoint": config.checkpoint, "resume": str(run)}
+    changed["agent_config"] = str(run / "agent.yaml")
+    assert json.loads(json.dumps(vars(config))) == before | changed
+
+
+def test_ranks_and_places_are_kept(begun):
+    where = {"distributed": True, "nproc_per_node": 2, "launcher": "stub_launcher"}
+    config = resumed(begun(1, **where, max_restarts=2))
+    assert (config.nproc_per_node, config.launcher, config.max_restarts) == (2, "stub_launcher", 2)
+
+
+def test_options_beside_it_win(begun):
+    run = begun(1, **GIVEN)
+    config = resumed(
+        run, max_iterations=9, agent={"learn.rate": 0.1}, env={}, total_envs=4, keep=None
+    )
+    assert (config.max_iterations, config.total_envs, config.num_envs) == (9, 4, 4)
+    agent = dict(flatten(dict(config.agent)))
+    assert (agent["learn.rate"], agent["model.units"]) == (0.1, [3])
+    assert (config.env, config.keep) == ({"gravity": 1.6}, 3)
+
+
+def test_options_of_plugins_are_kept_and_may_be_changed(begun):
+    run = begun(1)
+    with (run / "config.yaml").open("a") as file:
+        file.write("video: {length: 7, interval: 9}\nscheduler: {queue: long}\n")
+    kept = {"length": 7, "interval": 9}
+    of_run = with_options_of_run({"resume": str(run), "video_length": 8})
+    given = RunOptions.from_mapping({**of_run, "video": True}).plugins
+    assert given == {"video": {**kept, "length": 8}, "scheduler": {"queue": "long"}}
+    for changed in ({"scheduler.queue": "short"}, {"plugins": {"scheduler": {"queue": "short"}}}):
+        found = RunOptions.from_mapping(with_options_of_run({"resume": str(run), **changed}))
+        assert found.plugins == {"video": kept, "scheduler": {"queue": "short"}}
+
+
+def test_a_checkpoint_of_a_run_and_the_latest_run(begun, tmp_path):
+    first = begun(1, 2)
+    second = begun(1, algorithm="sac")
+    begun()  # Has saved nothing.
+    os.utime(first / "checkpoints.json", (1, 1))
+    checkpoint = first / "checkpoints/1.txt"
+    assert resumed(checkpoint).checkpoint == str(checkpoint)
+    log_root = str(tmp_path / "logs")
+    assert resumed("latest", log_root=log_root).resume == str(second)
+    named = resumed("latest", log_root=log_root, library="stub", task="Stub-v0")
+    assert named.resume == str(second)
+    os.utime(second / "checkpoints.json", (0, 0))
+    assert resumed("latest", log_root=log_root).resume == str(first)
+
+
+def test_a_run_folder_that_was_moved_and_relative_paths(begun, tmp_path):
+    run = begun(1, log_root="logs", rank_log_dir="elsewhere")
+    moved = run.rename(tmp_path / "moved")
+    config = resumed(moved)
+    assert config.agent_config == str(moved / "agent.yaml")
+    assert config.log_root == str(tmp_path / "work/logs")
+    assert config.rank_log_dir == str(tmp_path / "work/elsewhere")
+
+
+def test_trust_is_never_inherited_nor_the_start_of_the_run(begun, tmp_path):
+    config = resumed(begun(1, auto_resume=True, run_name="mine", trust_checkpoint=True))
+    assert not config.trust_checkpoint
+    assert not config.auto_resume
+
+
+def test_what_goes_on_can_be_gone_on_with(begun, tmp_path):
+    run = begun(1)
+    config = resumed(run, max_iterations=9)
+    again = create_run_folder(config.log_root, "stub", "Stub-v0", None)
+    write_config(again, config)
+    # `--config` repeats it.
+    repeated = make_plan(read_options({"config": str(again.path / "config.yaml")}, []), {}).config
+    assert (repeated.checkpoint, repeated.resume) == (config.checkpoint, None)
+    with pytest.raises(UsageError, match="saved no checkpoint"):
+        resumed(again.path)
+
+
+def test_a_wrong_run_is_refused(begun, refused, tmp_path):
+    run, empty = begun(1), begun()
+    assert refused(resume="nowhere") == (
+        "--resume nowhere: is not there. Name a run folder, a checkpoint in one, or latest."
+    )
+    assert refused(resume=str(empty)) == (
+        f"--resume {empty}: this run has saved no checkpoint. To repeat it: --config "
+        f"{empty / 'config.yaml'}."
+    )
+    for other in (tmp_path, run / "checkpoints", run / "manifest.json"):
+        assert "is not of a run folder: " in refused(resume=str(other))
+    alone = tmp_path / "a" / "file.txt"
+    alone.parent.mkdir()
+    alone.write_text("stub")
+    assert "To start from a file alone, give --checkpoint FILE" in refused(resume=str(alone))
+    none = refused(resume="latest", log_root=str(tmp_path / "none"))
+    assert none.startswith("--resume latest: no such run below")
+    (run / "config.yaml").write_text("[")
+    assert "does not parse as YAML" in refused(resume=str(run))
+    (run / "config.yaml").unlink()
+    assert "config.yaml is missing" in refused(resume=str(run))
+
+
+def test_what_contradicts_it_is_refused(begun, refused):
+    run = str(begun(1))
+    for other in ({"checkpoint": "latest"}, {"auto_resume": True}):
+        message = refused(resume=run, **other)
+        assert message.startswith(
+            f"--resume and --{next(iter(other)).replace('_', '-')} contradict"
+        )
+    scheduler = {"launcher": "scheduler", "nproc_per_node": 2}
+    assert "--resume: the launcher scheduler starts the ranks" in refused(resume=run, **scheduler)
+    nodes = {"nnodes": "1:4", "rdzv_endpoint": "a:1", "rdzv_id": "x", "max_restarts": 1}
+    message = refused(resume=run, distributed=True, nproc_per_node=2, **nodes)
+    assert message.startswith("--resume and --nnodes 1:4: nodes that come and go")
+    path = Path(run, "manifest.json")
+    manifest = json.loads(path.read_text())
+    manifest["config"]["min_nodes"] = 1
+    path.write_text(json.dumps(manifest))
+    assert "the nodes of this run come and go" in refused(resume=run)
+
+
+def test_the_library_of_train_multigpu_gives_way_to_that_of_the_run():
+    options = read_options({"usual_library": "rsl_rl", "resume": "latest"}, [])
+    assert "library" not in options
