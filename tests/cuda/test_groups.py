@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
+import torch.distributed as dist
 from on_device import KIND
 
 from rltrain.testing import BackendConformance
+from rltrain_torch.flight_recorder import last_collectives
 
 
 @pytest.mark.gpu_only
@@ -24,3 +27,14 @@ class TestNcclOfTwoRanks(BackendConformance):
 class TestGlooOnOneGpu(BackendConformance):
     backend = "gloo"
     device = KIND
+
+
+@pytest.mark.gpu_only
+def test_nccl_remembers_its_last_collectives():
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        dist.all_reduce(torch.ones(3, device="cuda"))
+        torch.cuda.synchronize()
+        assert "nccl:all_reduce [[3]], begun " in last_collectives().splitlines()[-1]
+    finally:
+        dist.destroy_process_group()

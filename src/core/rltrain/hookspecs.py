@@ -227,6 +227,29 @@ class RunHooks:
         """
         raise AssertionError("a specification, never called")
 
+    @hookspec(firstresult=True)
+    def rltrain_describe_collectives(self, session: Session) -> str:
+        """Describe this rank's last collectives, for the report of a hang.
+
+        A backend whose framework records them implements it. Called while the rank hangs, in
+        another thread than the one that is blocked: it must neither communicate nor wait.
+
+        Args:
+            session: this rank's side of the run.
+
+        Returns:
+            Lines, the last collective last.
+
+        Example:
+            ```python
+            class MyBackend:
+                @hookimpl
+                def rltrain_describe_collectives(self):
+                    return str(my_framework.flight_recorder)
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
     @hookspec
     def rltrain_save_state(self, session: Session) -> Any:
         """Return what this plugin needs on this rank so that a resumed run goes on bit for bit.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rltrain.config import Placement
+from rltrain.launch.collectives import last_collectives
 from rltrain.launch.pulse import Pulse, pulse_files, read_pulse
 from rltrain.launch.stacks import Process, main_thread, stack_file, stacks
 from rltrain.launch.verdict import Hang, Place, find_missing
@@ -165,6 +166,7 @@ class HangWatch:
         started, before = time.monotonic(), [Process.look(place.pulse.pid) for place in places]
         files = {p.rank: (p.pulse.pid, stack_file(self._files()[p.rank])) for p in places}
         texts, (busy, least) = stacks(files), _BUSY
+        recorded = last_collectives({place.rank: self._files()[place.rank] for place in places})
         time.sleep(max(0.0, started + least - time.monotonic()))
         seconds = time.monotonic() - started
         found = []
@@ -172,7 +174,15 @@ class HangWatch:
             text, now = texts.get(place.rank, ""), Process.look(place.pulse.pid)
             used = now.seconds - process.seconds if now is not None and process is not None else 0.0
             frames = main_thread(text, place.pulse.thread)
-            found.append(replace(place, busy=used > busy * seconds, frames=frames, stacks=text))
+            found.append(
+                replace(
+                    place,
+                    busy=used > busy * seconds,
+                    frames=frames,
+                    stacks=text,
+                    collectives=recorded.get(place.rank, ""),
+                )
+            )
         return found
 
     def _moved(self, place: Place) -> bool:

@@ -31,6 +31,8 @@ class Place:
     """What its main thread executes, the innermost line first; empty if it did not answer."""
     stacks: str = ""
     """What all of its threads execute, as faulthandler writes it."""
+    collectives: str = ""
+    """What its backend remembers of its last collectives."""
 
     @property
     def is_debugged(self) -> bool:
@@ -138,10 +140,17 @@ def _keep(places: list[Place], head: str, path: Path) -> list[str]:
     if log.parent == path.parent.resolve():
         return []  # There is no run folder yet.
     file = log.with_name("hang.txt")
-    texts = (f"== rank {place.rank}\n\n{place.stacks or 'It did not answer.'}" for place in places)
+    texts = map(_answers, places)
     try:
         with file.open("a") as out:
             out.write("\n".join([time.strftime("%Y-%m-%d %H:%M:%S"), head, "", *texts, ""]))
     except OSError as error:
         return [f"The stacks of all threads could not be written: {error}"]
     return [f"The stacks of all threads: {file}"]
+
+
+def _answers(place: Place) -> str:
+    """Return what a rank has answered."""
+    text = f"== rank {place.rank}\n\n{place.stacks or 'It did not answer.'}"
+    recorded = f"\nIts last collectives:\n{place.collectives}\n" if place.collectives else ""
+    return f"{text}\n{recorded}"

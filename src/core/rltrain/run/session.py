@@ -311,6 +311,10 @@ class RankSession:
             str(self.run_folder.path), self._checkpoint, self._solved, self._exit_code
         )
 
+    def describe_collectives(self) -> str:
+        """Return what the backend remembers of this rank's last collectives, or ""."""
+        return self._plugins.hook.rltrain_describe_collectives(session=self) or ""
+
     # The steps of a run
 
     def _init_distributed(self) -> None:

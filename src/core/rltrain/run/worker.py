@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
+from rltrain.launch.collectives import describing
 from rltrain.launch.echo import echoed, is_shown
 from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS, ask_to_end
 from rltrain.launch.leftovers import private_folder
@@ -96,10 +97,12 @@ def run_rank(
     if notes is not None and world.node_rank > 0:
         log.copy_console(notes.console)
     reports = log.path.parent
+    pulse = pulse_file(reports, world.rank)
     with _shown(config, world, log), contextlib.ExitStack() as watched:
-        watched.enter_context(answering(stack_file(pulse_file(reports, world.rank))))
+        watched.enter_context(answering(stack_file(pulse)))
         session = make_session(config, world, discover(config.no_plugins))
-        session.pulse.share(pulse_file(reports, world.rank))
+        watched.enter_context(describing(pulse, session.describe_collectives))
+        session.pulse.share(pulse)
         session.requests.look_in(reports, has_launcher)
         try:
             return session.run(begin, log.tend)

@@ -16,6 +16,7 @@ from rltrain.launch import Member, available_cores, interface_of, meet, reachabl
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_torch.fingerprints import fingerprints
+from rltrain_torch.flight_recorder import last_collectives
 from rltrain_torch.group import TorchProcessGroup
 
 __all__ = ["GlooBackend", "NcclBackend"]
@@ -53,6 +54,11 @@ class _TorchBackend:
             _broadcast_state(session, model)
         session.watch(role, lambda: _fingerprints(model))
         return model
+
+    @hookimpl
+    def rltrain_describe_collectives(self) -> str:
+        """Return what torch's flight recorder remembers."""
+        return last_collectives()
 
     @hookimpl(wrapper=True)
     def rltrain_make_env(self, session: Session) -> Generator[None, Any, Any]:
