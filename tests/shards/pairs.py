@@ -31,7 +31,8 @@ class Change:
     agent: Mapping[str, Any]
     fields: Mapping[str, Any]
     by_rounding: bool = False
-    """Whether the result depends on rounding: rejection sampling, or half precision."""
+    """Whether the result depends on rounding: rejection sampling, half precision, or the sign of a
+    number that is zero but for rounding."""
 
 
 def change(

@@ -28,10 +28,13 @@ def memory(kind: str, *models: str) -> Change:
     return change(recurrent(kind, *models), cut="environments")
 
 
-def distribution(name: str, model: str = "actor", **options: Any) -> Change:
+def distribution(
+    name: str, model: str = "actor", by_rounding: bool = False, **options: Any
+) -> Change:
     """Return a change of the distribution of a model's actions."""
     given = {"class_name": f"{name}Distribution", **options}
-    return change({f"{model}.distribution_cfg.{key}": value for key, value in given.items()})
+    agent = {f"{model}.distribution_cfg.{key}": value for key, value in given.items()}
+    return change(agent, by_rounding)
 
 
 def symmetry(augments: bool, mirrors: bool) -> Change:
@@ -90,7 +93,9 @@ OPTIONS: dict[str, dict[str, Change]] = {
         "Gaussian, scalar": distribution("Gaussian", std_type="scalar"),
         "Gaussian, bounded": distribution("Gaussian", std_range=[0.2, 1.5]),
         "Gaussian, not learned": distribution("Gaussian", learn_std=False),
-        "Heteroscedastic": distribution("HeteroscedasticGaussian"),
+        # rsl_rl raises the learning rate only if the divergence is above 0. That of the first
+        # mini-batch is 0 but for the rounding of the standard deviations.
+        "Heteroscedastic": distribution("HeteroscedasticGaussian", by_rounding=True),
         "Beta": change(
             {"actor.distribution_cfg": {"class_name": "BetaDistribution", "action_range": [-1, 1]}},
             by_rounding=True,
