@@ -1,0 +1,80 @@
+"""Rank 0's output: records for the writers, and files that say what the run is."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rltrain.launch import console_stream
+from rltrain.records import Record
+from rltrain.run.unwritten import IO_ERROR, Unwritten, records_of
+from rltrain.storage import manifest
+
+if TYPE_CHECKING:
+    from rltrain.config import RunConfig
+    from rltrain.plugins.manager import RunPlugins
+    from rltrain.seeding import SeedPlan
+    from rltrain.storage.run_folder import RunFolder
+    from rltrain.types import World
+
+__all__ = ["Output"]
+
+
+class Output:
+    """Writes. A disk that takes no files does not end the run."""
+
+    def __init__(self, plugins: RunPlugins) -> None:
+        self._plugins = plugins
+        self._unwritten = Unwritten()
+
+    @property
+    def exit_code(self) -> int:
+        """0 if everything is written."""
+        return IO_ERROR if self._unwritten else 0
+
+    def begin(self, folder: RunFolder, config: RunConfig, world: World, seeds: SeedPlan) -> None:
+        """Write what the run is, in its folder."""
+        self._folder, self._config = folder, config
+        self._manifest = manifest.manifest(config, world, seeds)
+        self._describe()
+
+    def write(self, record: Record) -> None:
+        """Give a record to the writers."""
+        for name, error in self._plugins.call_each("rltrain_write", record=record).items():
+            if error is None:
+                self._unwritten.remove(records_of(name))
+            elif not self._unwritten.is_of_writer(name, error):
+                raise error
+
+    def saving(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which a checkpoint is saved, if the disk takes it."""
+        self._describe()
+        return self._unwritten.attempt("checkpoints", self._folder.path)
+
+    def say(self, text: str) -> None:
+        """Show a line to the user and in the run's log, once."""
+        streams = {id(stream): stream for stream in (console_stream(), sys.stdout)}
+        for stream in streams.values():
+            print(f"rltrain: {text}", file=stream, flush=True)
+
+    def shut_down(self, **arguments: Any) -> list[BaseException]:
+        """Let every plugin shut down; return their errors, but for what the disk did not take.
+
+        Args:
+            arguments: those of the hook `rltrain_shutdown`.
+        """
+        errors = []
+        for name, error in self._plugins.call_each("rltrain_shutdown", **arguments).items():
+            of_writer = name.startswith("writer")
+            if error and not (of_writer and self._unwritten.is_of_writer(name, error)):
+                errors.append(error)
+        self._unwritten.tell_at_end()
+        return errors
+
+    def _describe(self) -> None:
+        """Write what the run is, unless that is there: the folder may have been removed."""
+        with self._unwritten.attempt("manifest.json and config.yaml", self._folder.path):
+            if not self._folder.manifest.exists():
+                manifest.write_config(self._folder, self._config)
+                self._folder.write_manifest(self._manifest)
