@@ -74,7 +74,7 @@ IN_STEP = ("raise", "exit", "kill", "nan", "sleep", "spin", "stop", "disk")
 """Faults of rank 1, in a step of its environment."""
 
 NAMED = re.compile(
-    r"[Rr]ank 1 (failed|hangs|was killed|exited)|of rank 1\b|on rank 1\b|rank +: 1 |"
+    r"[Rr]ank 1 (failed|hangs|was killed|exited)|of rank 1\b|on rank 1\b|rank +: 1 |rank 1: |"
     r"cannot be written|not written|could not be (saved|written)|ending after this iteration"
 )
 
@@ -140,6 +140,11 @@ class Run:
         saved = [entry for run in runs for entry in saved_checkpoints(run, print)]
         return max((entry["iteration"] or 0 for entry in saved), default=0)
 
+    def native_checkpoint(self) -> int:
+        """Return the iteration of the newest checkpoint that rsl_rl itself has written."""
+        saved = (path.stem.removeprefix("model_") for path in self.logs.rglob("model_*.pt"))
+        return max(map(int, saved), default=0)
+
 
 @contextlib.contextmanager
 def small_disk(folder: Path, wanted: bool) -> Iterator[None]:
@@ -175,7 +180,8 @@ def measure(row: Row, fault: str, folder: Path) -> list[str]:
             status, ended = run.wait(PATIENCE), time.time()
             time.sleep(3)
             left = len(run.left())
-            lost = "all" if row.native else str(max(0, int(iteration) - run.checkpoint()))
+            newest = run.native_checkpoint() if row.native else run.checkpoint()
+            lost = str(max(0, int(iteration) - newest))
         finally:
             run.end()
     named = [when for when, line in run.lines if when >= planted and NAMED.search(line)]

@@ -30,6 +30,7 @@ OF_OTHERS = {
     "--version",
     "--seeds",
     "--rounds",
+    "--random",
     "--iterations",
     "--node-latency",
     "--node-bandwidth",
