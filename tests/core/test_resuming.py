@@ -155,6 +155,9 @@ def test_a_wrong_run_is_refused(begun, refused, tmp_path):
     assert refused(resume="nowhere") == (
         "--resume nowhere: is not there. Name a run folder, a checkpoint in one, or latest."
     )
+    assert refused(resume=300 * "x").endswith(
+        "x: is not there. Name a run folder, a checkpoint in one, or latest."
+    )
     assert refused(resume=str(empty)) == (
         f"--resume {empty}: this run has saved no checkpoint. To repeat it: --config "
         f"{empty / 'config.yaml'}."

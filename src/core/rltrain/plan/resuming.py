@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -91,9 +92,9 @@ def _find(named: str, given: Mapping[str, Any]) -> tuple[Path, Path]:
                 f"--resume latest: no such run below {log_root} has saved a checkpoint. Name a run "
                 "folder, or the --log-root of the run."
             )
-    elif path.is_file():
+    elif os.path.isfile(path):  # Path.is_file raises if the name is too long.
         run, checkpoint = path.parent.parent, path
-    elif path.is_dir():
+    elif os.path.isdir(path):
         run = path
     else:
         raise UsageError(

@@ -203,7 +203,7 @@ REFUSES = (
     Refusal(
         name="a policy for another kind of action",
         applies=_other_policy,
-        reason="The policy's class (models.policy.class) cannot act in this task's action space.",
+        reason="The policy's class (agent.models.policy.class) does not fit the task's actions.",
         instead="Use GaussianMixin for continuous actions, CategoricalMixin for discrete ones, "
         "MultiCategoricalMixin for several discrete ones.",
     ),
