@@ -89,7 +89,7 @@ class PulseWriter:
 
     def done(self, iteration: int) -> None:
         """Note the end of an iteration."""
-        self._iteration, self._phase = iteration, 2
+        self._iteration, self._phase = iteration, _PHASES.index("learning")
         self._write()
 
     @contextlib.contextmanager

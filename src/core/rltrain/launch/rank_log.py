@@ -13,7 +13,7 @@ from typing import TextIO, cast
 
 from rltrain.launch.stream import LossyFile, as_text
 
-__all__ = ["RankLog", "console_stream", "older"]
+__all__ = ["RankLog", "console_stream", "older", "say"]
 
 LIMIT = 100 << 20
 """Bytes of a log that are enough to start a new file. The one before it is kept."""
@@ -24,6 +24,13 @@ _console: TextIO | None = None
 def console_stream() -> TextIO:
     """Return the stream that the user sees: stdout as it was before any `RankLog`."""
     return _console or sys.stdout
+
+
+def say(text: str) -> None:
+    """Show a line to the user, and in this rank's log."""
+    streams = {id(stream): stream for stream in (console_stream(), sys.stdout)}
+    for stream in streams.values():
+        print(f"rltrain: {text}", file=stream, flush=True)
 
 
 def older(log: Path) -> Path:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from typing import TYPE_CHECKING, Any
 
-from rltrain.launch import console_stream
 from rltrain.records import Record
 from rltrain.run.unwritten import IO_ERROR, Unwritten, records_of
 from rltrain.storage import manifest
@@ -51,12 +49,6 @@ class Output:
         """Return a context in which a checkpoint is saved, if the disk takes it."""
         self._describe()
         return self._unwritten.attempt("checkpoints", self._folder.path)
-
-    def say(self, text: str) -> None:
-        """Show a line to the user and in the run's log, once."""
-        streams = {id(stream): stream for stream in (console_stream(), sys.stdout)}
-        for stream in streams.values():
-            print(f"rltrain: {text}", file=stream, flush=True)
 
     def shut_down(self, **arguments: Any) -> list[BaseException]:
         """Let every plugin shut down; return their errors, but for what the disk did not take.

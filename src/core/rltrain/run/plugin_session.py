@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.launch.pulse import PulseWriter
+from rltrain.launch.rank_log import say
 from rltrain.metrics.divergence import check_divergence
 from rltrain.metrics.numbers import Numbers
 from rltrain.metrics.progress import Progress
@@ -255,7 +256,7 @@ class PluginSession:
         )
         for line in filter(None, [warning, *self._progress.slow]):
             if self.world.is_root:
-                self._output.say(line)
+                say(line)
         return dataclasses.replace(record, values={**record.values, **counts})
 
     def _check_target(self) -> None:

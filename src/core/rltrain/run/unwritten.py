@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from rltrain.launch.rank_log import console_stream
+from rltrain.launch.rank_log import say
 from rltrain.storage.disk import NotWritten, disk_errors
 
 __all__ = ["IO_ERROR", "Unwritten", "records_of"]
@@ -47,12 +47,12 @@ class Unwritten:
         """Note that something was not written."""
         if what not in self._reasons:
             reason = self._reasons[what] = error.strerror or str(error)
-            _tell(f"cannot write {what} ({reason}): training goes on, and tries again")
+            say(f"cannot write {what} ({reason}): training goes on, and tries again")
 
     def remove(self, what: str) -> None:
         """Note that something was written."""
         if self._reasons.pop(what, None) is not None:
-            _tell(f"{what} can be written again")
+            say(f"{what} can be written again")
 
     def is_of_writer(self, plugin: str, error: BaseException) -> bool:
         """Note an error of a plugin, if it says that its records were not written.
@@ -67,14 +67,9 @@ class Unwritten:
     def tell_at_end(self) -> None:
         """Tell the user what is missing."""
         for what, reason in self._reasons.items():
-            _tell(f"not written: {what} ({reason})")
+            say(f"not written: {what} ({reason})")
 
 
 def records_of(plugin: str) -> str:
     """Return in words what a plugin writes."""
     return f"records ({plugin.replace(':', ' ')})"
-
-
-def _tell(text: str) -> None:
-    print(f"rltrain: {text}")  # Into the rank's log.
-    print(f"rltrain: {text}", file=console_stream(), flush=True)
