@@ -22,6 +22,13 @@ def pytest_configure(config):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "0"
+    gc.disable()
+
+
+def pytest_collection_finish():
+    """Never look for garbage in what the imports of all libraries made: a million objects."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

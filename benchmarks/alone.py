@@ -41,6 +41,7 @@ def train(
     folder: str,
     lap: Lap,
     agent: Mapping[str, Any] | None = None,
+    backend: str = "gloo",
 ) -> None:
     """Train in this process.
 
@@ -53,6 +54,7 @@ def train(
         folder: where the run writes files.
         lap: called at the start of each iteration.
         agent: further options of the library, by dotted key.
+        backend: that of a rank on the CPU.
     """
     from rltrain.plan.resolve import make_plan
 
@@ -62,7 +64,7 @@ def train(
     if how == "rank":
         place = os.environ
         alone = int(place["WORLD_SIZE"]) == 1 and device.startswith("cuda")
-        run |= {"distributed": True, "backend": "nccl" if alone else "gloo"}
+        run |= {"distributed": True, "backend": "nccl" if alone else backend}
     plan = make_plan({**options, **run}, place)
     if how == "native":
         steps = plan.iteration.steps if plan.iteration else 0

@@ -127,16 +127,15 @@ def native(library: str) -> None:
     rank = int(os.environ["RANK"])
     made = native.environments
 
-    def environments() -> Any:
-        env = made()
+    def environments(num_envs: int) -> Any:
+        env = made(num_envs)
         steps = iter(range(10**9))
         env.step = Steps(env, rank, lambda: next(steps) // NATIVE_STEPS)
         return env
 
     native.environments = environments
-    native.NUM_ENVS = 8
     row = next(row for row in native.ROWS if row.library == library)
-    native.native(row, 60, str(Path(os.environ[FOLDER]) / "logs"))
+    native.native(row, 60, str(Path(os.environ[FOLDER]) / "logs"), num_envs=8)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from alone import Lap, lapped
 from ranks import on_ranks
 
 TASK = "rltrain/CartPoleContinuous-v1"
@@ -78,27 +79,41 @@ def adapted(row: Row, iterations: int, folder: str) -> Ends:
     return ends(models, rates)
 
 
-def native(row: Row, iterations: int, folder: str) -> Ends:
-    """Run one rank of the library's own training."""
+def native(
+    row: Row, iterations: int, folder: str, num_envs: int = NUM_ENVS, lap: Lap | None = None
+) -> Ends:
+    """Run one rank of the library's own training.
+
+    Args:
+        row: the library and its options.
+        iterations: how many.
+        folder: where the run writes files.
+        num_envs: environments of this rank.
+        lap: called at the start of each iteration.
+    """
     import torch
     import torch.distributed as dist
 
     from rltrain.plan.resolve import make_plan
 
-    alone = {"library": row.library, "task": TASK, "num_envs": NUM_ENVS, "agent": row.options}
+    alone = {"library": row.library, "task": TASK, "num_envs": num_envs, "agent": row.options}
     place = {name: os.environ.pop(name) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
-    options = copy.deepcopy(dict(make_plan({**alone, "device": "cpu"}, {}).config.agent))
+    plan = make_plan({**alone, "device": "cpu"}, {})
+    options = copy.deepcopy(dict(plan.config.agent))
     os.environ.update(place)
     dist.init_process_group("gloo")
     torch.manual_seed(dist.get_rank())
+    env = environments(num_envs)
+    if lap is not None and plan.iteration is not None:
+        lapped(env, plan.iteration.steps, lap)
     train = {"rl_games": rl_games, "rsl_rl": rsl_rl, "skrl": skrl}[row.library]
     try:
-        return train(options, iterations, folder)
+        return train(options, env, iterations, folder)
     finally:
         dist.destroy_process_group()
 
 
-def environments() -> Any:
+def environments(num_envs: int) -> Any:
     """Make this rank's environments."""
     import gymnasium
     import torch.distributed as dist
@@ -106,11 +121,11 @@ def environments() -> Any:
     import rltrain_gymnasium.registration  # noqa: F401 - registers the tasks with gymnasium
     from rltrain.metrics.environment import CountedEnv
 
-    made = gymnasium.make_vec(TASK, num_envs=NUM_ENVS, framework="torch", device="cpu")
+    made = gymnasium.make_vec(TASK, num_envs=num_envs, framework="torch", device="cpu")
     return CountedEnv(made, seed=dist.get_rank())
 
 
-def rl_games(options: dict[str, Any], iterations: int, folder: str) -> Ends:
+def rl_games(options: dict[str, Any], made: Any, iterations: int, folder: str) -> Ends:
     """Train with rl_games' own runner and agent."""
     import torch.distributed as dist
     from rl_games.algos_torch.a2c_continuous import A2CAgent
@@ -129,13 +144,13 @@ def rl_games(options: dict[str, Any], iterations: int, folder: str) -> Ends:
             # With local rank -1, selecting the CUDA device does nothing, so no GPU is needed.
             self.global_rank, self.local_rank = rank, -1
 
-    env = RlGamesEnv(environments())
+    env = RlGamesEnv(made)
     options["params"].update(seed=1 + rank, torch_threads=1)
     options["params"]["config"].update(
         name="native",
         env_name="any",
         reward_shaper={},
-        num_actors=NUM_ENVS,
+        num_actors=made.num_envs,
         env_info=env.get_env_info(),
         vec_env=env,
         device="cpu",
@@ -150,7 +165,7 @@ def rl_games(options: dict[str, Any], iterations: int, folder: str) -> Ends:
     return ends({"model": agent.model}, [agent.last_lr])
 
 
-def rsl_rl(options: dict[str, Any], iterations: int, folder: str) -> Ends:
+def rsl_rl(options: dict[str, Any], made: Any, iterations: int, folder: str) -> Ends:
     """Train with rsl_rl's own runner."""
     import torch.distributed as dist
     from rsl_rl.runners import OnPolicyRunner
@@ -169,13 +184,13 @@ def rsl_rl(options: dict[str, Any], iterations: int, folder: str) -> Ends:
             }
 
     options["obs_groups"] = {"actor": ["policy"], "critic": ["policy"]}
-    runner = NativeRunner(RslRlEnv(environments(), "cpu"), options)
+    runner = NativeRunner(RslRlEnv(made, "cpu"), options)
     runner.learn(iterations)
     models = {"actor": runner.alg.actor, "critic": runner.alg.critic}
     return ends(models, [runner.alg.learning_rate])
 
 
-def skrl(options: dict[str, Any], iterations: int, folder: str) -> Ends:
+def skrl(options: dict[str, Any], made: Any, iterations: int, folder: str) -> Ends:
     """Train with skrl's own runner, agent and models."""
     import torch.distributed as dist
 
@@ -196,7 +211,7 @@ def skrl(options: dict[str, Any], iterations: int, folder: str) -> Ends:
             "disable_progressbar": True,
             "close_environment_at_exit": False,
         }
-        runner = Runner(SkrlEnv(environments(), "cpu", "episode"), options)
+        runner = Runner(SkrlEnv(made, "cpu", "episode"), options)
         runner.run("train")
     modules = dict(runner.agent.checkpoint_modules)
     optimizer = modules.pop("optimizer")

@@ -21,7 +21,10 @@ ROOT = Path(__file__).parents[1]
 TYPED = {"agent": "agent.KEY=VALUE", "env": "env.KEY=VALUE", "plugins": "NAME.KEY=VALUE"}
 """Options that have no flag: how they are typed."""
 
-COMMANDS = ("train", "tasks", "plugins", "doctor", "new")
+COMMANDS = (
+    *("train", "play", "evaluate", "export", "report", "scale"),
+    *("tasks", "plugins", "doctor", "new"),
+)
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:

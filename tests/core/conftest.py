@@ -6,6 +6,7 @@ import fnmatch
 import importlib
 import itertools
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -59,15 +60,20 @@ class Site:
         return module in sys.modules
 
 
+@pytest.fixture(scope="session")
+def hidden_variables():
+    """A pattern of the environment variables that tests must not see."""
+    of_clusters = [name for spec in discover().all(ClusterSpec) for name in spec.variables]
+    hidden = ("RLTRAIN_*", "STUB_*", "CUDA_VISIBLE*", *of_clusters)
+    return re.compile("|".join(map(fnmatch.translate, hidden)))
+
+
 @pytest.fixture(autouse=True)
-def plain_environment(monkeypatch, tmp_path_factory):
+def plain_environment(monkeypatch, tmp_path_factory, hidden_variables):
     """Isolate tests from the environment variables and the user config of the machine."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("home")))
-    of_clusters = [name for spec in discover().all(ClusterSpec) for name in spec.variables]
-    for name in list(os.environ):
-        hidden = ("RLTRAIN_*", "STUB_*", "CUDA_VISIBLE*", *of_clusters)
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in hidden):
-            monkeypatch.delenv(name)
+    for name in filter(hidden_variables.match, list(os.environ)):
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
 from dataclasses import dataclass
 
@@ -10,10 +12,12 @@ import stub_plugin
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
+from rltrain.policy import PolicyModule
 from rltrain.records import Scalars
 from rltrain.run.group import SingleProcess
-from rltrain.types import TrainResult
+from rltrain.types import ArrayInfo, TrainResult
 
 EVENTS = stub_plugin.EVENTS
 
@@ -72,6 +76,10 @@ class StubSuite:
     env_class = StubEnv
 
     @hookimpl
+    def rltrain_describe_task(self, session):
+        return {"joint_names": "left,right", "stiffness": np.array([0.1]), "clip": (-np.inf, 1)}
+
+    @hookimpl
     def rltrain_make_env(self, session):
         EVENTS.append("make_env")
         return self.env_class(session.config.num_envs)
@@ -109,6 +117,65 @@ class StubLibrary:
             if session.should_stop:
                 break
         return session.result()
+
+    @hookimpl
+    def rltrain_load_policy(self, session):
+        EVENTS.append(f"load {session.checkpoint.name}")
+        return StubPolicy(session.env)
+
+
+class StubPolicy:
+    """Acts as the number of steps since the episode began; remembers which episodes have ended."""
+
+    groups = ("policy",)
+
+    def __init__(self, env):
+        self.num_envs = env.num_envs
+        self.steps = np.zeros((env.num_envs, 1), np.float32)
+
+    def act(self, observations, deterministic=True):
+        self.steps = self.steps + 1
+        return self.steps / 10
+
+    def reset(self, done=None):
+        EVENTS.append(("forget", None if done is None else done.tolist()))
+        self.steps[slice(None) if done is None else done] = 0
+
+    def module(self):
+        return PolicyModule(
+            function=lambda observations, steps: ((steps + 1) / 10, steps + 1),
+            inputs={"policy": ArrayInfo((1,))},
+            states={"steps": ArrayInfo((1,))},
+            output=ArrayInfo((1,)),
+            normalization={"policy": {"mean": [0.5], "std": [np.float32(2)]}},
+        )
+
+
+class StubExporter:
+    """Writes the metadata, and runs the function; the variable STUB_EXPORT makes it fail."""
+
+    formats = {"stub": ".stub", "other": ".other"}
+    functions = {}
+
+    def check(self, format):
+        if os.environ.get("STUB_EXPORT") == "missing":
+            raise UsageError(f"--format {format} needs a package: install it.")
+
+    def export(self, module, format, path, metadata, opset=None):
+        if os.environ.get("STUB_EXPORT") == "broken":
+            raise ValueError("no operator\nfor this")
+        path.write_text(json.dumps(metadata))
+        self.functions[format] = module.function
+        return {"grammar": 1}
+
+    def load(self, path, format):
+        added = float(os.environ.get("STUB_ADDED", 0))
+
+        def run(arrays):
+            actions, *states = self.functions[format](*arrays)
+            return [actions + np.float32(added), *states]
+
+        return run
 
 
 class StubLauncher:

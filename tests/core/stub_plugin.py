@@ -87,7 +87,13 @@ def read_checkpoint(path: str, trusted: bool) -> list[str] | str:
 def rltrain_provides():
     parts = "stub_parts"
     return [
-        BackendSpec(name="stub", factory=f"{parts}:StubBackend", framework="numpy", device="cpu"),
+        BackendSpec(
+            name="stub",
+            factory=f"{parts}:StubBackend",
+            framework="numpy",
+            device="cpu",
+            exporter=f"{parts}:StubExporter",
+        ),
         BackendSpec(
             name="stub_gpu",
             factory=f"{parts}:StubBackend",

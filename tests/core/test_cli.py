@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from rltrain.cli import train
 from rltrain.cli.main import main
 
 HEAVY = ("torch", "numpy", "jax", "gymnasium", "omegaconf", "rich", "skrl", "rl_games", "rsl_rl")
@@ -381,3 +382,7 @@ def test_a_closed_pipe_is_not_an_error(stub):
 def test_a_plan_of_numbered_nodes_names_no_cluster(dry):
     words = ("--distributed", "--nnodes", "2", "--node-rank", "1", "--cluster", "none")
     assert "; node 1 of 2, meeting at 127.0.0.1:29500\n" in dry(*words, "--nproc-per-node", "1")
+
+
+def test_no_words_at_all_are_a_command():
+    assert train.split([]) == ([], [])

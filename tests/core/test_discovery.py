@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from rltrain.errors import PluginError, UsageError
@@ -50,6 +52,14 @@ def test_a_usable_plugin_is_ready(site):
     assert record.origin == "csv-writer 2.3"
     spec = registry.get(WriterSpec, "csv")
     assert spec.name == "csv"
+
+
+def test_what_is_installed_later_is_found_and_what_is_removed_is_not(site):
+    assert "late" not in {record.name for record in discover().records}
+    site.install("late-writer", writer("late"), point="late")
+    assert record_of(discover(), "late").status == "ready"
+    shutil.rmtree(site.path / "late_writer-1.0.dist-info")
+    assert "late" not in {record.name for record in discover().records}
 
 
 @pytest.mark.parametrize("blocked", ["csv", "csv-writer"])

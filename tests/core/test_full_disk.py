@@ -23,6 +23,7 @@ from rltrain.run.unwritten import IO_ERROR
 from rltrain.storage.checkpoints import read_state, saved_checkpoints
 from rltrain.storage.disk import NotWritten, disk_errors
 from rltrain.storage.finding import find_checkpoint
+from rltrain.storage.metrics_file import read_metrics
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
 
@@ -183,6 +184,11 @@ def test_a_writer_that_cannot_write_does_not_end_the_run(stub, tmp_path, capsys,
     assert "cannot write records (writer mine) (No space left on device)" in lines[0]
     missing = "not written: records (writer mine)" in lines[1]
     assert missing == (code != 0)
+    warnings = read_metrics(Path(result.run_dir)).warnings
+    again = [] if missing else [(2, "records (writer mine) can be written again")]
+    reason = "(No space left on device): training goes on, and tries again"
+    found = [(warning.iteration, warning.text) for warning in warnings]
+    assert found == [(1, f"cannot write records (writer mine) {reason}"), *again]
 
 
 def test_a_writers_other_errors_end_the_run(stub, tmp_path):

@@ -13,6 +13,7 @@ from rltrain.launch import hangs
 from rltrain.launch.hangs import HangWatch, Patience
 from rltrain.launch.pulse import Pulse, pulse_file, pulse_files
 from rltrain.launch.reports import failure, forget_reports
+from rltrain.launch.verdict import Place, find_missing
 
 RANK = """
 import os, signal, sys, threading, time
@@ -108,13 +109,23 @@ def test_ranks_in_different_collectives_are_told_apart(ranks, tmp_path):
     assert "rank 0 waits in collective 1 (all_reduce(sum) [7])" in hang.message
 
 
+def test_ranks_in_different_collectives_are_told_apart_before_both_are_late(tmp_path):
+    pulses = [
+        Pulse(1, 1, 2, 9, 5, "learning", waiting=True, call=call)
+        for call in ("all_reduce(sum) [7]", "barrier")
+    ]
+    places = [Place(0, pulses[0], seconds=1.9), Place(1, pulses[1], seconds=2.1)]
+    hang = find_missing(places, places[1:], tmp_path / "rank_1.pulse", has_neighbors=False)
+    assert hang.message.startswith("The ranks wait in different collectives, for 2 s: rank 1")
+
+
 def test_a_node_whose_ranks_all_wait_gives_the_others_time_to_name_theirs(ranks, tmp_path):
     ranks("waits barrier", "waits barrier")
     hang = found(tmp_path, nodes=2)
     assert hang.is_elsewhere
     assert "on another node" in hang.message
     hang.write_report(tmp_path)
-    assert "It lost a peer" in str(failure(tmp_path, 0, -9))
+    assert "It lost a peer" in str(failure(tmp_path, hang.culprits[0], -9))
 
 
 def test_a_rank_that_has_left_is_named_by_those_that_wait(ranks, tmp_path):
@@ -150,9 +161,8 @@ def pulse(iteration, phase="learning"):
 def test_the_time_out_follows_the_longest_iteration():
     patience = Patience(None)
     patience.note(pulse(0, "starting"), 0.0)  # It goes on from iteration 10, and loads.
-    patience.note(pulse(10, "starting"), 100.0)
-    patience.note(pulse(10), 200.0)
-    assert patience.seconds(pulse(10)) == hangs._LONG  # It may still compile.
+    patience.note(pulse(0), 200.0)
+    assert patience.seconds(pulse(0)) == hangs._LONG  # It may still compile.
     patience.note(pulse(11), 210.0)
     assert patience.seconds(pulse(11)) == hangs._SHORTEST
     patience.note(pulse(12), 270.0)
@@ -161,8 +171,8 @@ def test_the_time_out_follows_the_longest_iteration():
     assert patience.seconds(pulse(13, "saving a checkpoint")) == hangs._LONG
     patience.restart()
     patience.note(pulse(0, "starting"), 300.0)
-    patience.note(pulse(10), 400.0)
-    assert patience.seconds(pulse(10)) == hangs._LONG
+    patience.note(pulse(0), 400.0)
+    assert patience.seconds(pulse(0)) == hangs._LONG
     patience.note(pulse(11), 410.0)
     assert patience.seconds(pulse(11)) == 600.0
 
@@ -175,6 +185,13 @@ def test_a_time_out_of_the_user_holds_within_iterations():
     patience.note(pulse(2), 1000.0)
     assert patience.seconds(pulse(2)) == 20.0
     assert Patience(0.0).seconds(pulse(2)) == float("inf")
+
+
+def test_a_first_iteration_between_two_looks_counts():
+    patience = Patience(20.0)
+    patience.note(pulse(0, "starting"), 0.0)
+    patience.note(pulse(1), 1.0)
+    assert patience.seconds(pulse(1)) == 20.0
 
 
 def test_a_pulse_file_has_the_rank_in_its_name(tmp_path):

@@ -72,4 +72,4 @@ def test_a_long_run_holds_no_more_than_a_short_one(stub, tmp_path):
     kept = saved_checkpoints(Path(result.run_dir), lambda text: None)
     assert len(kept) <= 4
     files = [path for path in Path(result.run_dir).rglob("*") if path.is_file()]
-    assert len(files) == 5 + 2 * len(kept)
+    assert len(files) == 6 + 2 * len(kept)

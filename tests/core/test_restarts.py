@@ -113,6 +113,18 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, capsys):
     assert "passing over" in capsys.readouterr().out
 
 
+def test_what_a_killed_rank_was_writing_is_removed(tmp_path):
+    attempts = Attempts(tmp_path, ([2], killed(2)), ([3], None))
+    checkpoint = attempts.folder.checkpoints / ".partial-7-3.txt"
+    clip = tmp_path / "videos" / ".partial-step_0.mp4"
+    for path in (checkpoint / "3.txt", clip):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    attempts.run(1)
+    assert list(tmp_path.rglob(".partial-*")) == []
+    assert sorted(path.name for path in checkpoint.parent.glob("*.txt")) == ["2.txt", "3.txt"]
+
+
 def test_a_seed_that_was_drawn_stays_and_nothing_is_looked_for_again(tmp_path):
     attempts = Attempts(tmp_path / "run", ([], killed()), ([], None))
     (tmp_path / "run").mkdir()

@@ -19,7 +19,7 @@ def merge(*ranks, sums=(0.0,)):
     def one(group):
         exchange = ScalarExchange(group)
         return [
-            exchange.merge(index + 1, values, sums, [float(group.rank), 1.0, 2.0])
+            exchange.merge(index + 1, values, sums, [float(group.rank), 1.0, 2.0, 3.0])
             for index, values in enumerate(ranks[group.rank])
         ]
 
@@ -69,7 +69,7 @@ def test_nan_and_inf_affect_only_their_own_scalar():
 def test_sums_and_speeds_are_merged_too():
     ((result,), _) = merge([{}], [{}], sums=(2.0, 5.0))
     assert result.sums == [4.0, 10.0]
-    assert result.own == [(0.0, 1.0, 2.0), (1.0, 1.0, 2.0)]
+    assert result.own == [(0.0, 1.0, 2.0, 3.0), (1.0, 1.0, 2.0, 3.0)]
 
 
 def test_once_names_are_known_an_iteration_is_one_collective():

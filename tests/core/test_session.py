@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -367,6 +368,21 @@ def test_scalars_and_episodes_are_merged_over_ranks(ranks, stub):
     assert stub.RECORDS[1] == merged[0]
 
 
+def test_a_rank_that_is_early_waits(ranks, stub):
+    def body(session):
+        for iteration in (1, 2):
+            steps(session, 1)
+            time.sleep(0.1 * session.world.rank)
+            session.record(Scalars(iteration, {}))
+
+    ranks(body)
+    times = stub.RECORDS[2]  # Iteration 1 was over for rank 0 before it waited.
+    assert times.waiting[0] > 0.05 > times.waiting[1] == 0.0
+    assert times.update[1] > 0.05 > times.update[0]
+    assert all(0.0 < seconds < 0.05 for seconds in times.rollout)
+    assert 0.2 < times.waiting_share < 0.9
+
+
 def test_only_rank_0_writes(ranks, stub):
     def body(session):
         session.record(Scalars(1, {}))
@@ -654,6 +670,8 @@ def test_nan_in_gradients_is_named_by_the_model_that_has_the_parameter(ranks):
         parameters = [*model.parameters()]
         sync = session.gradient_sync(parameters)
         bad = torch.full((1,), np.inf if session.world.rank else 1.0)
+        with_extra = session.gradient_sync([*parameters, torch.zeros(())], extras=1)
+        with_extra([torch.ones(1, 1), torch.ones(1), torch.tensor(np.inf)])
         sync([torch.ones(1, 1), bad])
         sync = session.gradient_sync(parameters, may_overflow=True)
         sync([torch.full((1, 1), np.inf), bad])

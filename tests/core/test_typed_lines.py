@@ -105,8 +105,8 @@ ISAAC_LAB_2 = [
     refused(
         "./isaaclab.sh -p -m rltrain --library rl_games --task Isaac-Cartpole-v0 --track "
         "--wandb-project-name cartpole --wandb-entity me",
-        "--track: rltrain has no writer for Weights & Biases",
-        "Leave it out.",
+        "--track: trackers are writers",
+        "Give --writer console wandb",
     ),
     refused(
         "./isaaclab.sh -p -m rltrain --library rsl_rl --task Isaac-Cartpole-v0 --resume "

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.cli import doctor, foreign, new, plugins, train
+from rltrain.cli import doctor, evaluate, export, foreign, new, play, plugins, report, scale, train
 from rltrain_kubernetes.command import ManifestCommand
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +49,8 @@ def blocks(language, page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_flag_that_a_page_names_exists(page):
     known = set()
-    for command in (train, plugins, doctor, new, ManifestCommand()):
+    commands = (train, play, evaluate, export, report, scale, plugins, doctor, new)
+    for command in (*commands, ManifestCommand()):
         parser = argparse.ArgumentParser()
         command.add_arguments(parser)
         known |= {option for action in parser._actions for option in action.option_strings}

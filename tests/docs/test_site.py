@@ -26,6 +26,7 @@ MODULES = [
     "rltrain.hookspecs",
     "rltrain.launch",
     "rltrain.options",
+    "rltrain.policy",
     "rltrain.records",
     "rltrain.seeding",
     "rltrain.session",
@@ -128,7 +129,7 @@ def test_every_option_and_every_command_is_on_the_site(site):
         shown = flag(field.name) if asks else f"{section}.KEY=VALUE"
         assert f"<code>{shown}</code>" in options
     commands = (site / "reference" / "command-line.html").read_text()
-    for name in ("train", "tasks", "plugins", "doctor", "new"):
+    for name in ("train", "play", "evaluate", "export", "report", "scale", "tasks", "doctor"):
         assert f"usage: rltrain {name}" in commands
 
 

@@ -226,6 +226,22 @@ gymnasium.register("Slow-v0", entry_point="probe_plugin:Slow", max_episode_steps
 '''
 
 
+@pytest.fixture(scope="module")
+def module_command(tmp_path_factory):
+    """Starts `rltrain` for all tests of a module, in a folder for each name."""
+    made = []
+
+    def named(name: str) -> Command:
+        command = Command(tmp_path_factory.mktemp(name))
+        command.install("probe_plugin", PLUGIN)
+        made.append(command)
+        return command
+
+    yield named
+    for command in made:
+        command.end()
+
+
 @pytest.fixture
 def command(tmp_path):
     command = Command(tmp_path)

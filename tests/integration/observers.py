@@ -1,8 +1,11 @@
-"""Observers that do something in the middle of a rollout."""
+"""For fake worlds: what they keep for each rank, and an observer that acts in a rollout."""
 
 from __future__ import annotations
 
 from rltrain.hookspecs import hookimpl
+
+RANK_LOCAL = {"skrl": ["skrl:config.torch", "skrl:config.jax"]}
+"""By library, what a fake world must keep for each rank."""
 
 
 class InStep:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import torch
-from observers import InStep
+from observers import RANK_LOCAL, InStep
 
 from rltrain.errors import DivergenceError
 from rltrain.hookspecs import hookimpl
@@ -48,7 +48,7 @@ def test_a_weight_that_is_changed_on_one_rank_stops_the_run(library, tmp_path):
         return seen[-1]
 
     with pytest.raises(DivergenceError) as caught:
-        FakeWorld(2).train(
+        FakeWorld(2, rank_local=RANK_LOCAL.get(library, ())).train(
             library=library,
             num_envs=8,
             max_iterations=20,

@@ -54,7 +54,7 @@ def free_port() -> int:
         # skrl's default port may be in use by another test.
         "python -m skrl.utils.distributed.jax --nnodes=1 --nproc_per_node=2 "
         "--coordinator_address=127.0.0.1:PORT $(command -v rltrain) --library=skrl "
-        f"{TASK} --distributed --ml_framework jax --algorithm PPO",
+        f"{TASK} --distributed --ml_framework jax --algorithm PPO agent.agent.rollouts=4",
     ],
     ids=["torchrun and rsl_rl", "skrl's launcher for jax"],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from observers import RANK_LOCAL
 
 from rltrain.testing import FakeWorld
 
@@ -38,7 +39,7 @@ def on_gloo(command, ranks, library, agent, iterations):
 
 def on_fake(folder, ranks, library, agent, iterations):
     """Return each rank's tensors after the same run on a fake world, and its trace."""
-    world = FakeWorld(ranks, rank_local=["skrl:config.torch"] if library == "skrl" else ())
+    world = FakeWorld(ranks, rank_local=RANK_LOCAL.get(library, ()))
     runs = world.train(
         library=library,
         num_envs=8,

@@ -22,6 +22,7 @@ TORCHRUN = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
 STARTED_BY = {
     "elastic": (["--nproc-per-node", "2"], ()),
     "processes": (["--nproc-per-node", "2", "--launcher", "processes"], ()),
+    "mpi": (["--nproc-per-node", "2", "--backend", "mpi"], ()),
     # By default, torchrun of older torch takes a port that another run may have.
     "torchrun": ([], ("torch.distributed.run", "--standalone", *TORCHRUN[1:])),
 }
@@ -45,6 +46,8 @@ def test_parameters_do_not_depend_on_who_starts_the_ranks(
     command, library, launcher, record_property
 ):
     record_property("ran", f"{library} by {launcher}")
+    if launcher == "mpi":
+        pytest.importorskip("mpi4py")
     arguments, started_by = STARTED_BY[launcher]
     asked = ["--library", library, *RUN[2:], "--observer", "probe"]
     run = command(*asked, *arguments, launcher=started_by)

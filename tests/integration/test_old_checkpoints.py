@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from observers import RANK_LOCAL
 
 from rltrain.options import load_yaml
 from rltrain.testing import FakeWorld
@@ -27,7 +28,8 @@ def test_a_run_of_version_0_1_resumes_exactly(name, tmp_path, monkeypatch):
     (checkpoint,) = (path for path in Path("checkpoints").iterdir() if path.is_file())
     options |= {"checkpoint": str(checkpoint), "max_iterations": 4, "log_root": str(tmp_path)}
     options |= {"writers": [], "launcher": None, "nproc_per_node": None}
-    world = FakeWorld(2, torch=options["framework"] == "torch")
+    local = RANK_LOCAL.get(options["library"], ())
+    world = FakeWorld(2, torch=options["framework"] == "torch", rank_local=local)
     result = world.train(**options)[0].result
     expected = json.loads(Path("resumed.json").read_text())
     assert (result.iterations, result.frames) == (expected["iterations"], expected["frames"])

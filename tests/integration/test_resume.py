@@ -6,7 +6,7 @@ import hashlib
 import pickle
 
 import pytest
-from observers import InStep
+from observers import RANK_LOCAL, InStep
 
 from rltrain.options import DEFAULT_TASK
 from rltrain.storage.checkpoints import read_state
@@ -84,15 +84,16 @@ def test_a_run_killed_at_each_step_of_a_rollout_ends_with_the_same_bytes(library
         "max_iterations": ITERATIONS,
         "agent": OPTIONS[library],
     }
-    FakeWorld(2).train(**options, log_root=str(tmp_path / "whole"))
+    world = FakeWorld(2, rank_local=RANK_LOCAL.get(library, ()))
+    world.train(**options, log_root=str(tmp_path / "whole"))
     killed = {**options, "log_root": str(tmp_path / "killed")}
     for kill in range(KILLS):
         # In the second iteration after the start: one more is done each time.
         observers = [lambda at=STEPS + 1 + kill % STEPS: InStep(at, die)]
         checkpoint = "latest" if kill else None
         with pytest.raises(Killed):
-            FakeWorld(2).train(**killed, checkpoint=checkpoint, observers=observers)
-    runs = FakeWorld(2).train(**killed, checkpoint="latest")
+            world.train(**killed, checkpoint=checkpoint, observers=observers)
+    runs = world.train(**killed, checkpoint="latest")
     assert runs[0].result.iterations == ITERATIONS - KILLS
     assert end_of(tmp_path / "killed", library) == end_of(tmp_path / "whole", library)
 

@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from observers import RANK_LOCAL
 
 from rltrain import hookimpl
 from rltrain.testing import FakeWorld
@@ -38,12 +39,13 @@ RECORD = {"rltrain_torch/arrays.py": 1}
 """An iteration's returns and lengths are read at once."""
 
 ON_RANKS = {
-    # The meters of all ranks, read at once, and the schedule's divergence, which is a number of the
-    # host's to rl_games, and crosses to the ranks as one.
-    "rl_games": {"rltrain_rl_games/meters.py": 1},
+    # The meters of all ranks, read at once; and the mean divergence of each mini-batch, which
+    # rl_games itself reads, too.
+    "rl_games": {"rltrain_rl_games/meters.py": 1, "rltrain_torch/late_mean.py": 4},
     # One for each mini-batch's divergence, where rsl_rl itself asks two or three times.
     "rsl_rl": {"rltrain_rsl_rl/ppo.py": 8},
-    "skrl": {},
+    # The mean divergence of each epoch, in the place of skrl's own reading.
+    "skrl": {"rltrain_torch/late_mean.py": 2},
 }
 """By library, what else is read on one of several ranks."""
 
@@ -88,7 +90,7 @@ def test_a_rank_waits_for_nothing_in_its_steps_either(library, tmp_path):
         def rltrain_shutdown(self):
             self.waits.__exit__(None, None, None)
 
-    runs = FakeWorld(2).train(
+    runs = FakeWorld(2, rank_local=RANK_LOCAL.get(library, ())).train(
         library=library,
         num_envs=8,
         max_iterations=3,

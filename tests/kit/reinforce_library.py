@@ -6,14 +6,17 @@ The kit's tests read it as text, and change one line to make it wrong.
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import pickle
 from pathlib import Path
 
 from rltrain import hookimpl
 from rltrain.errors import StopTraining
+from rltrain.policy import PolicyModule
 from rltrain.records import Scalars
 from rltrain.specs import LibrarySpec, Refusal
+from rltrain.types import ArrayInfo
 from rltrain.unpickling import load_data
 
 
@@ -60,6 +63,10 @@ class ReinforceLibrary:
         agent.run(left)
         return session.result()
 
+    @hookimpl
+    def rltrain_load_policy(self, session):
+        return ReinforcePolicy(session)
+
 
 class Agent:
     def __init__(self, session):
@@ -91,6 +98,7 @@ class Agent:
             self.iteration += 1
             observations, batch = self.rollout(observations)
             loss = self.update(*batch)
+            self.measure(batch[0].flatten(0, 1))
             session.record(Scalars(self.iteration, {"loss": loss}, last))
             if session.should_stop:
                 raise StopTraining
@@ -102,9 +110,9 @@ class Agent:
 
         env, seen, taken, rewards, alive = self.session.env, [], [], [], []
         for _ in range(self.options["steps"]):
-            self.measure(observations)
             with torch.no_grad():
-                actions = torch.normal(self.policy(self.normal(observations)), self.options["std"])
+                means = self.policy(normal(observations, self.normalizer.moments))
+                actions = torch.normal(means, self.options["std"])
             seen.append(observations)
             observations, reward, end, cut, _ = env.step(actions)
             taken.append(actions)
@@ -115,7 +123,7 @@ class Agent:
     def update(self, observations, actions, rewards, alive):
         from rltrain_torch.gradients import synchronize
 
-        observations = self.normal(observations)
+        observations = normal(observations, self.normalizer.moments)
         values = self.value(observations).squeeze(-1)
         returns, following = rewards.clone(), values[-1].detach()
         for step in reversed(range(len(rewards))):
@@ -138,12 +146,6 @@ class Agent:
         moments = torch.stack([torch.ones_like(x).sum(0), x.sum(0), x.square().sum(0)])
         self.normalizer.moments += self.session.group.all_reduce(moments)
 
-    def normal(self, observations):
-        count, total, squares = self.normalizer.moments
-        mean = total / count
-        std = (squares / count - mean.square()).clamp(min=1e-4).sqrt()
-        return ((observations - mean) / std).float()
-
     def save(self, path):
         import torch
 
@@ -153,16 +155,72 @@ class Agent:
         path.write_bytes(pickle.dumps({"reinforce": state.getvalue(), "iteration": self.iteration}))
 
     def load(self, path):
-        import torch
-
-        saved = load_data(path.read_bytes())
-        states = torch.load(io.BytesIO(saved["reinforce"]), weights_only=True)
+        states, self.iteration = load(path)
         for part, state in zip(self.parts(), states, strict=True):
             part.load_state_dict(state)
-        self.iteration = saved["iteration"]
 
     def parts(self):
         return self.policy, self.value, self.normalizer, self.optimizer
+
+
+class ReinforcePolicy:
+    groups = ("policy",)
+
+    def __init__(self, session):
+        (size,) = session.env.single_observation_space.shape
+        (actions,) = session.env.single_action_space.shape
+        self.policy, self.normalizer = network(size, actions), normalizer(size)
+        states, _ = load(session.checkpoint)
+        self.policy.load_state_dict(states[0])
+        self.normalizer.load_state_dict(states[2])
+        self.std = session.config.agent["reinforce"]["std"]
+
+    def act(self, observations, deterministic=True):
+        import torch
+
+        with torch.no_grad():
+            means = self.policy(normal(observations, self.normalizer.moments))
+            return means if deterministic else torch.normal(means, self.std)
+
+    def reset(self, done=None):
+        pass
+
+    def module(self):
+        policy = copy.deepcopy(self.policy)
+        return PolicyModule(
+            function=exported(policy, self.normalizer.moments.clone()),
+            inputs={"policy": ArrayInfo((policy[0].in_features,))},
+            output=ArrayInfo((policy[2].out_features,)),
+        )
+
+
+def exported(policy, moments):
+    from torch import nn
+
+    class Exported(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.policy = policy
+            self.register_buffer("moments", moments)
+
+        def forward(self, observations):
+            return (self.policy(normal(observations, self.moments)),)
+
+    return Exported()
+
+
+def load(path):
+    import torch
+
+    saved = load_data(path.read_bytes())
+    return torch.load(io.BytesIO(saved["reinforce"]), weights_only=True), saved["iteration"]
+
+
+def normal(observations, moments):
+    count, total, squares = moments
+    mean = total / count
+    std = (squares / count - mean.square()).clamp(min=1e-4).sqrt()
+    return ((observations - mean) / std).float()
 
 
 def network(inputs, outputs):
@@ -175,5 +233,6 @@ def normalizer(size):
     import torch
 
     module = torch.nn.Module()
-    module.register_buffer("moments", torch.zeros(3, size, dtype=torch.float64))
+    start = torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)  # One observation, of mean 0.
+    module.register_buffer("moments", start[:, None].repeat(1, size))
     return module

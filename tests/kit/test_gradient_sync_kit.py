@@ -152,8 +152,13 @@ WRONG = {
     ),
     "forgets what rounding loses": (
         "buffer.copy_(gradient)",
-        "buffer.copy_(gradient.half())",
+        "buffer.copy_(gradient.half() if gradient.dim() else gradient)",
         "test_rounding_errors_do_not_add_up",
+    ),
+    "rounds what is no gradient": (
+        "buffer.copy_(gradient)",
+        "buffer.copy_(gradient if gradient.dim() else gradient.half())",
+        "test_extras_are_exact",
     ),
 }
 
@@ -187,6 +192,12 @@ class Sync:
 
     def average(self, gradient):
         return self.group.all_reduce(gradient, "mean")
+"""
+
+HALF = """
+
+def half(gradient):
+    return gradient.astype("float16").astype(gradient.dtype)
 """
 
 MEAN = 'return self.group.all_reduce(gradient, "mean")'
@@ -234,8 +245,13 @@ WRONG_JAX = {
     ),
     "forgets what rounding loses": (
         MEAN,
-        MEAN.replace("gradient,", "gradient.astype('float16').astype(gradient.dtype),"),
+        MEAN.replace("gradient,", "half(gradient) if gradient.ndim else gradient,"),
         "test_rounding_errors_do_not_add_up",
+    ),
+    "rounds what is no gradient": (
+        MEAN,
+        MEAN.replace("gradient,", "gradient if gradient.ndim else half(gradient),"),
+        "test_extras_are_exact",
     ),
 }
 
@@ -251,7 +267,7 @@ def test_a_correct_jax_plugin_passes(judge):
 def test_a_wrong_jax_plugin_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG_JAX[fault]
     assert RIGHT_JAX.count(old) == 1
-    failed = judge(RIGHT_JAX.replace(old, new), TESTS)
+    failed = judge(RIGHT_JAX.replace(old, new) + HALF, TESTS)
     assert list(failed) == [expected]
 
 
@@ -262,7 +278,7 @@ def test_a_correct_plugin_passes(judge):
 def test_a_sync_that_compensates_rounding_passes(judge):
     keeps = """
             exact = gradient + self.buffers.get(("lost", index), 0.0)
-            buffer.copy_(exact.half())
+            buffer.copy_(exact.half() if gradient.dim() else exact)
             self.buffers["lost", index] = exact - buffer
 """
     [line] = [line for line in RIGHT.splitlines() if "buffer.copy_(gradient)" in line]
@@ -270,7 +286,8 @@ def test_a_sync_that_compensates_rounding_passes(judge):
 
 
 def test_a_sync_that_promises_less_is_tested_for_less(judge):
-    plugin = RIGHT.replace("copy_(gradient)", "copy_(gradient.half())")
+    rounded = "copy_(gradient.half() if gradient.dim() else gradient)"
+    plugin = RIGHT.replace("copy_(gradient)", rounded)
     assert judge(plugin, TESTS + "    unbiased = False\n") == {}
 
 

@@ -133,8 +133,8 @@ WRONG = {
         "A different seed gave models with the same parameters",
     ),
     "draws from the operating system": Wrong(
-        "observations, _ = session.env.reset()",
-        "import torch; torch.seed(); observations, _ = session.env.reset()",
+        "rewards.append(reward)",
+        'rewards.append(reward + __import__("random").SystemRandom().random())',
         "test_the_seed_determines_the_run",
         "when the run was repeated",
     ),
@@ -228,6 +228,24 @@ WRONG = {
         'checkpoint_keys=frozenset({"reinforce", "name"}),',
         "test_every_rank_resumes_from_a_checkpoint",
         "lacks name",
+    ),
+    "loads a policy without its normalizer": Wrong(
+        "self.normalizer.load_state_dict(states[2])",
+        "pass",
+        "test_a_loaded_policy_acts_as_in_training",
+        "In step 0 after the checkpoint the agent has chosen",
+    ),
+    "draws where it is to act deterministically": Wrong(
+        "return means if deterministic else torch.normal(means, self.std)",
+        "return torch.normal(means, 1e-7 if deterministic else self.std)",
+        "test_a_deterministic_policy_repeats_itself",
+        "after reset(), the policy has chosen",
+    ),
+    "exports a policy without its normalizer": Wrong(
+        "return (self.policy(normal(observations, self.moments)),)",
+        "return (self.policy(observations),)",
+        "test_a_policys_module_chooses_the_same",
+        "the module holds everything from the suite's observations",
     ),
     "needs a process group when alone": Wrong(
         "self.normalizer.moments += self.session.group.all_reduce(moments)",

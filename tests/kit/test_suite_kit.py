@@ -13,6 +13,7 @@ from rltrain.types import TaskInfo
 OPTIONS = {"speed": 1.0, "max_episode_length": 9}
 POLICY = "policy"
 FLOAT = "float32"
+XML = """<mujoco><worldbody><body><joint/><geom size="1"/></body></worldbody></mujoco>"""
 
 def describe(task):
     if task != "Point-v0":
@@ -100,6 +101,15 @@ def point_env(num_envs, speed, max_episode_length):
 
         def render(self):
             return (torch.zeros(4, 6, 3, dtype=torch.uint8).numpy(),)
+
+        def mujoco_scene(self, index):
+            import mujoco
+
+            if not hasattr(self, "scene"):
+                model = mujoco.MjModel.from_xml_string(XML)
+                self.scene = model, mujoco.MjData(model)
+            self.scene[1].qpos[0] = self.x[index]
+            return self.scene
 
         def get_state(self):
             state = self.x, self.v, self.episode_length_buf
@@ -472,6 +482,12 @@ WRONG = {
         '"log": {"x": self.x}',
         "test_log_holds_scalars",
         "'x' has shape (8,); must be a scalar",
+    ),
+    "shows one environment for all": (
+        "self.scene[1].qpos[0] = self.x[index]",
+        "self.scene[1].qpos[0] = self.x[0]",
+        "test_mujoco_scene",
+        "all environments have the configuration",
     ),
     "draws floats": (
         "torch.zeros(4, 6, 3, dtype=torch.uint8)",

@@ -83,7 +83,7 @@ class Learner:
 
         return jax.tree.map(self.group.broadcast, model)
 
-    def gradient_sync(self, parameters: Any, *, may_overflow: bool = False) -> Any:
+    def gradient_sync(self, parameters: Any, *, extras: int = 0, may_overflow: bool = False) -> Any:
         """Average as `rltrain_jax` does."""
         from rltrain_jax.gradients import TreeSync
 

@@ -53,6 +53,9 @@ ACTIONS: dict[str, tuple[Space[Any], Callable[[torch.Tensor], torch.Tensor]]] = 
 """By name, what one environment takes, and the forces that come of it, shape (num_envs, 1)."""
 
 
+EPISODE = 6
+"""Steps of an episode: some end within a rollout, and some do not."""
+
 CAMERA = "images of bytes and critic"
 CAMERAS = {
     "continuous": "rltrain/CartPoleContinuousCamera-v1",
@@ -64,7 +67,7 @@ CAMERAS = {
 class _Batch(Changed):
     def __init__(self, num_envs: int, observations: str, actions: str) -> None:
         space, self._observe = OBSERVATIONS[observations]
-        super().__init__(num_envs, space)
+        super().__init__(num_envs, space, max_episode_length=EPISODE)
         self.single_action_space, self._force = ACTIONS[actions]
         self.action_space = batch_space(self.single_action_space, num_envs)
 
@@ -89,11 +92,11 @@ def task(observations: str | None, actions: str | None) -> dict[str, Any]:
     """Return the fields of a claim that select these observations and actions."""
     observations, actions = observations or "vector", actions or "continuous"
     if observations == CAMERA:
-        return {"task": CAMERAS[actions], "make_env": None, "env": {"max_episode_length": 12}}
+        return {"task": CAMERAS[actions], "make_env": None, "env": {"max_episode_length": EPISODE}}
     words = f"{observations} {actions}".replace("-", " ").title().replace(" ", "")
     name = f"Shards{words}-v0"
     if name not in gymnasium.registry:
         described = functools.partial(_Described, observations, actions)
-        gymnasium.register(name, described, max_episode_steps=12)
+        gymnasium.register(name, described, max_episode_steps=EPISODE)
     make_env = functools.partial(_Batch, observations=observations, actions=actions)
     return {"task": name, "make_env": make_env, "env": {}}

@@ -14,7 +14,7 @@ from pair_envs import task
 
 __all__ = ["STEPS", "Change", "Clash", "Combination", "Table", "change", "pairs"]
 
-STEPS = 16
+STEPS = 8
 """Of a rollout, in all tables."""
 
 Values = Mapping[str, str]

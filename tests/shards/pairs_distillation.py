@@ -75,7 +75,7 @@ OPTIONS: dict[str, dict[str, Change]] = {
         "Gaussian, bounded": distribution("Gaussian", "student", std_range=[0.2, 1.5]),
         "Heteroscedastic": distribution("HeteroscedasticGaussian", "student"),
     },
-    "gradient_length": {str(n): algorithm(gradient_length=n) for n in (4, 16, 5)},
+    "gradient_length": {str(n): algorithm(gradient_length=n) for n in (4, STEPS, 5)},
     "num_learning_epochs": {str(n): algorithm(num_learning_epochs=n) for n in (2, 1)},
     "loss_type": {name: algorithm(loss_type=name) for name in ("mse", "huber")},
     "max_grad_norm": {str(norm): algorithm(max_grad_norm=norm) for norm in (1.0, 0.1, None)},

@@ -212,7 +212,7 @@ BASE = Claim(
         "params.config.horizon_length": STEPS,
         "params.config.mini_epochs": 2,
         "params.config.learning_rate": 3e-4,
-        "params.config.seq_length": 4,
+        "params.config.seq_length": 2,
         "params.network.mlp.units": [16],
     },
 )

@@ -54,7 +54,7 @@ COMMON: dict[str, dict[str, Change]] = {
         "8, 4": size(8, 4),
         "8, 1": size(8, 1),
         "1, 1": size(1, 1),
-        "1, 16": size(1, 16),
+        f"1, {STEPS}": size(1, STEPS),
         "2, 3": size(2, 3),
     },
     "observations": {

@@ -47,11 +47,9 @@ class Changed(VectorWrapper):
     """The cart-pole with other observations."""
 
     def __init__(self, num_envs: int, space: Space[Any] | None = None, **options: Any) -> None:
-        super().__init__(
-            make_batched(
-                num_envs, "rltrain/CartPoleContinuous-v1", "torch", max_episode_length=12, **options
-            )
-        )
+        options = {"max_episode_length": 12, **options}
+        task = "rltrain/CartPoleContinuous-v1"
+        super().__init__(make_batched(num_envs, task, "torch", **options))
         if space is not None:
             self.single_observation_space = space
             self.observation_space = batch_space(space, num_envs)

@@ -40,7 +40,12 @@ def cases(tables):
 @pytest.mark.parametrize("combination", cases(TRAINED))
 def test_a_combination_learns_as_one_rank(combination, tmp_path):
     claim = prepared(combination.claim, tmp_path)
-    split = split_run(claim, 2, tmp_path)
+    try:
+        split = split_run(claim, 2, tmp_path)
+    except UsageError as error:
+        if "on this CPU, torch has no" in str(error):
+            pytest.skip(str(error))
+        raise
     if combination.has_twin:
         check_as_one(split, whole_run(claim, 2, tmp_path), TOLERANCE)
     else:

@@ -102,6 +102,9 @@ def _metrics(record: Scalars) -> State:
 def differences(state: State, expected: State) -> dict[str, float]:
     """Return the differences of tensors by name, relative where they are larger than 1.
 
+    One element in a thousand counts a tenth: the gradient of a unit changes if the sum before its
+    ReLU is 0 but for rounding, which differs between CPUs. A fault changes nearly all elements.
+
     Raises:
         AssertionError: the two do not have the same tensors.
     """
@@ -111,6 +114,8 @@ def differences(state: State, expected: State) -> dict[str, float]:
     def apart(name: str) -> float:
         x, y = state[name].double(), expected[name].double()
         assert x.shape == y.shape, name
-        return float(((x - y).abs() / y.abs().clamp(min=1.0)).max())
+        each = ((x - y).abs() / y.abs().clamp(min=1.0)).flatten()
+        nearly_all = each.kthvalue(len(each) - len(each) // 1000).values
+        return float(torch.maximum(nearly_all, each.max() / 10))
 
     return {name: apart(name) for name in state}

@@ -25,11 +25,18 @@ class HalfGradientSync:
 
     @hookimpl
     def rltrain_gradient_sync(
-        self, session: Session, parameters: Sequence[torch.Tensor]
+        self, session: Session, parameters: Sequence[torch.Tensor], extras: int
     ) -> GradientSync:
         """Make the sync; the parameters may have several dtypes."""
-        self._syncs.append(HalfSync(session.group, parameters))
-        return self._syncs[-1]
+        count = len(parameters) - extras
+        sync = HalfSync(session.group, parameters[:count])
+        self._syncs.append(sync)
+
+        def average(gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+            numbers = [x for x in gradients[count:] if x is not None]
+            return [*sync(gradients[:count]), *_exact_means(session.group, numbers)]
+
+        return average if extras else sync
 
     @hookimpl
     def rltrain_save_state(self) -> list[torch.Tensor]:
@@ -41,6 +48,11 @@ class HalfGradientSync:
         """Restore the kept errors."""
         for sync, errors in zip(self._syncs, state, strict=True):
             sync.errors.copy_(errors)
+
+
+def _exact_means(group: ProcessGroup, numbers: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the means of numbers over ranks, in a small collective of their own."""
+    return list(group.all_reduce(torch.stack(list(numbers)), op="mean"))
 
 
 class HalfSync:

@@ -1,14 +1,16 @@
-"""The library plugin: trains SB3's PPO in a session."""
+"""The library plugin: trains SB3's PPO in a session, and loads what was trained."""
 
 from __future__ import annotations
 
 import math
 
 from rltrain import hookimpl
+from rltrain.policy import Policy
 from rltrain.session import Session
 from rltrain.types import TrainResult
 from rltrain_sb3.agent import SessionPPO
 from rltrain_sb3.options import TIMESTEPS, ppo_options
+from rltrain_sb3.policy import load_policy
 
 __all__ = ["Sb3Library"]
 
@@ -30,3 +32,12 @@ class Sb3Library:
             iterations = math.ceil(session.config.agent[TIMESTEPS] / frames)
         agent.learn_iterations(iterations)
         return session.result()
+
+    @hookimpl
+    def rltrain_load_policy(self, session: Session) -> Policy:
+        """Load a trained policy.
+
+        Raises:
+            UsageError: the checkpoint does not fit the options or the task.
+        """
+        return load_policy(session)

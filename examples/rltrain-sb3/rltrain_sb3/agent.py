@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO on one of several ranks. Only this file uses SB3's internals."""
+"""Stable-Baselines3's PPO on one of several ranks. It and `policy.py` use SB3's internals."""
 
 from __future__ import annotations
 

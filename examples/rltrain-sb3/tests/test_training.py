@@ -166,8 +166,8 @@ def test_only_the_run_folder_is_written(train, tmp_path, monkeypatch):
     (run_dir,) = {Path(run.result.run_dir) for run in train()}
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
     names = {path.name for path in run_dir.rglob("*") if path.parent.name != "ranks"}
-    own = {"agent.yaml", "config.yaml", "manifest.json", "checkpoints.json", "checkpoints", "ranks"}
-    assert names == own | {"ppo_2.zip"}
+    own = {"agent.yaml", "config.yaml", "manifest.json", "metrics.jsonl"}
+    assert names == own | {"checkpoints.json", "checkpoints", "ranks", "ppo_2.zip"}
 
 
 def test_checkpoints_are_saved_on_the_way_and_at_the_end(train, monkeypatch):

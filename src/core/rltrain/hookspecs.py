@@ -10,7 +10,7 @@ An implementation may leave out arguments that it does not need. An observer wra
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from rltrain.config import Placement
+    from rltrain.policy import Policy
     from rltrain.records import Record
     from rltrain.session import Session
     from rltrain.specs import Spec
@@ -173,7 +174,7 @@ class RunHooks:
         raise AssertionError("a specification, never called")
 
     @hookspec(firstresult=True)
-    def rltrain_gradient_sync(self, session: Session, parameters: Any) -> GradientSync:
+    def rltrain_gradient_sync(self, session: Session, parameters: Any, extras: int) -> GradientSync:
         """Make what averages gradients over ranks: gradient sync. Such a plugin must implement it.
 
         Called through `session.gradient_sync` once per optimizer, over all its parameters. The
@@ -182,6 +183,9 @@ class RunHooks:
         Args:
             session: this rank's side of the run.
             parameters: for torch the list of parameters, for jax a pytree of them.
+            extras: how many of the last ones are no parameters, but numbers that are averaged in
+                the same call, such as a KL divergence or a count. A sync that rounds or clips
+                gradients must not do so with these.
 
         Returns:
             The gradient sync. The first result that is not None counts.
@@ -223,6 +227,62 @@ class RunHooks:
                         if session.should_stop:
                             break
                     return session.result()
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec(firstresult=True)
+    def rltrain_load_policy(self, session: Session) -> Policy:
+        """Load a trained policy: for play, evaluate and export. A library should implement it.
+
+        Nothing is trained: there is one rank, no optimizer is needed, and nothing may be written.
+
+        Args:
+            session: as for `rltrain_train`. `session.checkpoint` is the file to load, which may be
+                one that the library's own scripts wrote; `session.config.agent` has the options of
+                the run that wrote it. `session.env` has been made, with any number of environments:
+                batches and mini-batches need not fit it. It may be reset, but not stepped.
+
+        Returns:
+            The policy. The first result that is not None counts.
+
+        Raises:
+            UsageError: the checkpoint does not fit the options or the task.
+
+        Example:
+            ```python
+            class MyLibrary:
+                @hookimpl
+                def rltrain_load_policy(self, session):
+                    agent = Agent(session.env, **session.config.agent)
+                    agent.load(session.checkpoint)
+                    return MyPolicy(agent)
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec(firstresult=True)
+    def rltrain_describe_task(self, session: Session) -> Mapping[str, Any]:
+        """Describe the task to whoever runs an exported policy without it: `rltrain export`.
+
+        A suite that knows more than the spaces and `step_dt` of its environments implements it.
+
+        Args:
+            session: `session.env` has been made.
+
+        Returns:
+            What JSON can hold, by name, such as the joints in the order of the actions. It is
+            written to `policy.json`, under the suite's name. Values that are text also become
+            metadata of an ONNX file, each under its own name. The first result that is not None
+            counts.
+
+        Example:
+            ```python
+            class MySuite:
+                @hookimpl
+                def rltrain_describe_task(self, session):
+                    robot = session.env.unwrapped.robot
+                    return {"joint_names": ",".join(robot.joints), "stiffness": robot.stiffness}
             ```
         """
         raise AssertionError("a specification, never called")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rltrain.types import Iteration, World
 
-__all__ = ["CheckpointSaved", "Media", "Record", "RunEnded", "RunStarted", "Scalars"]
+__all__ = ["CheckpointSaved", "Media", "Record", "RunEnded", "RunStarted", "Scalars", "Warned"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,41 @@ class Scalars:
     """Mean over the same episodes, in steps."""
     success_rate: float | None = None
     """Fraction of the same episodes that were a success, 0 to 1; None if the task does not say."""
+    rollout: tuple[float, ...] = ()
+    """Seconds of each rank in its environments in this iteration."""
+    update: tuple[float, ...] = ()
+    """Seconds of each rank in all else but collectives."""
+    collectives: tuple[float, ...] = ()
+    """Seconds of each rank in collectives of the process group: it waits for others, and exchanges
+    data with them. The host's clock measures them. Where collectives return before they are done
+    (NCCL, jax), the rest of them is in `update`, so that waiting and communication seem shorter
+    than they are."""
+
+    @property
+    def communication(self) -> float:
+        """Seconds of this iteration in which ranks exchange data: min over ranks of `collectives`.
+
+        The last rank to arrive at a collective waits for nobody. If it is another rank from one
+        collective to the next, every rank waits, and a part of that counts as communication.
+        """
+        return min(self.collectives, default=0.0)
+
+    @property
+    def waiting(self) -> tuple[float, ...]:
+        """Seconds of each rank in which it waits for others: its `collectives` - `communication`.
+
+        The rank that waits least, usually the slowest one, has 0.
+        """
+        return tuple(seconds - self.communication for seconds in self.collectives)
+
+    @property
+    def waiting_share(self) -> float:
+        """Share of waiting in all ranks' time, 0 to 1.
+
+        The sum of `waiting` / the sum of `rollout`, `update` and `collectives`; 0 if that is 0.
+        """
+        whole = sum((*self.rollout, *self.update, *self.collectives))
+        return sum(self.waiting) / whole if whole else 0.0
 
 
 @dataclass(frozen=True)
@@ -86,6 +121,16 @@ class Media:
 
 
 @dataclass(frozen=True)
+class Warned:
+    """The user was told something, such as that a rank is slow or a disk is full."""
+
+    text: str
+    """One line, which is on the console and in rank 0's log as well."""
+    iteration: int
+    """Iterations done."""
+
+
+@dataclass(frozen=True)
 class RunEnded:
     """The run is over."""
 
@@ -101,5 +146,6 @@ class RunEnded:
     """Whether it ended before it was done because a signal asked for it."""
 
 
-Record = RunStarted | Scalars | CheckpointSaved | Media | RunEnded
-"""One event sent to the writers."""
+Record = RunStarted | Scalars | CheckpointSaved | Media | Warned | RunEnded
+"""One event sent to the writers. A writer passes over those that it does not know: a later version
+may have more."""

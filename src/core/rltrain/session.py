@@ -129,11 +129,15 @@ class Session(Protocol):
         """Give a model rank 0's state and return it (hook `rltrain_wrap_model`). Collective."""
         ...
 
-    def gradient_sync(self, parameters: Any, *, may_overflow: bool = False) -> GradientSync:
+    def gradient_sync(
+        self, parameters: Any, *, extras: int = 0, may_overflow: bool = False
+    ) -> GradientSync:
         """Make the gradient sync of one optimizer (hook `rltrain_gradient_sync`). Collective.
 
         Args:
-            parameters: the optimizer's.
+            parameters: the optimizer's, and after them arrays like the extras.
+            extras: how many of the last arrays are no gradients, but are averaged with them, in the
+                same collective: a KL divergence that decides on the step. They may be infinite.
             may_overflow: whether infinite gradients are no fault: a scaler for mixed precision
                 leaves out such updates.
         """

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from rltrain.clusters import StartedNode, StartedRank
-from rltrain.config import RunConfig
+from rltrain.config import Placement, RunConfig
 from rltrain.errors import PluginError
 from rltrain.types import Iteration, TaskInfo
 
@@ -87,8 +87,17 @@ class BackendSpec(Spec):
     arrays: str | None = None
     """Import string of the class that handles the framework's arrays; see `rltrain.types.Arrays`.
     Its module must not import the framework."""
+    exporter: str | None = None
+    """Import string of the class that exports the framework's policies; see
+    `rltrain.policy.Exporter`. Its module must not import the framework."""
     joins_first: bool = False
     """Whether a process must not use the framework before it has joined its ranks."""
+    advice: Callable[[Placement], str | None] | None = None
+    """Given where a run runs with another backend, returns in a few words why this one may suit it
+    better, or None. `--dry-run` shows it: a backend is never chosen silently."""
+    needs_master: bool = True
+    """Whether its ranks meet at the master's address, so that somebody must say it. Those of MPI
+    know each other."""
     usual: bool = False
     """Whether it is the backend of its framework and kind of device unless the user names one."""
     about: str | None = None
@@ -125,7 +134,8 @@ class BackendSpec(Spec):
     def supports(self) -> str:
         """Describe framework and devices."""
         shared = "".join(f", or {kind} with --device {kind}" for kind in self.shares)
-        return f"{self.framework} on {self.device}{shared}"
+        more = f" ({self.summary})" if self.summary else ""
+        return f"{self.framework} on {self.device}{shared}{more}"
 
 
 @dataclass(frozen=True)
@@ -183,6 +193,10 @@ class LibrarySpec(Spec):
     separate process."""
     checkpoint_keys: frozenset[str] = frozenset()
     """Keys that identify a checkpoint of this library."""
+    preload: Mapping[str, str] = field(default_factory=dict)
+    """By kind of device, such as "cpu", a module that imports what every rank does. A launcher that
+    forks ranks may import it once for all of them. It must not start a process group or a thread,
+    nor ask whether there is a GPU."""
 
     def supports(self) -> str:
         """Describe algorithms and frameworks."""
@@ -206,6 +220,9 @@ class SuiteSpec(Spec):
     renders: bool = False
     """Whether its environments, where `session.renders`, return frames from `render()`. What only
     some of its tasks cannot draw it refuses, by `UsageError`, when they are made."""
+    mujoco_scenes: bool = False
+    """Whether the environments of all its tasks offer `mujoco_scene` (docs/environments.md): then a
+    viewer needs no `render()`."""
     tuned: Callable[[TaskInfo, str, str], Mapping[str, Any] | None] | None = None
     """Given a task, a library and its algorithm, return options that are known to learn the task,
     in the library's own format, or None if there are none; see `rltrain.options.tuned`."""

@@ -11,7 +11,7 @@ from typing import Any
 from rltrain.errors import PluginError, RltrainError, UsageError
 from rltrain.launch import cannot_draw
 
-__all__ = ["Recorder", "frames_per_second"]
+__all__ = ["Recorder", "draw_frame", "frames_per_second"]
 
 _ENCODER = "imageio_ffmpeg"
 
@@ -38,6 +38,7 @@ class Recorder:
         interval: int,
         fps: float,
         finished: Callable[[Path], None],
+        name: str = "rl-video-step-{step}",
     ) -> None:
         """Prepare; nothing is drawn or written before the first step.
 
@@ -49,9 +50,11 @@ class Recorder:
             interval: steps from the start of one clip to the start of the next.
             fps: frames a second.
             finished: told the path of each video.
+            name: of a video; {step} stands for the step with which it begins.
         """
         self._draw, self._folder, self._finished = draw, folder, finished
         self._length, self._interval, self._fps = length, interval, fps
+        self._name = name
         self._steps = 0
         self._frames = 0
         self._clip: Path | None = None
@@ -66,10 +69,10 @@ class Recorder:
         """
         if self._steps % self._interval == 0:
             self.close()
-            self._clip = self._folder / f"rl-video-step-{self._steps}.mp4"
+            self._clip = self._folder / f"{self._name.format(step=self._steps)}.mp4"
         self._steps += 1
         if self._clip is not None:
-            self._write(self._frame())
+            self._write(draw_frame(self._draw))
             if self._frames == self._length:
                 self.close()
 
@@ -99,23 +102,33 @@ class Recorder:
         self._encoder.send(frame)
         self._frames += 1
 
-    def _frame(self) -> Any:
-        import numpy as np
 
-        try:
-            frames = self._draw()
-        except UsageError:
-            raise
-        except Exception as error:
-            raise cannot_draw(error) from error
-        frame = frames[0] if isinstance(frames, (tuple, list)) and frames else None
-        if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8 or frame.shape[2:] != (3,):
-            raise PluginError(
-                "env.render() must return a tuple of frames, numpy arrays of uint8 with height, "
-                f"width and 3 channels. It returned {type(frames).__name__} of "
-                f"{getattr(frame, 'dtype', type(frame).__name__)} {getattr(frame, 'shape', '')}."
-            )
-        return np.ascontiguousarray(frame)
+def draw_frame(draw: Callable[[], Any]) -> Any:
+    """Return the first frame that environments draw, uint8 of shape (height, width, 3).
+
+    Args:
+        draw: their `render`.
+
+    Raises:
+        UsageError: they cannot be drawn.
+        PluginError: what was drawn is no frame.
+    """
+    import numpy as np
+
+    try:
+        frames = draw()
+    except UsageError:
+        raise
+    except Exception as error:
+        raise cannot_draw(error) from error
+    frame = frames[0] if isinstance(frames, (tuple, list)) and frames else None
+    if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8 or frame.shape[2:] != (3,):
+        raise PluginError(
+            "env.render() must return a tuple of frames, numpy arrays of uint8 with height, "
+            f"width and 3 channels. It returned {type(frames).__name__} of "
+            f"{getattr(frame, 'dtype', type(frame).__name__)} {getattr(frame, 'shape', '')}."
+        )
+    return np.ascontiguousarray(frame)
 
 
 def _partial(clip: Path) -> Path:

@@ -5,6 +5,7 @@ What of torchrun is accepted without being translated is in `rltrain.cli.torchru
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 from rltrain.errors import UsageError
@@ -65,8 +66,8 @@ _REFUSALS = [
     (
         "track wandb-project-name wandb-entity wandb-name log-project-name agent.wandb-project "
         "agent.wandb-tags agent.upload-model",
-        "rltrain has no writer for Weights & Biases or Neptune.",
-        f"Leave it out. {_WRITERS}",
+        "trackers are writers, with options of their own.",
+        "Give --writer console wandb wandb.project=NAME; `rltrain plugins wandb` lists the others.",
     ),
     ("logger agent.logger", "metrics go to writers, by default console and tensorboard.", _WRITERS),
     (
@@ -150,7 +151,7 @@ def translate(words: list[str]) -> list[str]:
         >>> translate(["--env.scene.num-envs", "4096", "--env.sim.njmax", "300"])
         ['--num-envs=4096', 'env.sim.njmax=300']
     """
-    for word, value in zip(words, [*words[1:], ""], strict=True):
+    for word, value in itertools.zip_longest(words, words[1:], fillvalue=""):
         if word == "--resume" and (not value or value.startswith("--")):  # Isaac Lab's is a switch.
             raise UsageError(
                 "--resume: needs a value: a run folder, a checkpoint in one, or latest."

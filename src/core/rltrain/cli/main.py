@@ -1,4 +1,4 @@
-"""The command line: `rltrain [train] ...`, `rltrain tasks`, `plugins`, `doctor` and `new`.
+"""The command line: `rltrain [train] ...`, `rltrain play`, `evaluate`, `tasks` and others.
 
 Plugins may add commands.
 """
@@ -13,13 +13,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from rltrain import __version__
-from rltrain.cli import doctor, foreign, new, plugins, tasks, train
+from rltrain.cli import (
+    doctor,
+    evaluate,
+    export,
+    foreign,
+    new,
+    play,
+    plugins,
+    report,
+    scale,
+    tasks,
+    train,
+)
 from rltrain.cli.parser import parse
 from rltrain.errors import RltrainError, UsageError, suggest
 
 __all__ = ["command_of", "main"]
 
-_COMMANDS = {"train": train, "tasks": tasks, "plugins": plugins, "doctor": doctor, "new": new}
+_COMMANDS = {
+    **{"train": train, "tasks": tasks, "plugins": plugins, "doctor": doctor, "new": new},
+    **{"play": play, "evaluate": evaluate, "export": export, "report": report, "scale": scale},
+}
 _LIKE_A_COMMAND = re.compile("[a-z_-]+")
 _ENDLESS = re.compile(r"(\S{80})\S{400,}")
 """A word that would fill the screen: nobody types one, and no path is that long."""

@@ -33,8 +33,8 @@ examples:
 
 The task may come first, without its flag. `train_multigpu` is `train --distributed --library
 rsl_rl`, unless another library is named. Flags take dashes or underscores. Other commands are
-tasks, plugins, doctor and new; plugins may add more. `rltrain plugins` lists libraries, backends,
-suites and added commands."""
+play, evaluate, export, report, scale, tasks, plugins, doctor and new; plugins may add more.
+`rltrain plugins` lists libraries, backends, suites and added commands."""
 
 _OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
 

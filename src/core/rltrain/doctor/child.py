@@ -96,6 +96,8 @@ def try_ranks(
         if status == 0 and (folder / RESULT).exists():
             return Outcome(variables, json.loads((folder / RESULT).read_text()), wall=wall)
         text = (folder / "output").read_text(errors="replace").strip()
+        # The doctor has a flag of its own.
+        text = text.replace("(--join-timeout)", f"(of --timeout {timeout:g})")
         error = text or f"ended with status {status} without output"
         return Outcome(variables, error=error, refused=status == 2, wall=wall)
 

@@ -77,7 +77,7 @@ def _installed() -> dict[str, _Installed]:
     for each in importlib.metadata.distributions():
         # Read it once: each access to a property of a distribution parses its whole metadata.
         metadata = each.metadata
-        if metadata["Name"]:
+        if "Name" in metadata:
             requires = tuple(metadata.get_all("Requires-Dist") or ())
             # If there are two, the first is the one that is imported.
             name = canonicalize_name(metadata["Name"])

@@ -12,7 +12,8 @@ from packaging.requirements import Requirement
 from rltrain import __version__
 from rltrain.doctor.conflicts import conflicts
 from rltrain.doctor.findings import Finding, ok, problem, warning
-from rltrain.plugins.registry import PluginRecord, Registry, adapted
+from rltrain.plugins.installed import Installed, adapted
+from rltrain.plugins.registry import PluginRecord, Registry
 from rltrain.specs import LibrarySpec
 
 __all__ = ["versions"]
@@ -63,19 +64,16 @@ _HINTS = {
 }
 
 
-def _adapted_by(record: PluginRecord) -> list[Requirement]:
+def _adapted_by(record: PluginRecord) -> tuple[Requirement, ...]:
     try:
-        return adapted(importlib.metadata.requires(record.distribution) or ())
+        return adapted(tuple(importlib.metadata.requires(record.distribution) or ()))
     except (importlib.metadata.PackageNotFoundError, ValueError):
-        return []  # A plugin without metadata, or with metadata that cannot be parsed.
+        return ()  # A plugin without metadata, or with metadata that cannot be parsed.
 
 
 def _range(requirement: Requirement) -> dict[str, str | bool | None]:
     """Return the installed version of a package, and whether it meets a requirement."""
-    try:
-        installed = importlib.metadata.version(requirement.name)
-    except importlib.metadata.PackageNotFoundError:
-        installed = None
+    installed = Installed().version(requirement.name)
     wanted = requirement.specifier
     return {
         "name": requirement.name,

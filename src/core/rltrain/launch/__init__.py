@@ -17,6 +17,7 @@ from rltrain.launch.network import (
     is_loopback,
     reachable_address,
 )
+from rltrain.launch.preload import imports_of_library
 from rltrain.launch.rank_log import console_stream
 from rltrain.launch.ranks import (
     available_cores,
@@ -25,16 +26,21 @@ from rltrain.launch.ranks import (
     rank_variables,
 )
 from rltrain.launch.reports import ended_by_signal, failure, make_report, write_report
+from rltrain.launch.signals import CaughtSignals, caught_signals
+from rltrain.launch.view import LinesOfOthers
 
 __all__ = [
     "NCCL_FALLBACKS",
     "OF_SCHEDULERS",
     "REQUESTS",
+    "CaughtSignals",
+    "LinesOfOthers",
     "Member",
     "ask_to_end",
     "available_cores",
     "can_listen",
     "cannot_draw",
+    "caught_signals",
     "check_mujoco_draws",
     "console_stream",
     "end_when_silent",
@@ -42,6 +48,7 @@ __all__ = [
     "failure",
     "hang_watch",
     "hide_rank_variables",
+    "imports_of_library",
     "interface_of",
     "is_loopback",
     "make_report",

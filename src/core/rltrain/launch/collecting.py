@@ -14,14 +14,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rltrain.launch.meeting import send
+from rltrain.storage.run_folder import PARTIAL
 
 __all__ = ["requested", "send_files", "take_file"]
 
 _PART = 1 << 20
 """Bytes to receive at a time."""
-
-_PARTIAL = ".partial-"
-"""How names of files begin that are not whole."""
 
 
 @contextlib.contextmanager
@@ -31,7 +29,7 @@ def requested(run_dir: str) -> Iterator[dict[str, str]]:
     Args:
         run_dir: the run folder; if it is "", nothing is asked for.
     """
-    mark = Path(run_dir, f"{_PARTIAL}{uuid.uuid4().hex}")
+    mark = Path(run_dir, f"{PARTIAL}{uuid.uuid4().hex}")
     if run_dir:
         try:
             mark.touch()
@@ -59,8 +57,8 @@ def send_files(connection: socket.socket, request: Mapping[str, str]) -> None:
 def _files(folder: Path) -> Iterator[Path]:
     """Yield the whole, regular files."""
     for where, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(_PARTIAL)]
-        for path in (Path(where, name) for name in names if not name.startswith(_PARTIAL)):
+        folders[:] = [name for name in folders if not name.startswith(PARTIAL)]
+        for path in (Path(where, name) for name in names if not name.startswith(PARTIAL)):
             if path.is_file() and not path.is_symlink():
                 yield path
 
@@ -93,7 +91,7 @@ def take_file(connection: socket.socket, run_dir: str, name: str, size: int) -> 
 
 def _write(path: Path, parts: Iterator[bytes]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{_PARTIAL}{path.name}")
+    partial = path.with_name(f"{PARTIAL}{path.name}")
     try:
         with open(partial, "wb") as file:
             file.writelines(parts)

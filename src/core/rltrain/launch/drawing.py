@@ -13,7 +13,7 @@ __all__ = ["cannot_draw", "check_mujoco_draws"]
 def cannot_draw(error: Exception) -> UsageError:
     """Return the error for environments that could not be rendered."""
     return UsageError(
-        "--video, or another observer that renders: the environments could not be rendered: "
+        "--video, a viewer, or an observer that renders: the environments could not be rendered: "
         f"{type(error).__name__}: {error}. MuJoCo needs a display, or the environment variable "
         "MUJOCO_GL: egl renders without a display, on a GPU or, with Mesa, in software; osmesa "
         "renders in software."

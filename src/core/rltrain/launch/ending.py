@@ -10,7 +10,7 @@ import os
 import signal
 from pathlib import Path
 
-from rltrain.launch.rank_log import console_stream
+from rltrain.launch.rank_log import show
 
 __all__ = ["AGAIN", "OF_SCHEDULERS", "REQUESTS", "announce_training", "ask_to_end", "asked_to_end"]
 
@@ -54,7 +54,7 @@ def ask_to_end(folder: Path, number: int, quiet: bool = False) -> bool:
     if not quiet:
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
         text = f"{name}: ending after this iteration, with a checkpoint; once more ends at once"
-        print(text, file=console_stream(), flush=True)
+        show(text, folder)
     return True
 
 

@@ -51,21 +51,20 @@ class Patience:
         self._iteration = 0
         self._since: float | None = None
         """When the iteration was seen to begin."""
-        self._is_warm = False
 
     def note(self, pulse: Pulse, now: float) -> None:
         """Note how far the run is."""
         if pulse.phase == "starting":
             return
         if self._since is not None and pulse.iteration != self._iteration:
-            self._longest, self._is_warm = max(self._longest, now - self._since), True
+            self._longest = max(self._longest, now - self._since)
             self._since = None
         if self._since is None:
             self._iteration, self._since = pulse.iteration, now
 
     def restart(self) -> None:
-        """Note that the ranks begin again: they load and compile again."""
-        self._since, self._is_warm = None, False
+        """Note that the ranks begin again."""
+        self._since = None
 
     def seconds(self, pulse: Pulse) -> float:
         """Return for how long a rank may stay as it is."""
@@ -73,7 +72,8 @@ class Patience:
             return float("inf")
         usual = self._timeout or max(_SHORTEST, _TIMES * self._longest)
         in_iteration = pulse.phase in ("learning", "stepping the environment")
-        return usual if in_iteration and self._is_warm else max(_LONG, usual)
+        has_compiled = pulse.iteration > 0  # It has done an iteration since it was started.
+        return usual if in_iteration and has_compiled else max(_LONG, usual)
 
 
 def hang_watch(config: Placement, reports: Path) -> Callable[[], None]:

@@ -45,7 +45,7 @@ class Pulse:
     thread: int
     """The identifier of its main thread."""
     iteration: int
-    """Iterations done."""
+    """The last iteration that the process has done; 0 if none, also in a run that goes on."""
     beats: int
     """Grows with everything that the rank does."""
     collectives: int

@@ -12,8 +12,9 @@ from types import TracebackType
 from typing import TextIO, cast
 
 from rltrain.launch.stream import LossyFile, as_text
+from rltrain.launch.view import hand_over, look_in
 
-__all__ = ["RankLog", "console_stream", "older", "say"]
+__all__ = ["RankLog", "console_stream", "older", "say", "show"]
 
 LIMIT = 100 << 20
 """Bytes of a log that are enough to start a new file. The one before it is kept."""
@@ -26,11 +27,23 @@ def console_stream() -> TextIO:
     return _console or sys.stdout
 
 
+def show(line: str, folder: Path | None = None) -> None:
+    """Show a line to the user: above the live view, if there is one on this node.
+
+    Args:
+        line: for the user.
+        folder: where the ranks of this node report, for a process that is none of them.
+    """
+    if not hand_over(line, folder):
+        print(line, file=console_stream(), flush=True)
+
+
 def say(text: str) -> None:
     """Show a line to the user, and in this rank's log."""
-    streams = {id(stream): stream for stream in (console_stream(), sys.stdout)}
-    for stream in streams.values():
-        print(f"rltrain: {text}", file=stream, flush=True)
+    line = f"rltrain: {text}"
+    show(line)
+    if sys.stdout is not console_stream():
+        print(line, flush=True)
 
 
 def older(log: Path) -> Path:
@@ -53,7 +66,7 @@ class RankLog:
     def __enter__(self) -> RankLog:
         global _console
         self._descriptor = _open(self.path)  # First: if it fails, nothing has changed.
-        self._outer_console = _console
+        self._outer_console, self._outer_folder = _console, look_in(self.path.parent)
         self._streams = sys.stdout, sys.stderr
         _flush(*self._streams)
         self._saved = [os.dup(1), os.dup(2)]
@@ -75,6 +88,7 @@ class RankLog:
         if _console is not None:
             _flush(_console)
         _console = self._outer_console
+        look_in(self._outer_folder)
         _flush(self._stream)
         sys.stdout, sys.stderr = self._streams
         for target, saved in enumerate(self._saved, start=1):
@@ -107,7 +121,7 @@ class RankLog:
             self._is_losing = not self._is_losing
             text = f"cannot be written ({self._file.reason}): what the rank prints is lost"
             text = text if self._is_losing else "is written again"
-            print(f"rltrain: {self._now} {text}", file=console_stream(), flush=True)
+            show(f"rltrain: {self._now} {text}")
 
     def _tend(self) -> None:
         state = os.fstat(self._descriptor)

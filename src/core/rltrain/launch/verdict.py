@@ -114,7 +114,9 @@ def find_missing(places: list[Place], late: list[Place], path: Path, has_neighbo
         # A backend that returns at once shows nobody waiting: who has begun fewer is behind.
         late = [place for place in late if place.pulse.collectives == behind]
     seconds = f"{max(place.seconds for place in late):.0f} s"
-    calls = {(place.pulse.collectives, place.pulse.call) for place in late}
+    # If all wait, one that has not waited for long yet may be in another collective.
+    in_calls = [place for place in places if place.waiting] if waiting else late
+    calls = {(place.pulse.collectives, place.pulse.call) for place in in_calls}
     if not waiting:
         ranks = " and ".join(str(place.rank) for place in late)
         head = f"Rank {ranks} hangs" if len(late) == 1 else f"Ranks {ranks} hang"

@@ -23,6 +23,7 @@ class CheckedSync:
         self,
         sync: GradientSync,
         parameters: Any,
+        extras: int,
         arrays: Arrays,
         env: EnvNumbers,
         skips: bool,
@@ -32,11 +33,13 @@ class CheckedSync:
         Args:
             sync: averages the gradients.
             parameters: those that it was made for.
+            extras: how many of the last ones are not checked.
             arrays: of the run's framework.
             env: numbers the updates.
             skips: whether to return None for averages that are not finite.
         """
         self._sync, self._parameters = sync, parameters
+        self._checked = slice(None, -extras or None)
         self._arrays, self._env, self._skips = arrays, env, skips
         self._counts: Any = None
         self._updates: list[int] = []
@@ -53,12 +56,14 @@ class CheckedSync:
     def _is_finite(self, averaged: Any) -> bool:
         """Wait for the device, and return whether all averages are finite: equal on all ranks."""
         norms = self._arrays.norms(averaged)
-        return norms is None or math.isfinite(self._arrays.floats((norms.max(),))[0])
+        if norms is None:
+            return True
+        return math.isfinite(self._arrays.floats((norms[self._checked].max(),))[0])
 
     @property
     def most(self) -> Any:
         """How many updates of this iteration had gradients that are not finite; None if none."""
-        return self._counts.max() if self._updates else None
+        return self._counts[self._checked].max() if self._updates else None
 
     def findings(self, rank: int, models: Mapping[str, Any]) -> list[Finding]:
         """Return what was found in this iteration.
@@ -67,11 +72,12 @@ class CheckedSync:
             rank: this rank.
             models: by role, models to which the parameters may belong.
         """
-        most = int(self._counts.max()) if self._updates else 0
+        counts = self._counts[self._checked].tolist() if self._updates else [0]
+        most = max(counts)
         if not most:
             return []
         # A parameter that breaks stays broken: those with the most were the first.
-        first = [index for index, count in enumerate(self._counts.tolist()) if count == most]
+        first = [index for index, count in enumerate(counts) if count == most]
         name = self._arrays.names(self._parameters, models)[first[0]]
         others = f" and {len(first) - 1} more parameters" if first[1:] else ""
         return [Finding(rank, "gradients", f"gradients of {name}{others}", self._updates[-most])]

@@ -50,11 +50,12 @@ class Numbers:
         """Remember a model, whose parameters may be named."""
         self._models[role] = model
 
-    def checked(self, sync: GradientSync, parameters: Any) -> GradientSync:
-        """Return a gradient sync that is checked."""
+    def checked(self, sync: GradientSync, parameters: Any, extras: int = 0) -> GradientSync:
+        """Return a gradient sync that is checked, but for its extras."""
         if self._arrays is None:
             return sync
-        checked = CheckedSync(sync, parameters, self._arrays, self.env, self._reaction == "skip")
+        skips = self._reaction == "skip"
+        checked = CheckedSync(sync, parameters, extras, self._arrays, self.env, skips)
         self._syncs.append(checked)
         return checked
 

@@ -100,23 +100,27 @@ class Progress:
         self.window.add(tuple(merged.sums[:EPISODE_SUMS]))
         self.votes = merged.sums[EPISODE_SUMS:_VOTES_END]
         self.nonfinite = merged.sums[_VOTES_END:-1]
-        self.slow = self._stragglers.find([(rollout, rest) for _, rollout, rest in merged.own])
+        fps_of, rollout, update, collectives = zip(*merged.own, strict=True)
+        self.slow = self._stragglers.find(list(zip(rollout, update, strict=True)))
         return dataclasses.replace(
             record,
             values=merged.values,
             frames=self.frames,
             seconds=now - self._started,
-            fps=tuple(fps for fps, *_ in merged.own),
+            fps=fps_of,
+            rollout=rollout,
+            update=update,
+            collectives=collectives,
             episode_return=self.window.mean_return,
             episode_length=self.window.mean_length,
             success_rate=self.window.success_rate,
         )
 
-    def _own_seconds(self, whole: float) -> tuple[float, float]:
-        """Return this rank's seconds in its environments, and in all else but waiting."""
+    def _own_seconds(self, whole: float) -> tuple[float, float, float]:
+        """Return this rank's seconds in its environments, in all else, and in collectives."""
         before, self._spent = self._spent, self._seconds()
-        stepping, waiting = (now - then for now, then in zip(self._spent, before, strict=True))
-        return stepping, max(whole - stepping - waiting, 0.0)
+        rollout, collectives = (now - then for now, then in zip(self._spent, before, strict=True))
+        return rollout, max(whole - rollout - collectives, 0.0), collectives
 
     def finish(self) -> None:
         """Make sure that every rank ends after the same iteration. Collective.

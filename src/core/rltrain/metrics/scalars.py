@@ -18,7 +18,7 @@ PHASES = "time/"
 """Prefix of the names of phase times, whose minimum and maximum over ranks are kept as well."""
 
 
-OWN = 3
+OWN = 4
 """How many numbers of its own, which are not summed, a rank tells the others."""
 
 _MEANS = 3 + OWN

@@ -66,12 +66,21 @@ def find_place(
 
 
 def join(
-    requested: RunOptions, found: Found | None, environ: Mapping[str, str]
+    requested: RunOptions,
+    found: Found | None,
+    environ: Mapping[str, str],
+    needs_master: bool = True,
 ) -> tuple[RunOptions, World | None]:
     """Return the options with what the cluster adds, and this rank's place if it joins.
 
     Flags come first: a task that is told to start ranks is a node, and nodes that the user has
     counted and numbered are believed.
+
+    Args:
+        requested: the options.
+        found: what has started this process.
+        environ: the environment variables.
+        needs_master: whether ranks that something else has started meet at an address.
 
     Raises:
         UsageError: the ranks would each train alone, the flags and the cluster contradict each
@@ -94,7 +103,7 @@ def join(
         place = _as_node(spec, place, environ)
     if isinstance(place, StartedNode):
         return _as_one_of_the_nodes(requested, spec, place, environ), None
-    if spec.order > 0 or place.master_addr is not None:
+    if needs_master and (spec.order > 0 or place.master_addr is not None):
         requested = _with_master(requested, spec, place, environ)
     return dataclasses.replace(requested, cluster=spec.name), place.world
 

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
@@ -18,7 +19,7 @@ from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import check_writable
 from rltrain.types import World
 
-__all__ = ["check_run_name", "resolve_files"]
+__all__ = ["check_checkpoint", "check_run_name", "in_a_child", "resolve_files"]
 
 
 def check_run_name(name: str | None) -> None:
@@ -59,30 +60,52 @@ def resolve_files(
         return config
     if path in CHOICES:
         path = str(find_checkpoint(path, config.log_root, config.library, config.task, _warn))
-    # The launcher imports no framework, and a rank that joins may have to join first.
-    backend = registry.get(BackendSpec, config.backend)
-    in_child = config.distributed and (world is None or backend.joins_first)
-    if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
-        raise UsageError(f"--checkpoint {path}: there is no such file.")
-    state = read_state(Path(path), config.trust_checkpoint)
-    _check_checkpoint(path, library, registry, in_child, config.trust_checkpoint)
-    before = state["circumstances"].get("framework") if state else None
-    if before not in (None, config.framework):
-        raise UsageError(
-            f"--checkpoint {path}: was saved with {before}, but this run uses {config.framework}, "
-            f"whose models and optimizers differ. Give --framework {before}."
-        )
+    in_child = in_a_child(config, world, registry)
+    state = check_checkpoint(path, config, library, registry, in_child)
     # From a checkpoint of another algorithm, such as a teacher's, iterations start at 0.
     if state and iterations and state["circumstances"]["algorithm"] == config.algorithm:
         iterations_left(iterations, state["iteration"])
     return dataclasses.replace(config, checkpoint=path)
 
 
+def in_a_child(config: RunConfig, world: World | None, registry: Registry) -> bool:
+    """Return whether what needs the framework is to be checked in a child process.
+
+    The launcher imports no framework, and a rank that joins may have to join first.
+    """
+    joins_first = registry.get(BackendSpec, config.backend).joins_first
+    return config.distributed and (world is None or joins_first)
+
+
+def check_checkpoint(
+    path: str, config: RunConfig, library: LibrarySpec, registry: Registry, in_child: bool
+) -> dict[str, Any] | None:
+    """Check that a file is a checkpoint of a run's library and framework.
+
+    Returns:
+        The state that was saved with it, if there is one.
+
+    Raises:
+        UsageError: it is not, or it cannot be read.
+    """
+    if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
+        raise UsageError(f"--checkpoint {path}: there is no such file.")
+    state = read_state(Path(path), config.trust_checkpoint)
+    _check_library(path, library, registry, in_child, config.trust_checkpoint)
+    before = state["circumstances"].get("framework") if state else None
+    if before not in (None, config.framework):
+        raise UsageError(
+            f"--checkpoint {path}: was saved with {before}, but this run uses {config.framework}, "
+            f"whose models and optimizers differ. Give --framework {before}."
+        )
+    return state
+
+
 def _warn(text: str) -> None:
     print(f"rltrain: {text}", file=sys.stderr)
 
 
-def _check_checkpoint(
+def _check_library(
     path: str, library: LibrarySpec, registry: Registry, in_child: bool, trusted: bool
 ) -> None:
     """Check that a file is a checkpoint of this library."""

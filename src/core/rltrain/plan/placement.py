@@ -59,7 +59,7 @@ def place(
     if requested.gpu_ids == "all" and len(gpus) > 1:
         requested = dataclasses.replace(requested, distributed=True)
     found = None if elsewhere else find_place(requested, registry, environ)
-    requested, joined = join(requested, found, environ)
+    requested, joined = join(requested, found, environ, backend.needs_master)
     launcher = None
     if requested.distributed or requested.launcher is not None:
         launcher = choose_launcher(requested, backend, registry).name

@@ -79,6 +79,7 @@ def make_plan(
     environ: Mapping[str, str] = os.environ,
     *,
     gpus: int | None = None,
+    trains: bool = True,
 ) -> Plan:
     """Resolve a run.
 
@@ -87,6 +88,8 @@ def make_plan(
         environ: the environment variables.
         gpus: for a run on another machine, how many GPUs that machine shows. Files that it has are
             then not checked. None for a run here.
+        trains: whether anything is trained, or only what a run has trained is used: sizes are then
+            not checked, and nothing is written.
 
     Raises:
         UsageError: an option is wrong, or a combination cannot work.
@@ -126,6 +129,8 @@ def make_plan(
     # What nothing above resolves stays as the user set it.
     config = RunConfig(**requested.fields_of(RunConfig) | vars(placement) | resolved)
     check_options(_specs(config, registry), config.plugins)
+    if not trains:
+        return Plan(config, task, world, registry, options_from=source, options=dict(options))
     check_refusals(config, task, registry)
     if requested.scale_minibatches:
         config = scale_mini_batches(config, library, original)

@@ -6,7 +6,7 @@ from rltrain.plan.memory import estimate_memory
 from rltrain.plan.resolve import Plan
 from rltrain.plan.sizes import number_of_ranks
 from rltrain.plugins.options import make_options
-from rltrain.specs import ObserverSpec
+from rltrain.specs import BackendSpec, ObserverSpec
 from rltrain.types import Iteration
 
 __all__ = ["plan_table"]
@@ -21,7 +21,7 @@ def plan_table(plan: Plan) -> str:
         ("library", f"{config.library}, {config.algorithm}, on {config.framework}"),
         ("task", f"{config.task} ({plan.task.action} actions), from {config.suite}"),
         ("ranks", _ranks(plan)),
-        ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}"),
+        ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}{_advice(plan)}"),
         ("environments", _environments(plan)),
         ("iterations", _iterations(plan)),
         ("experience", _experience(plan)),
@@ -49,6 +49,18 @@ def plan_table(plan: Plan) -> str:
         OmegaConf.create({"agent": dict(config.agent), "env": dict(config.env)})
     )
     return f"{table}\n\n{options.rstrip()}\n\nNothing was started (--dry-run)."
+
+
+def _advice(plan: Plan) -> str:
+    """Name installed backends that may suit the run better."""
+    own = plan.registry.get(BackendSpec, plan.config.backend)
+    given = [
+        f" ({spec.advice(plan.config)}: --backend {spec.name})"
+        for spec in plan.registry.all(BackendSpec)
+        if spec.framework == own.framework and spec is not own
+        if spec.advice is not None and spec.advice(plan.config) is not None
+    ]
+    return "".join(given)
 
 
 def _ranks(plan: Plan) -> str:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
+import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import pluggy
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rltrain.errors import PluginError, UsageError, suggest
 from rltrain.hookspecs import DeclarationHooks
+from rltrain.plugins.installed import NAMELESS, Installed, InstalledPlugin, adapted
 from rltrain.specs import KINDS, Spec, SuiteSpec
 
-__all__ = ["GROUP", "PluginRecord", "Registry", "adapted", "discover"]
-
-GROUP = "rltrain"
-"""The entry-point group of plugins."""
+__all__ = ["PluginRecord", "Registry", "discover"]
 
 CORE = "rltrain"
 """The core's own distribution, whose plugin RLTRAIN_PLUGINS cannot exclude."""
-
-LIBRARY_EXTRA = "library"
-"""The extra in which a plugin's metadata declares the versions of the library it supports."""
 
 Status = Literal["ready", "blocked", "unmet", "broken"]
 SpecT = TypeVar("SpecT", bound=Spec)
@@ -130,12 +123,11 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
     allowed = environ.get("RLTRAIN_PLUGINS")
     only = None if allowed is None else _spellings(*allowed.split(","))
     strict = environ.get("RLTRAIN_STRICT", "0") not in ("", "0")
-    # Sorted, so that nodes whose sys.path differs see the same order.
-    points = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name)
     records = []
-    _check_known(blocked, points)
-    for point in points:
-        record = _inspect(point, _spellings(*blocked), only)
+    installed = Installed()
+    _check_known(blocked, installed.plugins())
+    for plugin in installed.plugins():
+        record = _inspect(plugin, installed, _spellings(*blocked), only)
         if strict and record.error is not None:
             raise record.error
         records.append(record)
@@ -155,33 +147,30 @@ def _with_upgrade_notes(records: Sequence[PluginRecord]) -> list[PluginRecord]:
 
 
 def _inspect(
-    point: importlib.metadata.EntryPoint, blocked: set[str], only: set[str] | None
+    plugin: InstalledPlugin, installed: Installed, blocked: set[str], only: set[str] | None
 ) -> PluginRecord:
     """Return the record of one plugin."""
-    distribution = point.dist
-    # Read once: each access to a property of a distribution parses its whole metadata.
-    metadata: Any = distribution.metadata if distribution else {}
-    name, version = metadata.get("Name") or "unknown", metadata.get("Version") or "?"
+    name, distribution = plugin.name, plugin.distribution
 
     def record(status: Status, reason: str = "", **more: Any) -> PluginRecord:
-        return PluginRecord(point.name, name, version, status, reason, **more)
+        return PluginRecord(name, distribution, plugin.version, status, reason, **more)
 
-    if blocked & _spellings(point.name, name):
+    if blocked & _spellings(name, distribution):
         return record("blocked", "blocked by --no-plugin")
-    if only is not None and name != CORE and not only & _spellings(point.name, name):
+    if only is not None and distribution != CORE and not only & _spellings(name, distribution):
         return record("blocked", "not in RLTRAIN_PLUGINS")
     try:
-        unmet = _unmet_requirement(distribution.requires or [] if distribution else [])
+        unmet = _unmet_requirement(plugin.requires, installed)
         if unmet:
             return record("unmet", unmet)
-        return record("ready", specs=_declarations(point))
+        return record("ready", specs=_declarations(plugin))
     except (Exception, SystemExit) as error:
         return record("broken", f"{type(error).__name__}: {error}", error=error)
 
 
-def _check_known(blocked: Sequence[str], points: Sequence[importlib.metadata.EntryPoint]) -> None:
-    known = {name for point in points for name in (point.name, point.dist and point.dist.name)}
-    names = sorted(name for name in known if name)
+def _check_known(blocked: Sequence[str], plugins: Sequence[InstalledPlugin]) -> None:
+    of_distributions = {each.distribution for each in plugins if each.distribution != NAMELESS}
+    names = sorted(of_distributions | {each.name for each in plugins})
     for name in blocked:
         if not _spellings(name) & _spellings(*names):
             raise UsageError(f"--no-plugin {name}: no such plugin.{suggest(name, names)}")
@@ -192,38 +181,24 @@ def _spellings(*names: str) -> set[str]:
     return {canonicalize_name(name.strip()) for name in names}
 
 
-def adapted(requires: Sequence[str]) -> list[Requirement]:
-    """Return the library that a plugin adapts, with the supported versions: its extra `library`.
-
-    Declaring supported versions in an extra is OpenTelemetry's idea (its extra `instruments`). The
-    user installs the library, and its version can be checked without importing it.
-    """
-    extras = [
-        (requirement, requirement.marker)
-        for requirement in map(Requirement, requires)
-        if requirement.marker and not requirement.marker.evaluate({"extra": ""})
-    ]
-    return [each for each, marker in extras if marker.evaluate({"extra": LIBRARY_EXTRA})]
-
-
-def _unmet_requirement(requires: Sequence[str]) -> str:
+def _unmet_requirement(requires: tuple[str, ...], installed: Installed) -> str:
     """Describe the first requirement that is not met, or return ""; read only metadata."""
     for requirement in adapted(requires):
         wanted = f"{requirement.name}{requirement.specifier}"
-        try:
-            installed = importlib.metadata.version(requirement.name)
-        except importlib.metadata.PackageNotFoundError:
+        version = installed.version(requirement.name)
+        if version is None:
             return f"needs {wanted}, which is not installed: pip install '{wanted}'"
-        if not requirement.specifier.contains(installed, prereleases=True):
-            return f"needs {wanted}, but {installed} is installed: pip install '{wanted}'"
+        if not requirement.specifier.contains(version, prereleases=True):
+            return f"needs {wanted}, but {version} is installed: pip install '{wanted}'"
     return ""
 
 
-def _declarations(point: importlib.metadata.EntryPoint) -> tuple[Spec, ...]:
-    """Import a plugin's module and return its declared specs."""
+@functools.lru_cache
+def _declarations(plugin: InstalledPlugin) -> tuple[Spec, ...]:
+    """Import a plugin's module and return its declared specs; it is asked once."""
     manager = pluggy.PluginManager("rltrain")
     manager.add_hookspecs(DeclarationHooks)
-    manager.register(point.load(), name=point.name)
+    manager.register(plugin.point.load(), name=plugin.name)
     manager.check_pending()
     specs: list[Spec] = []
     for provided in manager.hook.rltrain_provides():

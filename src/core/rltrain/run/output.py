@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from rltrain.records import Record
+from rltrain.launch.rank_log import say
+from rltrain.records import Record, RunStarted, Scalars, Warned
 from rltrain.run.unwritten import IO_ERROR, Unwritten, records_of
 from rltrain.storage import manifest
+from rltrain.storage.metrics_file import METRICS, MetricsFile
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
@@ -24,7 +26,10 @@ class Output:
 
     def __init__(self, plugins: RunPlugins) -> None:
         self._plugins = plugins
-        self._unwritten = Unwritten()
+        self._unwritten = Unwritten(self.warn)
+        self._warnings: list[str] = []
+        self._iteration = 0
+        self._metrics: MetricsFile | None = None
 
     @property
     def exit_code(self) -> int:
@@ -36,9 +41,30 @@ class Output:
         self._folder, self._config = folder, config
         self._manifest = manifest.manifest(config, world, seeds)
         self._describe()
+        self._metrics = MetricsFile(folder.path)
+
+    def warn(self, text: str) -> None:
+        """Tell the user something now, and the writers with the next record."""
+        say(text)
+        self._warnings.append(text)
 
     def write(self, record: Record) -> None:
-        """Give a record to the writers."""
+        """Give a record to the metrics file and the writers."""
+        if isinstance(record, Scalars):
+            self._iteration = record.iteration
+        warnings, self._warnings = self._warnings, []
+        records: list[Record] = [Warned(text, self._iteration) for text in warnings]
+        # RunStarted comes first, RunEnded last.
+        records.insert(0 if isinstance(record, RunStarted) else len(records), record)
+        for each in records:
+            self._write(each)
+
+    def _write(self, record: Record) -> None:
+        if self._metrics is not None:
+            self._metrics.add(record)
+            if self._metrics.is_due:
+                with self._unwritten.attempt(METRICS, self._folder.path):
+                    self._metrics.write()
         for name, error in self._plugins.call_each("rltrain_write", record=record).items():
             if error is None:
                 self._unwritten.remove(records_of(name))

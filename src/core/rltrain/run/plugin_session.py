@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.launch.pulse import PulseWriter
-from rltrain.launch.rank_log import say
 from rltrain.metrics.divergence import check_divergence
 from rltrain.metrics.numbers import Numbers
 from rltrain.metrics.progress import Progress
@@ -149,18 +148,22 @@ class PluginSession:
         self._numbers.add_model(wrapped, role)
         return wrapped
 
-    def gradient_sync(self, parameters: Any, *, may_overflow: bool = False) -> GradientSync:
+    def gradient_sync(
+        self, parameters: Any, *, extras: int = 0, may_overflow: bool = False
+    ) -> GradientSync:
         """Make the gradient sync of one optimizer (hook `rltrain_gradient_sync`). Collective.
 
         Args:
-            parameters: the optimizer's.
+            parameters: the optimizer's, and after them arrays like the extras.
+            extras: how many of the last arrays are no gradients, but are averaged with them, in the
+                same collective: a KL divergence that decides on the step. They may be infinite.
             may_overflow: whether infinite gradients are no fault: a scaler for mixed precision
                 leaves out such updates.
         """
         sync: GradientSync = self._first_result(
-            "rltrain_gradient_sync", "grad_sync", session=self, parameters=parameters
+            "rltrain_gradient_sync", "grad_sync", session=self, parameters=parameters, extras=extras
         )
-        return sync if may_overflow else self._numbers.checked(sync, parameters)
+        return sync if may_overflow else self._numbers.checked(sync, parameters, extras)
 
     def watch(self, role: str, fingerprints: Fingerprints) -> None:
         """Register tensors with the divergence check."""
@@ -256,7 +259,7 @@ class PluginSession:
         )
         for line in filter(None, [warning, *self._progress.slow]):
             if self.world.is_root:
-                say(line)
+                self._output.warn(line)
         return dataclasses.replace(record, values={**record.values, **counts})
 
     def _check_target(self) -> None:

@@ -93,6 +93,8 @@ class _Story:
         """
         noted = self.notes.run_dir()
         run = Path(noted) if noted else None
+        if run is not None:
+            RunFolder(run).remove_partial()
         found = newest_of_run(run, _say) if run else None
         done = found[1] if found else 0
         failure = _Failure(

@@ -27,7 +27,7 @@ from rltrain.run.worker import run_here, run_rank, work
 from rltrain.specs import LauncherSpec
 from rltrain.types import Launcher, TrainResult, World
 
-__all__ = ["NodeWork", "apply_saved_variables", "run", "start"]
+__all__ = ["NodeWork", "apply_saved_variables", "launcher_of", "run", "start"]
 
 
 def run(options: Mapping[str, Any]) -> TrainResult:
@@ -46,13 +46,13 @@ def start(plan: Plan) -> TrainResult:
     config = plan.config
     if plan.starts_nodes:
         of_node = NodeWork(_of_every_node(plan), tuple(sys.argv), os.getcwd())
-        return _launcher(plan).launch(config, of_node)
+        return launcher_of(plan).launch(config, of_node)
     apply_saved_variables(config, plan.world)
     if (plan.world.num_nodes if plan.world is not None else config.nnodes) > 1:
         wait_for_host(config.meeting_point[0], config.join_timeout)
     if plan.world is not None:
         return run_here(config, plan.world, run_rank)
-    launcher = _launcher(plan)
+    launcher = launcher_of(plan)
     if restarts_here(config):
         total = plan.iteration.iterations if plan.iteration else config.max_iterations
         return with_restarts(config, total, functools.partial(_launch, launcher))
@@ -113,7 +113,12 @@ def _of_every_node(plan: Plan) -> dict[str, Any]:
     return {**options, "plugins": plugins, "checkpoint": config.checkpoint}
 
 
-def _launcher(plan: Plan) -> Launcher:
+def launcher_of(plan: Plan) -> Launcher:
+    """Return the launcher that a plan has chosen.
+
+    Raises:
+        PluginError: its class breaks the contract.
+    """
     name = plan.config.launcher
     assert name is not None, "a run whose ranks have not been started has a launcher"
     spec = plan.registry.get(LauncherSpec, name)

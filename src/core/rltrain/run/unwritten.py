@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rltrain.launch.rank_log import say
@@ -19,9 +19,13 @@ class Unwritten:
     """Remembers what has not been written since it last failed, and tells the user.
 
     It is true if there is something.
+
+    Args:
+        warn: tells the user something while the run goes on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
         self._reasons: dict[str, str] = {}
 
     def __bool__(self) -> bool:
@@ -47,12 +51,12 @@ class Unwritten:
         """Note that something was not written."""
         if what not in self._reasons:
             reason = self._reasons[what] = error.strerror or str(error)
-            say(f"cannot write {what} ({reason}): training goes on, and tries again")
+            self._warn(f"cannot write {what} ({reason}): training goes on, and tries again")
 
     def remove(self, what: str) -> None:
         """Note that something was written."""
         if self._reasons.pop(what, None) is not None:
-            say(f"{what} can be written again")
+            self._warn(f"{what} can be written again")
 
     def is_of_writer(self, plugin: str, error: BaseException) -> bool:
         """Note an error of a plugin, if it says that its records were not written.

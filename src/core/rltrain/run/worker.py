@@ -184,7 +184,8 @@ def run_launched(
     _end_with_launcher()
     # What a terminal or timeout(1) sends to the launcher's process group is for the launcher: it
     # asks the ranks to end after their iteration.
-    os.setpgid(0, 0)
+    with contextlib.suppress(PermissionError):  # mpiexec gives each rank a session of its own.
+        os.setpgid(0, 0)
     # The agent ends siblings of a failed rank with SIGTERM. A rank that is blocked in a collective
     # would never run a Python handler, so restore the default action.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -22,6 +22,7 @@ __all__ = [
     "read_state",
     "save_with_state",
     "saved_checkpoints",
+    "states_of",
 ]
 
 INDEX = "checkpoints.json"
@@ -80,7 +81,7 @@ def save_with_state(
 
     written: list[str] = []
     path = folder.write_atomically(f"checkpoints/{name}", write)
-    for outdated in _states(path):
+    for outdated in states_of(path):
         if outdated.name not in written:
             outdated.unlink()
     before = saved_checkpoints(folder.path, lambda text: None)
@@ -105,7 +106,7 @@ def _kept(entries: list[dict[str, Any]], keep: int | None) -> list[dict[str, Any
 
 def _remove(checkpoint: Path) -> None:
     """Remove a checkpoint; its states last, so that it never lacks one."""
-    states = list(_states(checkpoint))
+    states = list(states_of(checkpoint))
     checkpoint.unlink(missing_ok=True)
     for state in states:
         state.unlink()
@@ -122,7 +123,7 @@ def read_state(checkpoint: Path, trusted: bool = False) -> dict[str, Any] | None
         DamagedCheckpoint: the checkpoint or its state is not what was written.
         UsageError: the state is not trusted, and names what is not known to be data only.
     """
-    states = list(_states(checkpoint))
+    states = list(states_of(checkpoint))
     if not states:
         return None
     digest = _digest(checkpoint)
@@ -162,7 +163,7 @@ def _checked(contents: bytes) -> bytes:
     return pickled
 
 
-def _states(checkpoint: Path) -> Iterator[Path]:
+def states_of(checkpoint: Path) -> Iterator[Path]:
     """Yield the states that were saved under a checkpoint's name."""
     name = re.compile(re.escape(checkpoint.name) + r"\.[0-9a-f]{16}(\.pkl|\.state)")
     for path in (checkpoint.parent / "ranks").glob(f"{glob.escape(checkpoint.name)}.*"):

@@ -14,7 +14,14 @@ from rltrain.storage.run_folder import task_folder
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
 
-__all__ = ["CHOICES", "find_checkpoint", "latest_of_name", "newest_of_run", "newest_run"]
+__all__ = [
+    "CHOICES",
+    "checkpoint_of_run",
+    "find_checkpoint",
+    "latest_of_name",
+    "newest_of_run",
+    "newest_run",
+]
 
 CHOICES = ("latest", "best")
 """What `--checkpoint` accepts besides a path."""
@@ -79,6 +86,32 @@ def newest_of_run(run: Path, warn: Callable[[str], None]) -> tuple[Path, int] | 
     if found is None:
         return None
     return found, next(int(one["iteration"] or 0) for one in entries if one["name"] == found.name)
+
+
+def checkpoint_of_run(run: Path, choice: str, warn: Callable[[str], None]) -> Path:
+    """Return one of a run's checkpoints.
+
+    Args:
+        run: the run folder.
+        choice: "latest", "best", or the iteration after which it was saved.
+        warn: takes a message for each damaged checkpoint that is passed over.
+
+    Raises:
+        UsageError: the run has not saved it.
+    """
+    entries = saved_checkpoints(run, warn)
+    chosen = entries
+    if choice == "best":
+        chosen = [entry for entry in entries if entry["episode_return"] is not None]
+        chosen.sort(key=lambda entry: float(entry["episode_return"]))
+    elif choice != "latest":
+        chosen = [entry for entry in entries if str(entry["iteration"]) == choice]
+    found = _last_sound(run, chosen, warn)
+    if found is None:
+        saved = ", ".join(str(entry["iteration"]) for entry in entries)
+        there = f"It has those of the iterations {saved}." if saved else "It has saved none yet."
+        raise UsageError(f"--checkpoint {choice}: the run {run} has no such checkpoint. {there}")
+    return found
 
 
 def newest_run(log_root: str, library: str | None, task: str | None) -> Path | None:

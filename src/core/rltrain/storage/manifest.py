@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import importlib.metadata
 import json
 import os
 import platform
@@ -24,7 +23,7 @@ from rltrain.errors import UsageError
 from rltrain.options.dotted import flatten
 from rltrain.options.run import RunOptions
 from rltrain.options.secrets import hide, hide_words, without_secrets
-from rltrain.plugins.registry import GROUP
+from rltrain.plugins.installed import Installed
 from rltrain.seeding import SeedPlan
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import ProcessGroup, World
@@ -49,17 +48,16 @@ def versions() -> Mapping[str, str]:
 
     Cached: what is installed does not change while a process trains.
     """
-    points = importlib.metadata.entry_points(group=GROUP)
-    plugins = [point.dist for point in points if point.dist is not None]
-    names = {plugin.name for plugin in plugins}
-    for text in {text for plugin in plugins for text in plugin.requires or []}:
+    installed = Installed()
+    plugins = installed.plugins()
+    names = {plugin.distribution for plugin in plugins}
+    for text in {text for plugin in plugins for text in plugin.requires}:
         with contextlib.suppress(InvalidRequirement):
             names.add(Requirement(text).name)
-    found = {"python": platform.python_version()}
-    for name in sorted(names):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+    found = {name: installed.version(name) for name in sorted(names)}
+    return {"python": platform.python_version()} | {
+        name: version for name, version in found.items() if version
+    }
 
 
 def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]:

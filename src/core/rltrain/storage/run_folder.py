@@ -16,14 +16,18 @@ from rltrain.errors import UsageError
 from rltrain.options.checks import flag
 from rltrain.storage.disk import disk_errors, try_to_write
 
-__all__ = ["RunFolder", "check_writable", "create_run_folder", "task_folder"]
+__all__ = ["PARTIAL", "RunFolder", "check_writable", "create_run_folder", "task_folder"]
+
+PARTIAL = ".partial-"
+"""How the names of files and folders begin that are not complete yet."""
 
 
 class RunFolder:
     """The folder of one run. Rank 0 creates it; every rank knows its path.
 
-    It holds `manifest.json`, `config.yaml`, `checkpoints/` with their index `checkpoints.json`,
-    `logs/rank_N.log`, and what the writers add. `logs` may be a link to another folder.
+    It holds `manifest.json`, `config.yaml`, `metrics.jsonl`, `checkpoints/` with their index
+    `checkpoints.json`, `logs/rank_N.log`, and what the writers add. `logs` may be a link to another
+    folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,7 +81,7 @@ class RunFolder:
         target = self.path / name
         # Write to a scratch folder, under the final file name: some libraries choose the format by
         # the suffix, and torch stores the file's name inside the file.
-        scratch = target.with_name(f".partial-{os.getpid()}-{target.name}")
+        scratch = target.with_name(f"{PARTIAL}{os.getpid()}-{target.name}")
         try:
             # While the half-written file fills the disk, so that this can be seen.
             with disk_errors(scratch):
@@ -89,6 +93,12 @@ class RunFolder:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         return target
+
+    def remove_partial(self) -> None:
+        """Remove what rank 0 was writing when it was killed. No rank may run."""
+        for path in list(self.path.rglob(f"{PARTIAL}*")):
+            with contextlib.suppress(OSError):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _sync(path: Path) -> None:

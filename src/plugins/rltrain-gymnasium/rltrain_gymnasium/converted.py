@@ -16,6 +16,7 @@ from gymnasium.vector.utils import batch_space
 from rltrain.errors import UsageError
 from rltrain_gymnasium.arrays import Arrays, Kind
 from rltrain_gymnasium.observed import grouped, is_image
+from rltrain_gymnasium.scenes import scene_of
 from rltrain_gymnasium.single import action_kind, make_single
 
 __all__ = ["ConvertedVectorEnv", "make_converted"]
@@ -38,6 +39,7 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
     Attributes:
         device: the device of the arrays.
         max_episode_length: in steps, or None if there is no time limit.
+        mujoco_scene: see `rltrain_gymnasium.scenes`; None without MuJoCo.
     """
 
     def __init__(self, task: str, env: SyncVectorEnv, arrays: Arrays) -> None:
@@ -62,6 +64,7 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = env.num_envs
         self.device = arrays.device
         self.max_episode_length = self.spec.max_episode_steps if self.spec else None
+        self.mujoco_scene = scene_of(env.envs)
         self.single_observation_space = _converted_space(env.single_observation_space)
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self.single_action_space = _from_zero(self._space)
@@ -177,7 +180,7 @@ def _make_rendering(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any,
     env.close()
     if "rgb_array" not in env.metadata.get("render_modes", ()):
         raise UsageError(
-            f"--video, or another observer that renders: the task {task!r} cannot render. "
+            f"--video, a viewer, or an observer that renders: the task {task!r} cannot render. "
             "Leave it out."
         )
     return _make_grouped(task, {**options, "render_mode": "rgb_array"})

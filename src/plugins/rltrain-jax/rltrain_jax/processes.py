@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,14 +14,13 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from types import FrameType
 
 from rltrain.config import Placement
 from rltrain.launch import (
-    OF_SCHEDULERS,
-    REQUESTS,
+    CaughtSignals,
     ask_to_end,
     available_cores,
+    caught_signals,
     ended_by_signal,
     failure,
     hang_watch,
@@ -40,8 +38,6 @@ SHUTDOWN_TIMEOUT = 5
 
 _PERIOD = 0.5
 """Seconds between two looks for ranks that hang."""
-
-SIGNALS = (*REQUESTS, signal.SIGHUP, signal.SIGQUIT)
 
 _QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
 """The resource tracker cleans up the semaphores of a terminated rank; its warning is noise."""
@@ -86,7 +82,7 @@ class ProcessesLauncher:
         with (
             private_folder() as reports,
             with_temporary_files(reports),
-            _caught_signals() as signals,
+            caught_signals() as signals,
             held_port() as port,
         ):
             try:
@@ -157,7 +153,7 @@ def held_port() -> Iterator[int]:
 
 
 def _watch(
-    ranks: list[_Rank], signals: _Signals, reports: Path, look: Callable[[], None]
+    ranks: list[_Rank], signals: CaughtSignals, reports: Path, look: Callable[[], None]
 ) -> list[TrainResult | None]:
     """Wait until all ranks have ended, and return their results.
 
@@ -182,7 +178,7 @@ def _watch(
     return results
 
 
-def _end(ranks: list[_Rank], signals: _Signals) -> None:
+def _end(ranks: list[_Rank], signals: CaughtSignals) -> None:
     """Terminate the running ranks, then kill them; a signal in between kills them at once."""
     running = {rank.process.sentinel: rank.process for rank in ranks if rank.process.is_alive()}
     for process in running.values():
@@ -200,53 +196,6 @@ def _end(ranks: list[_Rank], signals: _Signals) -> None:
         rank.process.join()
         rank.process.close()
         rank.results.close()
-
-
-class _Signals:
-    """The signals that arrived, and a connection that is readable after the first one."""
-
-    def __init__(self) -> None:
-        self.seen: list[signal.Signals] = []
-        self.wakeup, self._bell = multiprocessing.Pipe(duplex=False)
-
-    def note(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal: only note it, because it may interrupt any code."""
-        self.seen.append(signal.Signals(number))
-        self._bell.send_bytes(b"!")
-
-    def take(self) -> list[signal.Signals]:
-        """Return the signals that arrived since the last call."""
-        self.drain()
-        taken, self.seen = self.seen, []
-        return taken
-
-    def drain(self) -> None:
-        """Make the connection wait for the next signal."""
-        while self.wakeup.poll():
-            self.wakeup.recv_bytes()
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.wakeup.close()
-        self._bell.close()
-
-
-@contextlib.contextmanager
-def _caught_signals() -> Iterator[_Signals]:
-    """Note signals while the context is open; Python allows handlers in the main thread only."""
-    signals, handlers = _Signals(), {}
-    if threading.current_thread() is threading.main_thread():
-        for number in SIGNALS:
-            # An ignored signal stays ignored: nohup relies on that.
-            ours = signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
-            if ours or (number not in OF_SCHEDULERS and signal.getsignal(number) != signal.SIG_IGN):
-                handlers[number] = signal.signal(number, signals.note)
-    try:
-        yield signals
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        signals.close()
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 from rltrain.config import Placement
 from rltrain.errors import DivergenceError
 from rltrain.metrics.divergence import check_divergence
-from rltrain.metrics.scalars import ScalarExchange
+from rltrain.metrics.scalars import OWN, ScalarExchange
 from rltrain.types import World
 from rltrain_jax.gradients import TreeSync
 from rltrain_jax.trees import broadcast_tree
@@ -78,7 +78,7 @@ def learning(group):
     received = broadcast_tree(group, tree(group.rank + 5.0), jax.local_devices()[0])
     for name, made in (("averaged", averaged), ("received", received)):
         results[name] = [described(leaf) for leaf in jax.tree.leaves(made)]
-    own = [10.0, 1.0, 2.0 + group.rank]
+    own = [2.0 + group.rank] * OWN
     merged = ScalarExchange(group).merge(3, {"loss": 0.1 + group.rank}, [1.0], own)
     results["merged"] = [merged.values, merged.sums, merged.own]
     check_divergence(group, {"policy": lambda: {"w": 1}}, 1)

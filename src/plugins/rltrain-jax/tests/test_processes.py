@@ -18,7 +18,7 @@ import pytest
 from rltrain.errors import RankFailed, UsageError
 from rltrain.launch import available_cores
 from rltrain.testing import make_config
-from rltrain_jax.processes import SIGNALS, ProcessesLauncher, held_port
+from rltrain_jax.processes import ProcessesLauncher, held_port
 
 pytestmark = pytest.mark.slow
 
@@ -166,14 +166,14 @@ def signal_when_running(tmp_path, *numbers):
     ],
 )
 def test_a_signal_to_the_launcher_ends_the_ranks(launch, tmp_path, number, error, code):
-    before = [signal.getsignal(number) for number in SIGNALS]
+    before = [signal.getsignal(number) for number in signal.valid_signals()]
     sender = signal_when_running(tmp_path, number)
     with pytest.raises(error) as caught:
         launch(works.wait)
     sender.join()
     assert getattr(caught.value, "exit_code", None) == code
     assert running(tmp_path) == []
-    assert [signal.getsignal(number) for number in SIGNALS] == before
+    assert [signal.getsignal(number) for number in signal.valid_signals()] == before
 
 
 def test_a_rank_that_does_not_listen_is_killed(launch, tmp_path, monkeypatch):

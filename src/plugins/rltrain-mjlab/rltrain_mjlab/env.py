@@ -16,6 +16,7 @@ from rltrain.errors import UsageError
 from rltrain.launch import check_mujoco_draws
 from rltrain_mjlab.generators import SeparateGenerators
 from rltrain_mjlab.registry import start_warp
+from rltrain_mjlab.scene import Scene
 from rltrain_mjlab.tasks import GROUPS
 
 __all__ = ["MjlabEnv"]
@@ -67,6 +68,7 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
         self.device = device
         self.num_envs = int(config.scene.num_envs)
         self._generators = SeparateGenerators(device)
+        self._scene: Scene | None = None
         try:
             with self._generators.active():
                 self._env = ManagerBasedRlEnv(config, device, self.render_mode)
@@ -130,6 +132,17 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
     def render(self) -> tuple[Any, ...]:
         """Return what the camera of `cfg.viewer` sees, uint8 of shape (height, width, 3)."""
         return (self._env.render(),)
+
+    def mujoco_scene(self, index: int) -> tuple[Any, Any]:
+        """Return an environment's model and its state, for a viewer: copies, of this method."""
+        if self._scene is None:
+            self._scene = Scene(self._env.sim)
+        return self._scene.of(index)
+
+    @property
+    def simulation(self) -> ManagerBasedRlEnv:
+        """The environments of mjlab."""
+        return self._env
 
     @property
     def max_episode_length(self) -> int:

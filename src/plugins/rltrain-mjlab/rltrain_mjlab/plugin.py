@@ -70,6 +70,7 @@ def rltrain_provides() -> Iterable[Spec]:
             describe=describe,
             tasks=tasks,
             renders=True,
+            mujoco_scenes=True,
             tuned=tuned,
         )
     ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from rltrain.hookspecs import hookimpl
 
@@ -31,3 +32,11 @@ class MjlabSuite:
         settings.scene.num_envs = config.num_envs or 1
         settings.seed = session.seeds.environment
         return MjlabEnv(config.task, settings, device, session.renders)
+
+    @hookimpl
+    def rltrain_describe_task(self, session: Session) -> Mapping[str, Any]:
+        """Return mjlab's own metadata of the task."""
+        from rltrain_mjlab.description import describe
+
+        name = session.checkpoint.name if session.checkpoint is not None else "local"
+        return describe(session.env.unwrapped.simulation, name)  # type: ignore[attr-defined]

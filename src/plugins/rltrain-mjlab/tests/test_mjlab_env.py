@@ -164,3 +164,13 @@ def test_videos_show_what_the_viewers_camera_sees():
         viewer = env.cfg.viewer
     assert (str(frame.dtype), frame.shape) == ("uint8", (viewer.height, viewer.width, 3))
     assert frame.std() > 1
+
+
+def test_the_scene_is_where_the_simulation_is():
+    with make() as env:
+        env.reset(seed=0)
+        env.step(torch.ones(env.action_space.shape))
+        for index in (2, 0):
+            _, data = env.mujoco_scene(index)
+            there = env.simulation.sim.data.xpos[index].cpu()
+            torch.testing.assert_close(torch.tensor(data.xpos, dtype=torch.float32), there)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import jax
+import mujoco
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Dict, Space
@@ -68,10 +69,11 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
         self.device = device
         self._device = local_device(device)
         made = _compiled(task, num_envs, config.to_json(), self._device)
-        self._env, self._begin, self._step, self._first = made
+        self._env, self._begin, self._step, self._one = made
         self.max_episode_length = episode_steps(config)
         self.step_dt = float(self._env.dt) * int(config.get("action_repeat", 1))
         self._batch: Batch | None = None
+        self._scene: mujoco.MjData | None = None
         self._seed(None)
         _, observations = jax.eval_shape(self._begin, self._key)
         self.single_observation_space = _space(task, observations)
@@ -119,8 +121,18 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
 
     def render(self) -> tuple[Any, ...]:
         """Return Playground's rendering of the first environment, uint8 (height, width, 3)."""
-        state = jax.device_get(self._first(self._current().state))
+        state = jax.device_get(self._one(self._current().state, 0))
         return (self._env.render(state, height=480, width=640),)
+
+    def mujoco_scene(self, index: int) -> tuple[Any, Any]:
+        """Return an environment's model and its state, for a viewer: a `MjData` of this method."""
+        model, state = self._env.mj_model, jax.device_get(self._one(self._current().state, index))
+        if self._scene is None:
+            self._scene = mujoco.MjData(model)
+        for name in ("qpos", "qvel", "mocap_pos", "mocap_quat"):
+            getattr(self._scene, name)[:] = getattr(state.data, name)
+        mujoco.mj_forward(model, self._scene)
+        return model, self._scene
 
     @property
     def episode_length_buf(self) -> Any:
@@ -176,7 +188,7 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
 def _compiled(
     task: str, num_envs: int, config: str, device: jax.Device
 ) -> tuple[Any, Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Return one environment, and the programs of a batch: `begin`, `step` and `first`.
+    """Return one environment, and the programs of a batch: `begin`, `step` and `one`.
 
     Cached, because compiling takes longer than a hundred thousand steps: equal batches share it.
     """
@@ -185,7 +197,7 @@ def _compiled(
     programs = Programs(
         env, num_envs, episode_steps(settings), int(settings.get("action_repeat", 1))
     )
-    return env, jax.jit(programs.begin), jax.jit(programs.step), jax.jit(programs.first)
+    return env, jax.jit(programs.begin), jax.jit(programs.step), jax.jit(programs.one)
 
 
 def _space(task: str, observations: Any) -> Space[Any]:

@@ -75,5 +75,6 @@ def rltrain_provides() -> Iterable[Spec]:
             describe=describe,
             tasks=tasks,
             renders=True,
+            mujoco_scenes=True,
         )
     ]

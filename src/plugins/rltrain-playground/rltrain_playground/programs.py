@@ -69,10 +69,10 @@ class Programs:
         result = observations(state.obs), rewards, terminations, truncations, info
         return Batch(key, lengths * ~done, state), result
 
-    def first(self, state: Any) -> Any:
-        """Return the first environment's part of a state."""
+    def one(self, state: Any, index: Any) -> Any:
+        """Return one environment's part of a state."""
         rows = (self.num_envs,)
-        return jax.tree.map(lambda x: x[0] if x.shape[:1] == rows else x, state)
+        return jax.tree.map(lambda x: x[index] if x.shape[:1] == rows else x, state)
 
     def _fresh(self, key: Any) -> tuple[Any, Any]:
         keys = jax.random.split(key, self.num_envs + 1)

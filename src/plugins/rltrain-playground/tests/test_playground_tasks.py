@@ -10,7 +10,6 @@ import pytest
 from rltrain.errors import UsageError
 from rltrain.specs import SuiteSpec
 from rltrain_playground import plugin
-from rltrain_playground.config import episode_steps, find, with_options
 from rltrain_playground.plugin import describe, rltrain_provides, tasks
 from rltrain_playground.tasks import BUNDLED, MENAGERIE
 
@@ -37,6 +36,8 @@ def test_describing_imports_nothing_heavy():
 
 def test_names_match_playground():
     from mujoco_playground import dm_control_suite, locomotion, manipulation
+
+    from rltrain_playground.config import episode_steps, find
 
     assert set(BUNDLED) == {name for name in dm_control_suite.ALL_ENVS if name != "Point"}
     assert set(MENAGERIE) == {*locomotion.ALL_ENVS, *manipulation.ALL_ENVS}
@@ -68,11 +69,15 @@ def test_tasks_whose_robots_have_to_be_downloaded(monkeypatch, there):
 
 
 def test_the_physics_implementation_suits_the_device():
+    from rltrain_playground.config import find, with_options
+
     assert with_options("CartpoleBalance", {}, "cpu").impl == "jax"
     assert with_options("CartpoleBalance", {}, "cuda:0").impl == find("CartpoleBalance").impl
     assert with_options("CartpoleBalance", {"impl": "warp"}, "cpu").impl == "warp"
 
 
 def test_images_are_refused():
+    from rltrain_playground.config import with_options
+
     with pytest.raises(UsageError, match=r"env\.vision=True .* not supported"):
         with_options("CartpoleBalance", {"vision": True}, "cpu")

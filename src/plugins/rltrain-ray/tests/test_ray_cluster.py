@@ -35,7 +35,8 @@ class Planted(gymnasium.Env):
     steps = 0
 
     def reset(self, *, seed=None, options=None):
-        open(f"threads_{os.environ['RANK']}", "w").write(os.environ["OMP_NUM_THREADS"])
+        with open(f"threads_{os.environ['RANK']}", "w") as file:
+            file.write(os.environ["OMP_NUM_THREADS"])
         return np.zeros(3, np.float32), {}
 
     def step(self, action):
@@ -65,6 +66,7 @@ def cluster(tmp_path_factory):
     variables = {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_AUTH_MODE": "disabled",
+        "RAY_local_fs_capacity_threshold": "1",  # Never warn that a disk is nearly full.
         "PYTHONPATH": os.pathsep.join([str(plugins), os.environ.get("PYTHONPATH", "")]),
     }
     before = dict(os.environ)
@@ -181,11 +183,10 @@ def test_ctrl_c_ends_the_ranks_of_all_nodes(start, tmp_path):
 def test_sigterm_ends_the_ranks_which_have_the_cpus_of_one_each(start, tmp_path):
     # A signal is no failure after which the nodes start again.
     run = start(*RUN[:-3], "1", "--nproc-per-node", "2", *FOREVER, "--max-restarts", "1")
-    wait_until(lambda: len(list(tmp_path.glob("threads_*"))) == 2)
+    wait_until(lambda: [path.read_text() for path in tmp_path.glob("threads_*")] == ["1", "1"])
     run.terminate()
     status, _out, err = finished(run, 30)
     assert (status, err) == (143, "rltrain: The launcher received SIGTERM and ended the run.\n")
-    assert [path.read_text() for path in tmp_path.glob("threads_*")] == ["1", "1"]
     wait_until(lambda: not ranks_of(tmp_path), 10)
 
 

@@ -12,11 +12,11 @@ from rltrain.launch import private_folder
 from rltrain.session import Session
 from rltrain.types import TrainResult
 from rltrain_rl_games.agents import ContinuousAgent, DiscreteAgent
-from rltrain_rl_games.env import RlGamesEnv, check_observations
+from rltrain_rl_games.env import adapted_env
 from rltrain_rl_games.network import register_network
+from rltrain_rl_games.policy import RlGamesPolicy, load_policy
 from rltrain_rl_games.run import LogObserver
 from rltrain_rl_games.sac import SacAgent
-from rltrain_rl_games.wrapping import Wrapping
 
 __all__ = ["RlGamesLibrary"]
 
@@ -43,14 +43,18 @@ class RlGamesLibrary:
             runner.run_train({"train": True, "checkpoint": checkpoint})
         return session.result()
 
+    @hookimpl
+    def rltrain_load_policy(self, session: Session) -> RlGamesPolicy:
+        """Load what one of this package's or rl_games' own agents has saved."""
+        register_network()
+        return load_policy(session)
+
 
 def _params(session: Session, scratch: str) -> dict[str, Any]:
     """Return rl_games' options, completed by those of the run."""
     params: dict[str, Any] = copy.deepcopy(dict(session.config.agent["params"]))
     config = params["config"]
-    states = config.get("central_value_config") is not None
-    env = RlGamesEnv(session.env, states, Wrapping.read(params))
-    check_observations(env, params)
+    env = adapted_env(session.env, params)
     if session.config.max_iterations is not None:
         config["max_epochs"] = session.config.max_iterations
     config.setdefault("env_name", session.config.task)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
+import torch
 from rl_games.algos_torch.a2c_continuous import A2CAgent
 from rl_games.algos_torch.a2c_discrete import DiscreteA2CAgent
 from rl_games.common.a2c_common import A2CBase
@@ -19,22 +20,22 @@ from rl_games.common.schedulers import AdaptiveScheduler
 
 from rltrain.session import Session
 from rltrain_rl_games.central_value import CentralValue
+from rltrain_rl_games.network import add_groups_normalizer, normalizes_groups
 from rltrain_rl_games.normalizer import (
     PendingBatches,
     observation_batches,
     pool_pending,
     replace_normalizers,
 )
-from rltrain_rl_games.refusals import GROUPS_NETWORK
 from rltrain_rl_games.run import RunAgent
 from rltrain_rl_games.scheduler import PooledKlScheduler
 from rltrain_rl_games.upstream import (
     FrameCountScheduler,
-    GroupsMeanStd,
     PpoFixes,
     set_missing_defaults,
 )
 from rltrain_torch.gradients import synchronize
+from rltrain_torch.late_mean import LateMean
 from rltrain_torch.moments import standardize
 from rltrain_torch.optimizers import watch_optimizer
 
@@ -49,18 +50,18 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
     RANK_STATE = ("current_rewards", "current_shaped_rewards", "current_lengths", "dones")
 
     scheduler: Any
+    _divergence: LateMean | None = None
+    """The KL divergence for the learning rate, on several ranks."""
 
     def __init__(self, session: Session, base_name: str, params: dict[str, Any]) -> None:
         self.session = session
-        config = params["config"]
-        normalizes_groups = (
-            config["normalize_input"] and params["network"]["name"] == GROUPS_NETWORK
-        )
-        if normalizes_groups:
-            params = {**params, "config": {**config, "normalize_input": False}}
+        groups = normalizes_groups(params)
+        if groups:
+            params = {**params, "config": {**params["config"], "normalize_input": False}}
         super().__init__(base_name, params)
-        if normalizes_groups:
-            self._add_groups_normalizer()
+        if groups:
+            self.normalize_input = True
+            add_groups_normalizer(self.model, self.obs_shape)
         self.connect()
         self._normalizes_advantages = self.normalize_advantage
         if session.group.world_size > 1:
@@ -75,10 +76,15 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
         session.wrap_model(self.model, "model")
         watch_optimizer(session, self.optimizer)
         self._parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self._sync = session.gradient_sync(self._parameters, may_overflow=self.scaler.is_enabled())
+        self._share_schedule()
+        extras = self._extras()
+        self._sync = session.gradient_sync(
+            [*self._parameters, *extras],
+            extras=len(extras),
+            may_overflow=self.scaler.is_enabled(),
+        )
         if self._central is not None:
             self._central.connect(session)
-        self._share_schedule()
         self.run(super().train)
 
     def update_epoch(self) -> int:
@@ -90,6 +96,8 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
     def train_epoch(self) -> Any:
         """Train one epoch, and count the frames of all ranks."""
         result = super().train_epoch()
+        if self._divergence is not None:
+            self._divergence.settle()
         self.end_training_phase(rollout=result[1], update=result[2])
         self.curr_frames *= self.session.group.world_size
         return result
@@ -113,7 +121,9 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
 
     def trancate_gradients_and_step(self) -> None:
         """Average the gradients over ranks; then let rl_games clip them and step."""
-        synchronize(self._sync, self._parameters)
+        averaged = synchronize(self._sync, self._parameters, self._extras())
+        if self._divergence is not None:
+            self._divergence.take(averaged)
         super().trancate_gradients_and_step()
 
     def common_state(self) -> dict[str, Any]:
@@ -145,11 +155,6 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
         if self._central is not None:
             self._central.set_rank_state(state["central_value"])
 
-    def _add_groups_normalizer(self) -> None:
-        """Give the model the normalizer of observation groups that rl_games cannot create."""
-        self.normalize_input = self.model.normalize_input = True
-        self.model.running_mean_std = GroupsMeanStd(self.obs_shape).to(self.ppo_device)
-
     def _replace_normalizers(self) -> None:
         """Replace rl_games' normalizers by pooled ones, and its normalization of advantages."""
         replace_normalizers(self.model)
@@ -167,8 +172,13 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
         group = self.session.group
         # The other schedules ignore the KL divergence.
         if isinstance(self.scheduler, AdaptiveScheduler) and group.world_size > 1:
-            schedule = PooledKlScheduler(schedule, group)
+            schedule = PooledKlScheduler(schedule, self, group)
+            self._divergence = schedule.divergence
         self.scheduler = schedule
+
+    def _extras(self) -> list[torch.Tensor]:
+        """Return what is averaged together with the gradients."""
+        return [] if self._divergence is None else [self._divergence.number]
 
     def _pending_batches(self, batch_dict: dict[str, Any]) -> list[PendingBatches]:
         """Return the batches that each normalizer will get in this update."""

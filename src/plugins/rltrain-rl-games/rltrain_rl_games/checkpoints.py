@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
 import torch
 
-__all__ = ["save_checkpoint"]
+from rltrain.errors import UsageError
+
+__all__ = ["check_algorithm", "save_checkpoint"]
+
+
+def check_algorithm(state: Mapping[str, Any], keys: Set[str]) -> None:
+    """Check that the algorithm in use has written a checkpoint.
+
+    Args:
+        state: the checkpoint.
+        keys: keys that those of the algorithm have, and those of rl_games' others lack.
+
+    Raises:
+        UsageError: it has not; the message goes on after the checkpoint's name.
+    """
+    missing = sorted(keys - state.keys())
+    if missing:
+        raise UsageError(
+            "it is of another algorithm of rl_games, or of another library: it lacks "
+            f"{', '.join(missing)}. Use the algorithm that wrote it (--algorithm, or "
+            "params.algo.name in the agent options)."
+        )
 
 
 def save_checkpoint(state: dict[str, Any], path: Path) -> None:

@@ -10,8 +10,9 @@ from rl_games.algos_torch import model_builder
 from rl_games.algos_torch.network_builder import A2CBuilder
 
 from rltrain_rl_games.refusals import GROUPS_NETWORK
+from rltrain_rl_games.upstream import GroupsMeanStd
 
-__all__ = ["GroupsNetwork", "register_network"]
+__all__ = ["GroupsNetwork", "add_groups_normalizer", "normalizes_groups", "register_network"]
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -90,6 +91,26 @@ class _Builder(A2CBuilder):  # type: ignore[misc]
     def build(self, name: str, **kwargs: Any) -> GroupsNetwork:
         """Return the network for observations with the shapes `input_shape`."""
         return GroupsNetwork(self.params, **kwargs)
+
+
+def normalizes_groups(params: Mapping[str, Any]) -> bool:
+    """Return whether the options have the network's groups normalized."""
+    normalizes: bool = params["config"]["normalize_input"]
+    return normalizes and params["network"]["name"] == GROUPS_NETWORK
+
+
+def add_groups_normalizer(model: Any, shapes: Shapes) -> None:
+    """Give a model that was built without one the normalizer of groups.
+
+    rl_games cannot create it.
+
+    Args:
+        model: of rl_games.
+        shapes: shapes of one environment's groups, by name.
+    """
+    model.normalize_input = True
+    device = next(model.parameters()).device
+    model.running_mean_std = GroupsMeanStd(shapes).to(device)
 
 
 def register_network() -> None:

@@ -41,6 +41,8 @@ def rltrain_provides() -> Iterable[Spec]:
             scale_mini_batches=scale_mini_batches,
             read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
             checkpoint_keys=frozenset({"epoch", "frame"}),
+            # It imports torch's compiler, which asks whether there is a GPU.
+            preload={"cpu": "rltrain_rl_games.preload"},
         )
     ]
 

@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 import torch
 from rl_games.common.algo_observer import AlgoObserver
 
-from rltrain.errors import StopTraining, UsageError
+from rltrain.errors import StopTraining
 from rltrain.records import Scalars
 from rltrain.session import Session
-from rltrain_rl_games.checkpoints import save_checkpoint
+from rltrain_rl_games.checkpoints import check_algorithm, save_checkpoint
 from rltrain_rl_games.meters import PooledMeter, pool_meters
 from rltrain_rl_games.upstream import AgentFixes, load_checkpoint
 from rltrain_torch.checkpoints import as_tensors
+from rltrain_torch.policy import fitting
 
 __all__ = ["LogObserver", "RunAgent", "ScalarSink"]
 
@@ -109,13 +110,8 @@ class RunAgent(AgentFixes):
         """
         world, config = self.session.world, self.session.config
         state = load_checkpoint(fn, world.device, config.trust_checkpoint)
-        missing = sorted(self.CHECKPOINT_KEYS - state.keys())
-        if missing:
-            raise UsageError(
-                f"--checkpoint {fn}: it is of another algorithm of rl_games: it lacks "
-                f"{', '.join(missing)}. Train with the algorithm that wrote it (--algorithm, or "
-                "params.algo.name in the agent options)."
-            )
+        with fitting(Path(fn)):
+            check_algorithm(state, self.CHECKPOINT_KEYS)
         self.set_full_state_weights(state, set_epoch)
         if self.max_epochs != -1:
             self.session.iterations_left(self.max_epochs, self.epoch_num)

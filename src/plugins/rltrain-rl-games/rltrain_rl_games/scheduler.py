@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 from rl_games.common.schedulers import RLScheduler
 
 from rltrain.types import ProcessGroup
+from rltrain_torch.late_mean import LateMean
 
 __all__ = ["PooledKlScheduler"]
 
 
 class PooledKlScheduler(RLScheduler):
-    """A learning-rate schedule that gets the mean KL divergence over all ranks."""
+    """A learning-rate schedule that gets the mean KL divergence over all ranks, at the next step.
 
-    def __init__(self, schedule: RLScheduler, group: ProcessGroup) -> None:
+    Attributes:
+        divergence: that of this rank, until it is averaged together with the next gradients.
+    """
+
+    def __init__(self, schedule: RLScheduler, agent: Any, group: ProcessGroup) -> None:
+        """Set the learning rate of `agent` as another schedule says."""
         super().__init__()
         self._schedule = schedule
-        self._group = group
+        self._agent = agent
+        self.divergence = LateMean(group, self._decide)
 
     def update(
         self, current_lr: float, entropy_coef: float, epoch: int, frames: int, kl_dist: float
     ) -> tuple[float, float]:
-        """Return learning rate and entropy coefficient, equal on all ranks. Collective."""
-        mean_kl = float(self._group.all_reduce(np.array([kl_dist]), "mean")[0])
-        updated: tuple[float, float] = self._schedule.update(
-            current_lr, entropy_coef, epoch, frames, mean_kl
+        """Keep learning rate and entropy coefficient until the mean over ranks is known."""
+        self.divergence.put(kl_dist)
+        return current_lr, entropy_coef
+
+    def _decide(self, mean: float) -> None:
+        agent = self._agent
+        agent.last_lr, agent.entropy_coef = self._schedule.update(
+            agent.last_lr, agent.entropy_coef, agent.epoch_num, agent.frame, mean
         )
-        return updated
+        agent.update_lr(agent.last_lr)

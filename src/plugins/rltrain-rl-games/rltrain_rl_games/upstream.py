@@ -16,6 +16,7 @@ from rl_games.interfaces.base_algorithm import BaseAlgorithm
 from rltrain_torch.checkpoints import load
 
 __all__ = [
+    "TANH_MODEL",
     "AgentFixes",
     "FrameCountScheduler",
     "GroupsMeanStd",
@@ -23,7 +24,12 @@ __all__ = [
     "SacFixes",
     "load_checkpoint",
     "set_missing_defaults",
+    "without_compiled_names",
 ]
+
+TANH_MODEL = "continuous_a2c_tanh"
+"""The model whose actions are the hyperbolic tangent of what it draws. `algos_torch/players.py`
+forgets it when it plays without drawing: it takes the mean before the tangent."""
 
 
 def set_missing_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,16 +45,23 @@ def load_checkpoint(path: str, device: str, trusted: bool) -> dict[str, Any]:
     """Load a checkpoint to this rank's device; only if it is trusted may it run code.
 
     The loader of `algos_torch/torch_ext.py` puts the copies of all ranks on the device that wrote
-    the file. Both loaders remove the prefix that torch.compile adds to names, but rl_games' own
-    does so only at the start of a name, and not in the central value network.
+    the file.
     """
-    state: dict[str, Any] = load(path, device, trusted)
-    for key in ("model", "assymetric_vf_nets"):
-        if key in state:
-            state[key] = {
-                name.replace("_orig_mod.", ""): tensor for name, tensor in state[key].items()
-            }
-    return state
+    return without_compiled_names(load(path, device, trusted))
+
+
+def without_compiled_names(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a checkpoint without the prefix that torch.compile adds to names.
+
+    rl_games' own loader removes it only at the start of a name, and not in the central value
+    network.
+    """
+    models = {
+        key: {name.replace("_orig_mod.", ""): tensor for name, tensor in state[key].items()}
+        for key in ("model", "assymetric_vf_nets")
+        if key in state
+    }
+    return {**state, **models}
 
 
 class GroupsMeanStd(torch.nn.Module):

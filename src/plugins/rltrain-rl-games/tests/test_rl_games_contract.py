@@ -276,5 +276,10 @@ def test_runner_takes_an_environment_in_its_options():
     assert "config.get('vec_env', None)" in source
 
 
+def test_runner_allows_less_precise_products_of_matrices():
+    # A loaded policy multiplies as precisely.
+    assert "torch.set_float32_matmul_precision('high')" in inspect.getsource(Runner.__init__)
+
+
 def test_runner_restores_before_it_compiles_and_trains():
     assert in_order(Runner.run_train, "_restore(agent, args)", "torch.compile(", "agent.train()")

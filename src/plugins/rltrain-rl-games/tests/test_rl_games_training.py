@@ -35,7 +35,7 @@ def test_the_run_folder_is_the_only_place_that_is_written(train, tmp_path, monke
     assert list(elsewhere.iterdir()) == []
     names = sorted(path.name for path in Path(result.run_dir).iterdir())
     files = ["agent.yaml", "checkpoints", "checkpoints.json", "config.yaml"]
-    assert names == [*files, "logs", "manifest.json"]
+    assert names == [*files, "logs", "manifest.json", "metrics.jsonl"]
 
 
 def test_rl_games_itself_loads_the_checkpoint(train, tmp_path):

@@ -1,4 +1,4 @@
-"""The library plugin: it trains a session's policy with rsl_rl."""
+"""The library plugin: it trains a session's policy with rsl_rl, and loads what was trained."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from rltrain_rsl_rl.migrations import upgrade_options
 from rltrain_rsl_rl.options import without_options_of_other_classes
 
 if TYPE_CHECKING:
+    from rltrain.policy import Policy
     from rltrain.session import Session
 
-__all__ = ["RslRlLibrary"]
+__all__ = ["RslRlLibrary", "prepare_import"]
 
 
 class RslRlLibrary:
@@ -28,8 +29,7 @@ class RslRlLibrary:
             UsageError: the options, the environment or the checkpoint do not fit rsl_rl, or the
                 checkpoint is already at the last iteration.
         """
-        # rsl_rl imports GitPython, whose import fails on machines without git.
-        os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+        prepare_import()
         from rltrain_rsl_rl.env import RslRlEnv
         from rltrain_rsl_rl.runner import SessionRunner
 
@@ -44,6 +44,23 @@ class RslRlLibrary:
         session.seed("learner")
         runner.learn(left, bool(random_lengths))
         return session.result()
+
+    @hookimpl
+    def rltrain_load_policy(self, session: Session) -> Policy:
+        """Load the actor of PPO, or the student of distillation.
+
+        Raises:
+            UsageError: the checkpoint does not fit the options or the task.
+        """
+        prepare_import()
+        from rltrain_rsl_rl.policy import load_policy
+
+        return load_policy(session)
+
+
+def prepare_import() -> None:
+    """Let rsl_rl be imported on machines without git: GitPython, which it imports, would fail."""
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
 
 def _total_iterations(session: Session, options: dict[str, Any]) -> int:

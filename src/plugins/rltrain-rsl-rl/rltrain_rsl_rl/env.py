@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from gymnasium.spaces import Box, Dict, Space
 from gymnasium.vector import VectorEnv
 from rsl_rl.env import VecEnv
 from tensordict import TensorDict
 
 from rltrain.errors import UsageError
-from rltrain.types import is_image
+from rltrain_rsl_rl.spaces import Actions, Observations
 
 __all__ = ["RslRlEnv"]
 
@@ -20,11 +19,7 @@ __all__ = ["RslRlEnv"]
 class RslRlEnv(VecEnv):
     """Adapts a `gymnasium.vector.VectorEnv` with SAME_STEP autoreset to rsl_rl's `VecEnv`.
 
-    The members of a `Dict` space are rsl_rl's observation groups; a `Box` is the group "policy".
-    Observations are converted to float32, except for uint8 images. Images get their channels first,
-    as rsl_rl's convolutions expect them. If an action has two finite bounds, the policy's output is
-    clamped to [-1, 1] and mapped to them, so that 0 is the middle of the range. If a bound is
-    infinite, the output is not changed.
+    `Observations` and `Actions` convert what goes through it.
 
     Attributes:
         num_envs: number of environments.
@@ -51,9 +46,9 @@ class RslRlEnv(VecEnv):
         self.device = device
         self.num_envs = env.num_envs
         self.cfg = getattr(env.unwrapped, "cfg", {})
-        groups = _checked_groups(env.single_observation_space)
-        self._images = {name for name, group in groups.items() if is_image(group)}
-        self._set_actions(env.single_action_space, clip_actions)
+        self._groups = Observations(env.single_observation_space)
+        self._actions = Actions(env.single_action_space, clip_actions).to(device)
+        self.num_actions = self._actions.size
         self._own_lengths = torch.zeros(self.num_envs, dtype=torch.long, device=device)
         self._observations = self._convert(env.reset()[0])
 
@@ -104,7 +99,7 @@ class RslRlEnv(VecEnv):
         # there in place later, outside of inference mode.
         with torch.inference_mode(False), torch.no_grad():
             observations, rewards, terminations, truncations, info = self.env.step(
-                self._scale_actions(actions)
+                self._actions(actions)
             )
             self._observations = self._convert(observations)
             dones = (terminations | truncations).to(self.device)
@@ -129,41 +124,8 @@ class RslRlEnv(VecEnv):
         """Restore what `get_state` returned."""
         self._own_lengths = state["episode_lengths"]
 
-    def _set_actions(self, space: Space[Any], clip: float | None) -> None:
-        if not isinstance(space, Box):
-            raise UsageError(
-                f"rsl_rl's policies have continuous actions (Box), not {space}. Choose a task with "
-                "continuous actions, or another library."
-            )
-        self._action_shape = (self.num_envs, *space.shape)
-        low = torch.as_tensor(space.low.reshape(-1), dtype=torch.float32, device=self.device)
-        high = torch.as_tensor(space.high.reshape(-1), dtype=torch.float32, device=self.device)
-        self.num_actions = low.numel()
-        finite = low.isfinite() & high.isfinite()
-        limit = torch.full_like(low, torch.inf if clip is None else clip)
-        one = torch.ones_like(low)
-        self._min = torch.maximum(torch.where(finite, -one, low), -limit)
-        self._max = torch.minimum(torch.where(finite, one, high), limit)
-        self._scale = torch.where(finite, high / 2 - low / 2, one)
-        self._center = torch.where(finite, high / 2 + low / 2, torch.zeros_like(low))
-
-    def _scale_actions(self, actions: torch.Tensor) -> torch.Tensor:
-        clamped = actions.to(torch.float32).clamp(self._min, self._max)
-        return (clamped * self._scale + self._center).reshape(self._action_shape)
-
     def _convert(self, observations: Any) -> TensorDict:
-        groups = observations if isinstance(observations, Mapping) else {"policy": observations}
-        # Copies: rsl_rl stores observations after the next step, and a suite that steps in place
-        # overwrites its own arrays in that step.
-        tensors = {name: self._copy(name, group) for name, group in groups.items()}
-        return TensorDict(tensors, batch_size=[self.num_envs], device=self.device)
-
-    def _copy(self, name: str, group: torch.Tensor) -> torch.Tensor:
-        if name in self._images:
-            dtype = torch.uint8 if group.dtype == torch.uint8 else torch.float32
-            return group.movedim(-1, 1).to(self.device, dtype, copy=True)
-        rows = group.reshape(self.num_envs, *(group.shape[1:] or (1,)))
-        return rows.to(self.device, torch.float32, copy=True)
+        return self._groups.convert(self._groups.groups(observations), self.device)
 
     def _check_offers(self, name: str) -> None:
         if not hasattr(self.env.unwrapped, name):
@@ -171,14 +133,3 @@ class RslRlEnv(VecEnv):
                 f"agent.init_at_random_ep_len: the task's environment does not offer {name}. Leave "
                 "the option out."
             )
-
-
-def _checked_groups(space: Space[Any]) -> Mapping[str, Space[Any]]:
-    groups = space.spaces if isinstance(space, Dict) else {"policy": space}
-    wrong = next((name for name, group in groups.items() if not isinstance(group, Box)), None)
-    if wrong is not None:
-        raise UsageError(
-            f"rsl_rl reads observations that are a Box or a Dict of Box groups; {wrong!r} is "
-            f"{groups[wrong]}. Flatten it, or choose another library."
-        )
-    return groups

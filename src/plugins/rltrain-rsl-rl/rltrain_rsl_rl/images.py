@@ -10,10 +10,15 @@ from rsl_rl.models import CNNModel
 from rsl_rl.modules import HiddenState
 from tensordict import TensorDict
 
-__all__ = ["ByteCNNModel", "use_byte_models"]
+__all__ = ["ByteCNNModel", "in_unit_range", "use_byte_models"]
 
 _ENCODERS = ("CNNModel", "rsl_rl.models.CNNModel", "rsl_rl.models.cnn_model.CNNModel")
 """Names of rsl_rl's class in users' files, with a dot for a colon."""
+
+
+def in_unit_range(x: torch.Tensor) -> torch.Tensor:
+    """Return bytes divided by 255, and anything else unchanged."""
+    return x / 255 if x.dtype == torch.uint8 else x
 
 
 class ByteCNNModel(CNNModel):
@@ -30,7 +35,7 @@ class ByteCNNModel(CNNModel):
     ) -> torch.Tensor:
         """Return the concatenated vectors and encoded images, shape (B, D)."""
         groups = {name: obs[name] for name in (*self.obs_groups, *self.obs_groups_2d)}
-        read = {name: x / 255 if x.dtype == torch.uint8 else x for name, x in groups.items()}
+        read = {name: in_unit_range(x) for name, x in groups.items()}
         if not self.obs_groups:  # Images only, which rsl_rl's own model supports from 5.4.1 on.
             return torch.cat([self.cnns[name](read[name]) for name in self.obs_groups_2d], dim=-1)
         latent: torch.Tensor = super().get_latent(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rltrain.errors import UsageError
 from rltrain.options import MANY_ENVS, load_yaml, overlaid
 from rltrain.types import TaskInfo
 
@@ -17,6 +18,7 @@ __all__ = [
     "PPO_NAMES",
     "class_of",
     "default_agent",
+    "set_observation_groups",
     "without_options_of_other_classes",
 ]
 
@@ -215,3 +217,29 @@ def without_options_of_other_classes(options: Mapping[str, Any]) -> dict[str, An
 def _accepted(options: Mapping[str, Any]) -> dict[str, Any]:
     rejected = _REJECTED_BY.get(class_of(options), ())
     return {key: value for key, value in options.items() if key not in rejected}
+
+
+def set_observation_groups(
+    options: dict[str, Any], models: tuple[str, ...], available: Iterable[str]
+) -> None:
+    """Set the default of rsl_rl, without its warning, for each set without groups, in place.
+
+    Args:
+        options: rsl_rl's options.
+        models: those that read observations.
+        available: the task's observation groups.
+
+    Raises:
+        UsageError: a set names a group that the task does not have.
+    """
+    names = set(available)
+    sets = options.setdefault("obs_groups", {})
+    for needed in (*models, *(["rnd_state"] if options["algorithm"].get("rnd_cfg") else [])):
+        sets.setdefault(needed, [needed if needed in names else "policy"])
+    for name, groups in sets.items():
+        absent = [group for group in groups if group not in names]
+        if absent or not groups:
+            raise UsageError(
+                f"agent.obs_groups.{name}={groups}: must name observation groups of the task, "
+                f"which are {', '.join(sorted(names))}."
+            )

@@ -32,5 +32,6 @@ def rltrain_provides() -> Iterable[Spec]:
             read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
             # The keys that checkpoints of PPO and of distillation have in common.
             checkpoint_keys=frozenset({"optimizer_state_dict", "iter", "infos"}),
+            preload=dict.fromkeys(("cpu", "cuda"), "rltrain_rsl_rl.preload"),
         )
     ]

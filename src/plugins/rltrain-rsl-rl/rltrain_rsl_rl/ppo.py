@@ -71,18 +71,23 @@ class SessionPPO(PPO, CompileFallback):
         models = chain(self._raw_actor.parameters(), self._raw_critic.parameters())
         # Each parameter once: actor and critic may share encoders.
         self.parameters = [item for item in dict.fromkeys(models) if item.requires_grad]
-        self.gradient_sync = session.gradient_sync(self.parameters)
+        self._share_schedules()
+        number = torch.zeros((), device=session.world.device)
+        divergence = [number] if self.adapts else []
+        self.gradient_sync = session.gradient_sync(
+            [*self.parameters, *divergence], extras=len(divergence)
+        )
         watch_optimizer(session, self.optimizer)
         if self.rnd:
-            self._connect_rnd(session)
-        self._share_schedules()
+            self._connect_rnd(session, number)
 
-    def _connect_rnd(self, session: Session) -> None:
+    def _connect_rnd(self, session: Session, number: torch.Tensor) -> None:
         self.intrinsic = IntrinsicRewards(self.rnd, session.group)
         self.normalizers.replace_in(self.rnd)
         self.rnd = session.wrap_model(self.rnd, "rnd")
         self.rnd_parameters = list(self.rnd.predictor.parameters())
-        self.rnd_sync = session.gradient_sync(self.rnd_parameters)
+        padded = [number] if self.actor.is_recurrent or self.critic.is_recurrent else []
+        self.rnd_sync = session.gradient_sync([*self.rnd_parameters, *padded], extras=len(padded))
         watch_optimizer(session, rnd_optimizer(self), "rnd optimizer")
 
     def _share_schedules(self) -> None:
@@ -91,7 +96,8 @@ class SessionPPO(PPO, CompileFallback):
         if not self.is_multi_gpu:
             return
         # rsl_rl averages the KL divergence, lets rank 0 decide, and broadcasts the learning rate.
-        # One collective is enough: all ranks make the same decision from the same average.
+        # Only the step uses it: the divergence is averaged together with the gradients, and all
+        # ranks make the same decision.
         self.adapts = self.schedule == "adaptive" and self.desired_kl is not None
         self.schedule = "fixed"
         self.storage.standardizes = self.normalize_advantage_per_mini_batch
@@ -135,24 +141,27 @@ class SessionPPO(PPO, CompileFallback):
 
     def reduce_parameters(self) -> None:
         """Average the gradients over ranks. rsl_rl calls it after each backward pass."""
-        if self.adapts:
-            self._adapt_learning_rate()
-        synchronize(self.gradient_sync, self.parameters)
+        divergence = [self._divergence()] if self.adapts else []
+        averaged = synchronize(self.gradient_sync, self.parameters, divergence)
+        if averaged:
+            self._adapt_learning_rate(float(averaged[0]))
         if self.rnd:
-            self._weight_padding()
-            synchronize(self.rnd_sync, self.rnd_parameters)
+            self._average_predictor()
 
     def broadcast_parameters(self) -> None:
         """Do nothing: `session.wrap_model` has already broadcast the models."""
 
     @torch.no_grad()
-    def _adapt_learning_rate(self) -> None:
-        """Apply rsl_rl's rule to the mean KL divergence over all ranks' mini-batches."""
+    def _divergence(self) -> torch.Tensor:
+        """Return the mean KL divergence of this rank's mini-batch."""
         old = self.storage.batch.old_distribution_params
         # Symmetry appends mirrored rows, which rsl_rl ignores here.
         new = tuple(each[: len(old[0])] for each in self.actor.output_distribution_params)
-        divergence = self.actor.get_kl_divergence(old, new).mean()
-        kl = float(self.group.all_reduce(divergence, "mean"))
+        divergence: torch.Tensor = self.actor.get_kl_divergence(old, new).mean()
+        return divergence
+
+    def _adapt_learning_rate(self, kl: float) -> None:
+        """Apply rsl_rl's rule to the mean KL divergence over all ranks' mini-batches."""
         if kl > 2.0 * self.desired_kl:
             self.learning_rate = max(_MIN_LEARNING_RATE, self.learning_rate / 1.5)
         elif 0.0 < kl < self.desired_kl / 2.0:
@@ -160,8 +169,9 @@ class SessionPPO(PPO, CompileFallback):
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = self.learning_rate
 
-    def _weight_padding(self) -> None:
-        """Weight the predictor's gradients and loss by this rank's number of rows.
+    @torch.no_grad()
+    def _average_predictor(self) -> None:
+        """Average the predictor's gradients and loss, weighted by each rank's number of rows.
 
         rsl_rl trains the predictor of a recurrent policy on padded trajectories, including the
         padding. Their number differs between ranks: it is the number of environments plus that of
@@ -169,14 +179,23 @@ class SessionPPO(PPO, CompileFallback):
         """
         masks = self.storage.batch.masks
         if masks is None:
+            synchronize(self.rnd_sync, self.rnd_parameters)
             return
-        rows = masks.new_full((), masks.numel(), dtype=torch.float32)
-        weight = rows / self.group.all_reduce(rows.clone(), "mean")
+        # In parts of the rollout, so that gradients keep about their size.
+        rollout = self.storage.num_envs * self.storage.num_transitions_per_env
+        rows = masks.new_full((), masks.numel() / rollout, dtype=torch.float32)
+        self._scale_predictor(rows)
+        averaged = synchronize(self.rnd_sync, self.rnd_parameters, [rows])
+        if averaged is None:
+            return
+        self._scale_predictor(1.0 / averaged[0])
+        loss = predictor_loss(self.rnd, self.storage.batch.observations)
+        self.padded_losses.append(rows / averaged[0] * loss)
+
+    def _scale_predictor(self, factor: torch.Tensor) -> None:
         for parameter in self.rnd_parameters:
             if parameter.grad is not None:
-                parameter.grad *= weight
-        loss = predictor_loss(self.rnd, self.storage.batch.observations)
-        self.padded_losses.append(weight * loss)
+                parameter.grad *= factor
 
     def load(
         self, loaded_dict: dict[str, Any], load_cfg: dict[str, Any] | None, strict: bool

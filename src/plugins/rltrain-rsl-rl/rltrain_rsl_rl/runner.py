@@ -7,10 +7,10 @@ subclasses its runner, algorithms, storage and normalizers, so that the session 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from rsl_rl.runners import OnPolicyRunner
 
 from rltrain.errors import StopTraining, UsageError
@@ -18,10 +18,11 @@ from rltrain_rsl_rl.distillation import SessionDistillation
 from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.images import use_byte_models
 from rltrain_rsl_rl.logger import SessionLogger
-from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of
+from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of, set_observation_groups
 from rltrain_rsl_rl.ppo import SessionPPO
 from rltrain_rsl_rl.upstream import keep_dtypes, set_symmetry_defaults
 from rltrain_torch.checkpoints import as_tensors, top_level_keys
+from rltrain_torch.policy import fitting
 
 if TYPE_CHECKING:
     from rltrain.session import Session
@@ -51,7 +52,7 @@ class SessionRunner(OnPolicyRunner):
         use_byte_models(options)
         set_symmetry_defaults(options)
         models = ("student", "teacher") if distils else ("actor", "critic")
-        _set_observation_groups(options, models, env.get_observations().keys())
+        set_observation_groups(options, models, env.get_observations().keys())
         _check_time_step(options, env)
         _check_precision(options, session.world.device)
         log_dir, device = str(session.run_folder.checkpoints), session.world.device
@@ -127,16 +128,8 @@ class SessionRunner(OnPolicyRunner):
         found = top_level_keys(str(checkpoint), self.session.config.trust_checkpoint)
         if isinstance(found, str):
             raise UsageError(f"--checkpoint {checkpoint}: {found}")
-        try:
+        with fitting(checkpoint):
             infos = self.load(str(checkpoint), map_location=self.session.world.device)
-        except UsageError as error:
-            raise UsageError(f"--checkpoint {checkpoint}: {error}") from error
-        except Exception as error:
-            reason = " ".join(str(error).split())
-            raise UsageError(
-                f"--checkpoint {checkpoint}: does not fit this run ({type(error).__name__}: "
-                f"{reason}). Give the task and the agent options that it was trained with."
-            ) from error
         self.current_learning_iteration += 1
         self.alg.set_counters((infos or {}).get("rltrain", {}))
 
@@ -158,23 +151,6 @@ class SessionRunner(OnPolicyRunner):
             }
 
 
-def _set_observation_groups(
-    options: dict[str, Any], models: tuple[str, str], available: Iterable[str]
-) -> None:
-    """Set the default of rsl_rl, without its warning, for each set without groups."""
-    names = set(available)
-    sets = options.setdefault("obs_groups", {})
-    for needed in (*models, *(["rnd_state"] if options["algorithm"].get("rnd_cfg") else [])):
-        sets.setdefault(needed, [needed if needed in names else "policy"])
-    for name, groups in sets.items():
-        absent = [group for group in groups if group not in names]
-        if absent or not groups:
-            raise UsageError(
-                f"agent.obs_groups.{name}={groups}: must name observation groups of the task, "
-                f"which are {', '.join(sorted(names))}."
-            )
-
-
 def _check_time_step(options: dict[str, Any], env: RslRlEnv) -> None:
     if options["algorithm"].get("rnd_cfg") and not hasattr(env.unwrapped, "step_dt"):
         raise UsageError(
@@ -194,11 +170,30 @@ def _check_normalization(name: str, model: Any) -> None:
 
 
 def _check_precision(options: dict[str, Any], device: str) -> None:
-    actor = (options.get("actor") or {}).get("distribution_cfg") or {}
-    half = options["algorithm"].get("use_mixed_precision")
-    if half and device == "cpu" and class_of(actor) == "BetaDistribution":
+    if device != "cpu" or not options["algorithm"].get("use_mixed_precision"):
+        return
+    models = {name: options.get(name) or {} for name in ("actor", "critic")}
+    if class_of(models["actor"].get("distribution_cfg") or {}) == "BetaDistribution":
         raise UsageError(
             "agent.algorithm.use_mixed_precision: on a CPU, torch cannot sample from a beta "
             "distribution in bfloat16. Leave it out, or choose another "
             "agent.actor.distribution_cfg.class_name."
         )
+    for name, model in models.items():
+        # To rsl_rl, whatever is not a GRU is an LSTM.
+        lstm = class_of(model) == "RNNModel" and str(model.get("rnn_type")).lower() != "gru"
+        if lstm and not half_lstm_runs():
+            raise UsageError(
+                "agent.algorithm.use_mixed_precision: on this CPU, torch has no LSTM in bfloat16. "
+                f"Leave it out, or give agent.{name}.rnn_type=gru."
+            )
+
+
+def half_lstm_runs() -> bool:
+    """Return whether torch has an LSTM in bfloat16 on this CPU. Without AVX-512, it has none."""
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        try:
+            torch.nn.LSTM(1, 1)(torch.zeros(1, 1, 1))
+        except RuntimeError:
+            return False
+    return True

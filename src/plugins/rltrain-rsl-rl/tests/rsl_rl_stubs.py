@@ -121,10 +121,10 @@ class LocalSession:
         return model
 
     def gradient_sync(
-        self, parameters: list[torch.nn.Parameter], *, may_overflow: bool = False
+        self, parameters: list[torch.nn.Parameter], *, extras: int = 0, may_overflow: bool = False
     ) -> Any:
         self.calls.append("gradient_sync")
-        self.parameters = parameters
+        self.parameters = parameters[: -extras or None]
         return lambda gradients: [
             None if item is None else self.group.all_reduce(item, "mean") for item in gradients
         ]

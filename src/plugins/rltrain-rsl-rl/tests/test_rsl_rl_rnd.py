@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from rltrain.testing import FakeWorld, differing
 from rltrain_rsl_rl.adapter import RslRlLibrary
 from rltrain_rsl_rl.ppo import SessionPPO
 from rltrain_rsl_rl.rnd import RolloutNormalization
+from rltrain_torch.gradients import FlatSync
 
 SHORT = {"num_steps_per_env": 16, "algorithm.num_learning_epochs": 2}
 
@@ -135,15 +137,17 @@ def test_padded_rows_are_weighted_by_their_number():
             observations=torch.full((4, count, 1), mean),
         )
         rank = SimpleNamespace(
-            storage=SimpleNamespace(batch=batch),
+            storage=SimpleNamespace(batch=batch, num_envs=4, num_transitions_per_env=4),
             group=group,
             rnd=rnd,
             rnd_parameters=[parameter],
+            rnd_sync=FlatSync(group, [parameter, torch.zeros(())]),
             padded_losses=[],
         )
-        SessionPPO._weight_padding(rank)
-        both = [*parameter.grad, *rank.padded_losses]
-        return group.all_reduce(torch.stack(both), "mean").tolist()
+        rank._scale_predictor = functools.partial(SessionPPO._scale_predictor, rank)
+        SessionPPO._average_predictor(rank)
+        loss = group.all_reduce(torch.stack(rank.padded_losses), "mean")
+        return [*parameter.grad.tolist(), *loss.tolist()]
 
     assert FakeWorld(2).run(on_rank) == [pytest.approx([2.0, 2.0, 2.0])] * 2
 
@@ -153,5 +157,6 @@ def test_recurrent_ranks_weight_padding(train_ranks):
     world = FakeWorld(2)
     runs = train_ranks(world, agent=options)
     assert not differing(runs)
-    weighed = [item for item in world.trace if item.callers[0].endswith(" in _weight_padding")]
-    assert len(weighed) == 2 * 2 * 2
+    # The numbers of rows ride along with the gradients of the predictor.
+    averaged = [item for item in world.trace if item.callers[0].endswith(" in reduce")]
+    assert len(averaged) == 2 * (2 * 2 * 2)

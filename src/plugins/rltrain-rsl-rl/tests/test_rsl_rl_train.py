@@ -6,12 +6,13 @@ import pytest
 import torch
 from gymnasium.spaces import Box
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl_stubs import LocalSession, PointEnv, small_agent
+from rsl_rl_stubs import POOLS, LocalSession, PointEnv, small_agent
 
 from rltrain.errors import UsageError
 from rltrain.records import Scalars
 from rltrain.testing import FakeWorld
 from rltrain.types import World
+from rltrain_rsl_rl import runner
 from rltrain_rsl_rl.adapter import RslRlLibrary
 from rltrain_rsl_rl.env import RslRlEnv
 
@@ -58,6 +59,16 @@ def test_a_missing_number_of_iterations_is_reported(tmp_path):
     agent = small_agent()
     del agent["max_iterations"]
     with pytest.raises(UsageError, match="--max-iterations"):
+        train(LocalSession(tmp_path, agent))
+
+
+@pytest.mark.skipif(not POOLS, reason="rsl_rl has mixed precision from 5.5 on")
+@pytest.mark.parametrize("named", [{}, {"rnn_type": "LSTM"}])
+def test_an_lstm_in_bfloat16_is_refused_on_a_cpu_that_has_none(tmp_path, monkeypatch, named):
+    monkeypatch.setattr(runner, "half_lstm_runs", lambda: False)
+    agent = small_agent(use_mixed_precision=True)
+    agent["critic"].update(class_name="RNNModel", rnn_hidden_dim=4, rnn_num_layers=1, **named)
+    with pytest.raises(UsageError, match=r"no LSTM in bfloat16\. .* agent\.critic\.rnn_type=gru"):
         train(LocalSession(tmp_path, agent))
 
 
@@ -111,8 +122,8 @@ def test_a_resumed_run_has_models_learning_rate_and_normalizer(tmp_path, monkeyp
     session = LocalSession(tmp_path / "second", checkpoint=path, max_iterations=4)
     learned = {}
 
-    def learn(runner, *_):
-        learned.update(state=runner.alg.save(), learning_rate=runner.alg.learning_rate)
+    def learn(made, *_):
+        learned.update(state=made.alg.save(), learning_rate=made.alg.learning_rate)
 
     monkeypatch.setattr(OnPolicyRunner, "learn", learn)
     train(session)
@@ -175,8 +186,8 @@ def test_gradients_pass_the_gradient_sync_when_the_run_is_distributed(tmp_path, 
     synchronized = []
 
     class Observed(LocalSession):
-        def gradient_sync(self, parameters):
-            sync = super().gradient_sync(parameters)
+        def gradient_sync(self, parameters, **options):
+            sync = super().gradient_sync(parameters, **options)
             return lambda gradients: synchronized.append(len(gradients)) or sync(gradients)
 
     agent = small_agent()

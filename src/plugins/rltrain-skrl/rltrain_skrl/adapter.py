@@ -9,6 +9,7 @@ from rltrain.hookspecs import hookimpl
 from rltrain_skrl import bootstrap
 
 if TYPE_CHECKING:
+    from rltrain.policy import Policy
     from rltrain.session import Session
     from rltrain.types import TrainResult
 
@@ -26,3 +27,10 @@ class SkrlLibrary:
             runner = importlib.import_module(f"rltrain_skrl.{framework}.runner")
             runner.SessionRunner(session).train()
         return session.result()
+
+    @hookimpl
+    def rltrain_load_policy(self, session: Session) -> Policy:
+        """Load the policy of the session's checkpoint, one of this plugin's or of skrl's own."""
+        policy = importlib.import_module(f"rltrain_skrl.{session.config.framework}.policy")
+        loaded: Policy = policy.load_policy(session)
+        return loaded

@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import logging
 import os
 from collections.abc import Iterator
 from types import ModuleType
@@ -26,7 +27,7 @@ from typing import Any
 
 from rltrain.types import World
 
-__all__ = ["configured", "import_skrl"]
+__all__ = ["configuration", "configured", "import_skrl", "silence", "using"]
 
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
@@ -58,10 +59,38 @@ def configured(world: World, framework: str = "torch") -> Iterator[ModuleType]:
     Yields:
         The module `skrl`.
     """
-    skrl = import_skrl()
+    with using(configuration(world, framework), framework) as skrl:
+        yield skrl
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Have skrl log errors only: what it warns of in options, it has told when it trained."""
+    logger = logging.getLogger("skrl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def configuration(world: World, framework: str = "torch") -> Any:
+    """Return skrl's configuration of a framework with a rank's place; see `configured`."""
     make = {"torch": _rank_config_class, "jax": _single_config_class}[framework]
+    return make()(world)
+
+
+@contextlib.contextmanager
+def using(own: Any, framework: str) -> Iterator[ModuleType]:
+    """Let skrl use a configuration of a framework while the context is open.
+
+    Yields:
+        The module `skrl`.
+    """
+    skrl = import_skrl()
     before = getattr(skrl.config, framework)
-    setattr(skrl.config, framework, make()(world))
+    setattr(skrl.config, framework, own)
     try:
         yield skrl
     finally:

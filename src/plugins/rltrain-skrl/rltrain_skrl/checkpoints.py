@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from rltrain.errors import UsageError
 from rltrain.unpickling import UnsafePickle, load_data, would_run_code
 
-__all__ = ["AGENT", "parts"]
+__all__ = ["AGENT", "check_framework", "parts"]
 
 AGENT = "an agent of skrl"
 """Added to the parts of every checkpoint that an agent of skrl wrote."""
@@ -31,10 +32,31 @@ def parts(path: str, trusted: bool = False) -> list[str] | str:
     return [*names, AGENT] if acts and any(n.endswith("optimizer") for n in names) else names
 
 
+def check_framework(path: Path, framework: str) -> None:
+    """Check that a checkpoint is one of a framework.
+
+    Raises:
+        UsageError: it is one of the other, or cannot be read.
+    """
+    try:
+        found = "jax" if _is_pickled(path) else "torch"
+    except OSError as error:
+        raise UsageError(f"--checkpoint {path}: it cannot be read: {error}.") from error
+    if found != framework:
+        raise UsageError(
+            f"--checkpoint {path}: was written by skrl's agents for {found}, or is no checkpoint, "
+            f"but this run's framework is {framework}. Add --framework {found}."
+        )
+
+
+def _is_pickled(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_PICKLE)) == _PICKLE
+
+
 def _top_level_keys(path: str, trusted: bool) -> list[str] | str:
     try:
-        with Path(path).open("rb") as file:
-            pickled = file.read(len(_PICKLE)) == _PICKLE
+        pickled = _is_pickled(Path(path))
     except OSError as error:
         return f"it cannot be read: {error}."
     if not pickled:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from rltrain_skrl.spaces import as_floats, observation_groups
+from rltrain_skrl.conversion import Conversion
 
 __all__ = ["FINAL", "SessionEnv", "replace_next_observations"]
 
@@ -18,10 +17,9 @@ FINAL = "final"
 
 
 class SessionEnv:
-    """Mixin for skrl's wrapper class: flat observations (N, D), and columns (N, 1) for the rest.
+    """Mixin for skrl's wrapper class: flat observations (N, D), and columns (N, 1) for the rest."""
 
-    `rltrain_skrl.spaces.observation_groups` says which groups are skrl's observations and states.
-    """
+    conversion_class: ClassVar[type[Conversion]]
 
     # skrl's, used by this class.
     _env: VectorEnv[Any, Any, Any]
@@ -40,15 +38,12 @@ class SessionEnv:
         super().__init__(env)  # type: ignore[call-arg]
         self._device = device
         self._log_key = log_key
-        groups, self._grouped, self._joined = observation_groups(env.single_observation_space)
-        self._spaces = {name: as_floats(group) for name, group in groups.items()}
-        self._flatten: Callable[[Any], tuple[Any, Any]] = self._flat
+        self._conversion = self.conversion_class(
+            env.single_observation_space, env.single_action_space, device
+        )
+        self._flatten: Callable[[Any], tuple[Any, Any]] = self._conversion.flat
         self._observations: Any = None
         self._states: Any = None
-
-    @abstractmethod
-    def _flat_group(self, name: str, group: Any) -> Any:
-        """Return one group of observations, shape (N, D)."""
 
     @property
     def num_envs(self) -> int:
@@ -58,18 +53,17 @@ class SessionEnv:
     @property
     def observation_space(self) -> spaces.Space[Any]:
         """Space of one environment's observation."""
-        return self._spaces["policy"]
+        return self._conversion.observation_space
 
     @property
     def state_space(self) -> spaces.Space[Any] | None:
         """Space of one environment's state, or None."""
-        return self._spaces.get("critic")
+        return self._conversion.state_space
 
     @property
     def action_space(self) -> spaces.Space[Any]:
         """Space of one environment's action."""
-        space: spaces.Space[Any] = self._env.single_action_space
-        return space
+        return self._conversion.action_space
 
     def reset(self) -> tuple[Any, dict[str, Any]]:
         """Return the current observations; only the first call resets.
@@ -92,16 +86,6 @@ class SessionEnv:
 
     def close(self) -> None:
         """Do nothing: the session closes the environments."""
-
-    def _flat(self, observations: Any) -> tuple[Any, Any]:
-        """Return skrl's observations, and its states or None."""
-        if not self._grouped:
-            return self._flat_group("policy", observations), None
-        seen = observations if self._joined else observations["policy"]
-        policy = self._flat_group("policy", seen)
-        if "critic" not in self._spaces:
-            return policy, None
-        return policy, self._flat_group("critic", observations["critic"])
 
 
 def replace_next_observations(

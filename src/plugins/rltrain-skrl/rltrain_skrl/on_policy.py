@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from rltrain.session import Session
 from rltrain_skrl.agent import SessionAgent
 
 __all__ = ["EarlyStopping"]
@@ -16,8 +15,8 @@ class EarlyStopping(SessionAgent):
     threshold_class: ClassVar[type[Any]]
     """Of `kl_threshold` on several ranks: compares with the mean over ranks."""
 
-    def __init__(self, *, session: Session, **components: Any) -> None:
-        """Build skrl's agent; see `SessionAgent`."""
-        super().__init__(session=session, **components)
-        if session.group.world_size > 1:
-            self.cfg.kl_threshold = self.threshold_class(self.cfg.kl_threshold, session.group)
+    def share_threshold(self) -> None:
+        """Let all ranks end an epoch together."""
+        group = self._session.group
+        if group.world_size > 1:
+            self.cfg.kl_threshold = self.threshold_class(self.cfg.kl_threshold, group)

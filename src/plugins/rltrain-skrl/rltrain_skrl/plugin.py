@@ -15,7 +15,7 @@ from rltrain.types import TaskInfo
 from rltrain_skrl.iterations import ON_POLICY, iteration
 from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS, REFUSES
 
-__all__ = ["default_agent", "in_jax", "rltrain_provides"]
+__all__ = ["RPO_OUTPUTS", "default_agent", "in_jax", "rltrain_provides"]
 
 _DEFAULTS = Path(__file__).parent / "defaults"
 
@@ -69,12 +69,15 @@ _REPLAY_OPTIONS = (
 _TRAINER_OPTIONS = ("timesteps", "render_interval", "environment_info")
 _MEMORY_OPTIONS = ("memory_size", "replacement", "save_replay_buffer")
 
+_RPO_OUTPUT = "ACTIONS + inputs.get('alpha', 0.0) * (2.0 * torch.rand_like(ACTIONS) - 1.0)"
+"""The output of RPO's policy in the default options: skrl leaves its noise to the model."""
+
 _IN_JAX = {
     "tanh(ACTIONS) * torch.as_tensor(self.action_space.high, device=self.device) "
     ".nan_to_num(posinf=1.0)": (
         "tanh(ACTIONS) * jnp.nan_to_num(jnp.asarray(self.action_space.high), posinf=1.0)"
     ),
-    "ACTIONS + inputs.get('alpha', 0.0) * (2.0 * torch.rand_like(ACTIONS) - 1.0)": (
+    _RPO_OUTPUT: (
         "ACTIONS + inputs.get('alpha', 0.0) * jax.random.uniform("
         "jax.random.fold_in(inputs.get('key', jax.random.PRNGKey(0)), 1), "
         "ACTIONS.shape, minval=-1.0, maxval=1.0)"
@@ -82,6 +85,9 @@ _IN_JAX = {
 }
 """Outputs of models in the default options, which skrl evaluates as Python: the torch expression
 and the jax one."""
+
+RPO_OUTPUTS = (_RPO_OUTPUT, _IN_JAX[_RPO_OUTPUT])
+"""It, for torch and for jax."""
 
 _BYTES = " / 255"
 """Scales bytes to numbers from 0 to 1 in the inputs of models in the default options."""
@@ -184,5 +190,7 @@ def rltrain_provides() -> Iterable[Spec]:
             iteration=iteration,
             read_checkpoint="rltrain_skrl.checkpoints:parts",
             checkpoint_keys=frozenset({"an agent of skrl"}),
+            # For torch: ranks of jax are not forked.
+            preload=dict.fromkeys(("cpu", "cuda"), "rltrain_skrl.torch.runner"),
         )
     ]

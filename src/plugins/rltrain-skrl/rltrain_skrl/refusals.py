@@ -10,7 +10,7 @@ from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
 from rltrain_skrl.iterations import ON_POLICY, memory_size
 
-__all__ = ["ACTS_IN", "ALGORITHMS", "REFUSES"]
+__all__ = ["ACTING_MODEL", "ACTS_IN", "ALGORITHMS", "DETERMINISTIC", "REFUSES"]
 
 ACTS_IN = {
     "rpo": "continuous",
@@ -25,7 +25,11 @@ ACTS_IN = {
 ALGORITHMS = (*ON_POLICY, "sac", "td3", "ddpg", "dqn", "ddqn")
 """The agents that are adapted."""
 
-_WITHOUT_STOCHASTIC_POLICY = ("td3", "ddpg", "dqn", "ddqn")
+DETERMINISTIC = ("td3", "ddpg", "dqn", "ddqn")
+"""The agents without a stochastic policy."""
+
+ACTING_MODEL = {"dqn": "q_network", "ddqn": "q_network"}
+"""The model that acts, where it is not `policy`."""
 
 _POLICIES = {
     "continuous": ("gaussianmixin", "multivariategaussianmixin"),
@@ -62,7 +66,7 @@ def _class(config: RunConfig) -> str:
 
 
 def _other_policy(config: RunConfig, task: TaskInfo) -> bool:
-    if _class(config) in _WITHOUT_STOCHASTIC_POLICY:
+    if _class(config) in DETERMINISTIC:
         return False
     policy = str(get_dotted(config.agent, "models.policy.class", ""))
     return policy.lower() not in _POLICIES[task.action]

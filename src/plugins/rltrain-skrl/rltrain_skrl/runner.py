@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, ClassVar
 
-from gymnasium import spaces
-
-from rltrain.errors import StopTraining, UsageError, suggest
+from rltrain.errors import StopTraining
 from rltrain.session import Session
 from rltrain_skrl.agent import ENVIRONMENT_INFO
+from rltrain_skrl.components import CheckedRunner
 from rltrain_skrl.iterations import steps_per_iteration, total_iterations
 from rltrain_skrl.moment_pool import MomentPool
 from rltrain_skrl.skrl1 import rename_states
@@ -25,7 +23,7 @@ __all__ = ["BaseSessionRunner", "by_algorithm", "runner_options"]
 _PREPROCESSORS = ("observation_preprocessor", "state_preprocessor", "value_preprocessor")
 
 
-class BaseSessionRunner:
+class BaseSessionRunner(CheckedRunner):
     """Mixin for skrl's Runner of a framework: builds what the options name, and trains.
 
     skrl must know this rank's place already (`rltrain_skrl.bootstrap.configured`).
@@ -39,10 +37,6 @@ class BaseSessionRunner:
     """Those that replace it: for observations and states, and for values."""
     pool_moments: ClassVar[Callable[..., list[Any]]]
     """The framework's; see `MomentPool`."""
-    experiment_options: ClassVar[type[Any]]
-    trainer_options: ClassVar[type[Any]]
-    dropped_options: ClassVar[frozenset[str]] = frozenset()
-    """Of the agent: known, and left out by skrl's Runner itself."""
 
     # skrl's, read by this class.
     _env: Any
@@ -101,10 +95,7 @@ class BaseSessionRunner:
             return functools.partial(agent, session=self._session)
         if name.lower() == "randommemory" and self._agent_class in self.agents:
             return functools.partial(self.agents[self._agent_class].memory_class, pool=self._pool)
-        try:
-            return super()._component(name)  # type: ignore[misc]
-        except ValueError as error:
-            raise UsageError(f"skrl: {error}.") from error
+        return super()._component(name)
 
     @property
     def _agent_class(self) -> str:
@@ -131,11 +122,7 @@ class BaseSessionRunner:
         return make
 
     def _generate_models(self, env: Any, cfg: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        if env.state_space is None:
-            _check_no_states(cfg.get("models") or {})
-        _check_clipped(cfg.get("models") or {}, env.action_space)
-        _check_inputs(cfg.get("models") or {}, env.observation_space)
-        models: dict[str, dict[str, Any]] = super()._generate_models(env, cfg)  # type: ignore[misc]
+        models = super()._generate_models(env, cfg)
         wrapped: dict[int, Any] = {}
         for roles in models.values():
             for role, model in roles.items():
@@ -143,18 +130,6 @@ class BaseSessionRunner:
                     wrapped[id(model)] = self.wrap(model, role)
                 roles[role] = wrapped[id(model)]
         return models
-
-    def _generate_agent(
-        self, env: Any, cfg: dict[str, Any], models: dict[str, dict[str, Any]]
-    ) -> Any:
-        agent_cfg = self._component(f"{cfg['agent']['class']}_CFG")
-        also = {"class", "rewards_shaper_scale"} | self.dropped_options
-        _check_keys("agent.agent", cfg["agent"], agent_cfg, also=also)
-        experiment = cfg["agent"].get("experiment") or {}
-        _check_keys("agent.agent.experiment", experiment, self.experiment_options)
-        _check_keys("agent.trainer", cfg["trainer"], self.trainer_options, also={"class"})
-        cfg["memory"] = {"class": "RandomMemory", "memory_size": -1, **(cfg.get("memory") or {})}
-        return super()._generate_agent(env, cfg, models)  # type: ignore[misc]
 
 
 def by_algorithm(*modules: ModuleType) -> dict[str, type[Any]]:
@@ -180,58 +155,3 @@ def runner_options(session: Session) -> dict[str, Any]:
     trainer["disable_progressbar"] = True
     trainer["close_environment_at_exit"] = False
     return options
-
-
-def _check_keys(
-    where: str, options: Mapping[str, Any], known: Any, also: Set[str] = frozenset()
-) -> None:
-    fields = {field.name for field in dataclasses.fields(known)} | also
-    for key in options:
-        if key not in fields:
-            raise UsageError(f"{where}.{key}: skrl has no such option.{suggest(key, fields)}")
-
-
-def _check_clipped(models: Mapping[str, Any], space: spaces.Space[Any]) -> None:
-    if not isinstance(space, spaces.Box) or space.is_bounded():
-        return
-    for role, model in models.items():
-        for key in ("clip_actions", "clip_mean_actions"):
-            if isinstance(model, Mapping) and model.get(key):
-                raise UsageError(
-                    f"agent.models.{role}.{key}={model[key]}: this task's actions have no bounds to"
-                    f" clip to, and skrl fails. Set agent.models.{role}.{key}=false."
-                )
-
-
-def _inputs(models: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the role of each model with the input of each of its networks."""
-    for role, model in models.items():
-        networks = model.get("network") or [] if isinstance(model, Mapping) else []
-        yield from ((role, str(network.get("input")).strip()) for network in networks)
-
-
-def _check_inputs(models: Mapping[str, Any], space: spaces.Space[Any]) -> None:
-    """Check that no layer takes observations as one array if they are not."""
-    if isinstance(space, spaces.Box):
-        return
-    for role, taken in _inputs(models):
-        if taken != "OBSERVATIONS":
-            continue
-        instead = "one_hot_encoding(OBSERVATION_SPACE, OBSERVATIONS)"
-        if isinstance(space, spaces.Dict):
-            instead = " and ".join(f'OBSERVATIONS["{name}"]' for name in space.spaces)
-        elif isinstance(space, spaces.Tuple):
-            instead = " and ".join(f"OBSERVATIONS[{index}]" for index in range(len(space.spaces)))
-        raise UsageError(
-            f"agent.models.{role}: its network takes OBSERVATIONS as one array, but this task has "
-            f"{space}. Give an --agent-config whose networks take {instead}."
-        )
-
-
-def _check_no_states(models: Mapping[str, Any]) -> None:
-    for role, taken in _inputs(models):
-        if "STATES" in taken:
-            raise UsageError(
-                f"agent.models.{role}: its network takes STATES, but this task has no observation "
-                "group `critic`. Write OBSERVATIONS, which is what skrl 1 called STATES."
-            )

@@ -1,16 +1,17 @@
-"""Networks written for skrl 1, in the terms of skrl 2.
+"""Networks and checkpoints of skrl 1, in the terms of skrl 2.
 
 skrl's Runner translates the agent's options of skrl 1 itself, but not the networks: their input,
-the observations, is called STATES in skrl 1, which is something else in skrl 2.
+the observations, is called STATES in skrl 1, which is something else in skrl 2. So is their
+preprocessor in a checkpoint.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-__all__ = ["rename_states"]
+__all__ = ["rename_parts", "rename_states"]
 
 _STATES = re.compile(r"\bSTATES\b")
 _OBSERVATIONS = re.compile(r"\bOBSERVATIONS\b")
@@ -44,3 +45,16 @@ def _networks(models: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         for network in (model.get("network") or []) if isinstance(model, Mapping) else []:
             if isinstance(network, dict):
                 yield network
+
+
+def rename_parts(saved: Mapping[str, Any], known: Set[str]) -> Mapping[str, Any]:
+    """Return the parts of a checkpoint, those of skrl 1 under the names of skrl 2.
+
+    Args:
+        saved: a checkpoint's parts by name.
+        known: the names of an agent's parts.
+    """
+    old, new = "state_preprocessor", "observation_preprocessor"
+    if old in known or new in saved:
+        return saved
+    return {new if name == old else name: part for name, part in saved.items()}

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -87,6 +88,19 @@ class Corridor(VectorEnv):
         return {"policy": policy, "critic": torch.cat([policy, policy[:, :1] ** 2], dim=1)}
 
 
+class Pictured(Corridor):
+    """The corridor as an image with a bright column at the point."""
+
+    def __init__(self, num_envs, action="continuous"):
+        super().__init__(num_envs, action)
+        self.single_observation_space = spaces.Box(0, 255, (6, 8, 3), np.uint8)
+
+    def _observe(self):
+        place = (self.position * 2 + 4).round().clamp(0, 7).long()
+        column = torch.nn.functional.one_hot(place, 8).to(torch.uint8) * 255
+        return column[:, None, :, None].repeat(1, 6, 1, 3)
+
+
 class FakeSession:
     """The methods of `rltrain.session.Session` that an adapter calls, recorded."""
 
@@ -128,7 +142,7 @@ class FakeSession:
         self.wrapped[role] = model
         return model
 
-    def gradient_sync(self, parameters: Any, *, may_overflow: bool = False) -> Any:
+    def gradient_sync(self, parameters: Any, *, extras: int = 0, may_overflow: bool = False) -> Any:
         self.syncs.append(parameters)
         return lambda gradients: gradients
 

@@ -133,6 +133,17 @@ def test_a_comparison_with_the_threshold_ends_an_epoch(agent):
     assert update.count("kl_threshold") == 2
 
 
+@pytest.mark.parametrize("agent", [PPO, RPO])
+def test_only_a_known_schedule_gets_the_divergence_of_an_epoch(agent):
+    update = inspect.getsource(agent.update)
+    epoch = update[update.index("if self.scheduler:") :]
+    assert epoch.startswith("if self.scheduler:\n")
+    known, other = epoch.split("else:")[:2]
+    assert "isinstance(self.scheduler, KLAdaptiveLR)" in known
+    assert "all_reduce(kl" in known
+    assert other.split()[0] == "self.scheduler.step()"
+
+
 def test_how_batch_statistics_are_merged():
     merge = RunningStandardScaler._parallel_variance
     assert list(inspect.signature(merge).parameters)[1:] == [

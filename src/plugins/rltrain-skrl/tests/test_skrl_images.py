@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from skrl_fakes import PLACE, Corridor, FakeSession
+from skrl_fakes import PLACE, FakeSession, Pictured
 
 from rltrain.options import set_dotted
 from rltrain.testing import FakeWorld, differing, make_config
@@ -28,19 +27,6 @@ CAMERA, BESIDE = (
 )
 IMAGE = ArrayInfo((6, 8, 3), "uint8")
 SIGHT = {"policy": IMAGE}
-
-
-class Pictured(Corridor):
-    """The corridor as an image with a bright column at the point."""
-
-    def __init__(self, num_envs, action="continuous"):
-        super().__init__(num_envs, action)
-        self.single_observation_space = spaces.Box(0, 255, (6, 8, 3), np.uint8)
-
-    def _observe(self):
-        place = (self.position * 2 + 4).round().clamp(0, 7).long()
-        column = torch.nn.functional.one_hot(place, 8).to(torch.uint8) * 255
-        return column[:, None, :, None].repeat(1, 6, 1, 3)
 
 
 def agent(algorithm="ppo", action="continuous", groups=SIGHT, **changes):

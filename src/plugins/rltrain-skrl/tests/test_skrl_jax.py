@@ -126,7 +126,8 @@ def test_a_mini_batch_costs_one_collective(train_ranks):
     callers = Counter(item.callers[0].rpartition("/")[2].partition(":")[0] for item in world.trace)
     assert callers["gradients.py"] == iterations * epochs * batches
     assert callers["moments.py"] == iterations
-    assert callers["threshold.py"] == iterations * epochs
+    late = [x for x in world.trace if "rltrain_skrl/jax/divergence.py" in x.callers[0]]
+    assert len(late) == iterations, "that of the last epoch; others ride along"
 
 
 def trees(path):

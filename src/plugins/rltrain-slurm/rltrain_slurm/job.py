@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Callable
@@ -34,6 +35,9 @@ class NodeOfJob:
         """Run the node's part. After a failure, the task ends with the failure's exit status."""
         name = run_name(self.run_name, os.environ["SLURM_JOB_ID"])
         _start_resource_tracker()
+        # submitit logs each signal in its handler. If the next signal raises there, as SIGTERM does
+        # in torch elastic, `logging` swallows the exception, and the job would not end.
+        logging.getLogger("submitit").setLevel(logging.ERROR)
         try:
             return self.work({"run_name": name, "auto_resume": True})
         except RltrainError as error:

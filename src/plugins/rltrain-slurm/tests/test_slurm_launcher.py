@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging.handlers
 import os
+import signal
 import stat
 
 import pytest
+from submitit.core.job_environment import SignalHandler
+from submitit.core.utils import DelayedSubmission
 
 from rltrain.config import Placement
 from rltrain.errors import RankFailed, UsageError
@@ -88,6 +92,18 @@ def test_all_attempts_of_a_job_have_one_name(monkeypatch):
     NodeOfJob(asked.append, "mine")()
     assert asked == [{"run_name": "mine_slurm-12", "auto_resume": True}]
     assert run_name(None, "12") == "slurm-12"
+
+
+def test_a_handled_signal_logs_nothing(monkeypatch):
+    """If the next signal raises, as with torch elastic, `logging` would swallow its exception."""
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    log = logging.getLogger("submitit")
+    monkeypatch.setattr(log, "level", log.level)
+    logged = logging.handlers.BufferingHandler(100)
+    monkeypatch.setattr(log, "handlers", [logged])
+    handler = SignalHandler(None, None, DelayedSubmission(print))
+    NodeOfJob(lambda options: handler.bypass(signal.SIGCONT, None), None)()
+    assert not logged.buffer
 
 
 def test_a_failure_in_the_job_leaves_its_status_and_no_traceback(monkeypatch, capsys):

@@ -13,11 +13,12 @@ from tensorboard.compat.proto.types_pb2 import DT_STRING
 from tensorboard.plugins.text.metadata import create_summary_metadata
 
 from rltrain.hookspecs import hookimpl
-from rltrain.records import Record, RunEnded, RunStarted, Scalars
+from rltrain.records import Record, RunStarted, Scalars
+from rltrain.tracking import metrics_of
 from rltrain_tensorboard.events import EventFile
 from rltrain_tensorboard.options import TensorBoardOptions
 
-__all__ = ["FOLDER", "TensorBoardWriter", "scalars"]
+__all__ = ["FOLDER", "TensorBoardWriter"]
 
 FOLDER = "tensorboard"
 """The writer's folder in the run folder."""
@@ -48,12 +49,13 @@ class TensorBoardWriter:
                 self._events.add(Event(wall_time=time.time(), step=step, session_log=start))
             self._add([_text("run", _overview(record))], step=0)
         elif isinstance(record, Scalars):
-            values = scalars(record).items()
+            values = metrics_of(record).items()
             self._add(
                 [Summary.Value(tag=name, simple_value=value) for name, value in values],
                 step=record.frames,
             )
-        elif isinstance(record, RunEnded) and self._events is not None:
+        elif self._events is not None:
+            # The end, or what is rare. If it said nothing, held events would pass for written ones.
             self._events.flush()
 
     @hookimpl
@@ -66,27 +68,6 @@ class TensorBoardWriter:
     def _add(self, values: list[Summary.Value], step: int) -> None:
         if self._events is not None:
             self._events.add(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
-
-
-def scalars(record: Scalars) -> dict[str, float]:
-    """Return one iteration's scalars by TensorBoard tag.
-
-    The library's metrics keep their names. The tags for episodes and speed are the same for every
-    library. `iteration` is written too, so that frames (the x axis) can be converted to iterations.
-    """
-    tags = dict(record.values)
-    if record.episode_return is not None:
-        tags["episode/return"] = record.episode_return
-    if record.episode_length is not None:
-        tags["episode/length"] = record.episode_length
-    if record.success_rate is not None:
-        tags["episode/success"] = record.success_rate
-    if record.fps:
-        tags["performance/fps"] = sum(record.fps)
-        tags["performance/fps_rank_min"] = min(record.fps)
-        tags["performance/fps_rank_max"] = max(record.fps)
-    tags["iteration"] = record.iteration
-    return tags
 
 
 def _overview(started: RunStarted) -> Mapping[str, object]:

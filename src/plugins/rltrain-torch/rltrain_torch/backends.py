@@ -19,11 +19,11 @@ from rltrain_torch.fingerprints import fingerprints
 from rltrain_torch.flight_recorder import last_collectives
 from rltrain_torch.group import TorchProcessGroup
 
-__all__ = ["GlooBackend", "NcclBackend"]
+__all__ = ["GlooBackend", "NcclBackend", "TorchBackend", "share_cores"]
 
 
-class _TorchBackend:
-    """The hooks that both backends share."""
+class TorchBackend:
+    """The hooks that all backends of torch share."""
 
     @hookimpl
     def rltrain_seed(self, seed: int) -> None:
@@ -70,7 +70,7 @@ class _TorchBackend:
             _select_device(session.world)
 
 
-class GlooBackend(_TorchBackend):
+class GlooBackend(TorchBackend):
     """torch on the CPU, or on CUDA, whose tensors gloo copies through host memory."""
 
     @hookimpl
@@ -78,8 +78,7 @@ class GlooBackend(_TorchBackend):
         """Create a gloo group on the network interface that reaches the master."""
         _select_device(world)
         _meet(world, config)
-        if "OMP_NUM_THREADS" not in os.environ:
-            torch.set_num_threads(max(1, available_cores() // world.local_world_size))
+        share_cores(world)
         # gloo would look up the host's own name, which often resolves to a wrong address.
         master = os.environ.get("MASTER_ADDR", config.master_addr)
         interface = interface_of(reachable_address(master, world.num_nodes))
@@ -88,7 +87,7 @@ class GlooBackend(_TorchBackend):
         return TorchProcessGroup("gloo", world)
 
 
-class NcclBackend(_TorchBackend):
+class NcclBackend(TorchBackend):
     """torch on CUDA."""
 
     @hookimpl
@@ -97,6 +96,12 @@ class NcclBackend(_TorchBackend):
         _select_device(world)
         _meet(world, config)
         return TorchProcessGroup("nccl", world)
+
+
+def share_cores(world: World) -> None:
+    """Give this rank's torch its part of the cores, unless the user has chosen."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, available_cores() // world.local_world_size))
 
 
 def _meet(world: World, config: Placement) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import signal
 import threading
@@ -25,6 +26,7 @@ from rltrain.launch import (
     failure,
     hang_watch,
     hide_rank_variables,
+    imports_of_library,
     is_loopback,
     private_folder,
     reachable_address,
@@ -35,9 +37,16 @@ from rltrain_torch.compat import optional
 
 __all__ = ["ElasticLauncher", "launch_config"]
 
-PRELOADED = ["torch", "torch.distributed", "rltrain.run.worker", "rltrain_torch.forkserver"]
-"""Modules that the forkserver imports once for all ranks. Only the framework: importing skrl starts
-a process group, and importing Warp opens a CUDA context."""
+PRELOADED = [
+    *("torch", "torch.distributed", "torch._dynamo"),
+    *("rltrain.run.worker", "rltrain_torch.forkserver"),
+]
+"""Modules that the forkserver imports once for all ranks, before those of the library. No suite's:
+importing Warp opens a CUDA context. Every optimizer imports torch._dynamo, which takes as long as
+importing torch. torch._inductor starts a thread in older versions."""
+
+LIBRARY = "RLTRAIN_PRELOAD"
+"""The variable that names the forkserver the module with a library's imports."""
 
 SHUTDOWN_TIMEOUT = 5
 """Seconds that ranks have to exit after a signal, before they are killed."""
@@ -67,7 +76,7 @@ class ElasticLauncher:
             RankFailed: a rank failed.
             UsageError: a rank refused the configuration, or the nodes did not find each other.
         """
-        with private_folder() as reports, with_temporary_files(reports), _prepared_process():
+        with private_folder() as reports, with_temporary_files(reports), _prepared_process(config):
             return self._launch(config, work, reports)
 
     def _launch(
@@ -205,7 +214,7 @@ def _endpoint(config: Placement) -> str:
 
 
 @contextlib.contextmanager
-def _prepared_process() -> Iterator[None]:
+def _prepared_process(config: Placement) -> Iterator[None]:
     """Prepare this process for torch elastic, and restore it afterwards.
 
     Inside, it has no rank variables and torch elastic logs nothing. Afterwards, environment
@@ -222,9 +231,11 @@ def _prepared_process() -> Iterator[None]:
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
-    multiprocessing.set_forkserver_preload(PRELOADED)
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
+        os.environ[LIBRARY] = imports_of_library(config) or ""
+        multiprocessing.set_forkserver_preload(PRELOADED)
+        multiprocessing.forkserver.ensure_running()  # It imports while this process does.
         yield
     finally:
         for number, handler in handlers.items():

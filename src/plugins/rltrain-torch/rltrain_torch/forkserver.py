@@ -5,6 +5,17 @@ on until its ranks have saved a checkpoint. If the server ended, the launcher wo
 for dead. It ends when the launcher does.
 """
 
+import atexit
+import contextlib
+import importlib
 import os
 
+from rltrain_torch.elastic import LIBRARY
+
 os.setpgid(0, 0)
+# To take all modules apart takes longer than importing half of them. Ranks never come here.
+atexit.register(os._exit, 0)
+
+if os.environ.get(LIBRARY):
+    with contextlib.suppress(Exception):  # It fails again in a rank, which reports it.
+        importlib.import_module(os.environ[LIBRARY])

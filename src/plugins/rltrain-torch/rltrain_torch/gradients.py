@@ -13,21 +13,32 @@ from rltrain.types import GradientSync, ProcessGroup
 __all__ = ["FlatGradientSync", "FlatSync", "synchronize"]
 
 
-def synchronize(sync: GradientSync, parameters: Sequence[torch.Tensor]) -> None:
+def synchronize(
+    sync: GradientSync, parameters: Sequence[torch.Tensor], extras: Sequence[torch.Tensor] = ()
+) -> list[torch.Tensor] | None:
     """Replace the gradients of `parameters` by their averages over ranks. Collective.
 
     Call it between `backward` and clipping.
 
     Args:
-        sync: a gradient sync created for the same parameters, in the same order.
+        sync: a gradient sync created for the same parameters and extras, in the same order.
         parameters: the parameters. A `.grad` that is None on every rank stays None. If this update
             is to be left out, all become None: then the optimizer changes nothing.
+        extras: numbers to average in the same collective.
+
+    Returns:
+        The averages of the extras, which the next call overwrites; None if there are none, or if
+        this update is to be left out.
     """
-    averaged = sync([parameter.grad for parameter in parameters])
+    averaged = sync([*(parameter.grad for parameter in parameters), *extras])
     if averaged is None:
-        averaged = [None] * len(parameters)
-    for parameter, gradient in zip(parameters, averaged, strict=True):
+        for parameter in parameters:
+            parameter.grad = None
+        return None
+    count = len(parameters)
+    for parameter, gradient in zip(parameters, averaged[:count], strict=True):
         parameter.grad = gradient
+    return list(averaged[count:]) or None
 
 
 class FlatGradientSync:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -36,18 +38,26 @@ class TorchProcessGroup:
     Library code that calls `torch.distributed` itself uses the same ranks and backend.
     """
 
-    def __init__(self, backend: str, world: World) -> None:
-        """Create the default group from MASTER_ADDR and MASTER_PORT. Collective.
+    def __init__(
+        self, backend: str, world: World, create: Callable[[World], None] | None = None
+    ) -> None:
+        """Create the default group. Collective.
 
         Ray Train and others create it before they call the user's function: then it is used as it
         is, and stays.
+
+        Args:
+            backend: the name under which torch knows it.
+            world: this rank's place.
+            create: creates the default group. By default, ranks meet at MASTER_ADDR and
+                MASTER_PORT.
 
         Raises:
             UsageError: it is there already, and of another backend or size.
         """
         self._is_ours = not dist.is_initialized()
         if self._is_ours:
-            _create(backend, world)
+            (create or functools.partial(_create, backend))(world)
         else:
             _check_existing(backend, world)
         device = torch.device(world.device)

@@ -10,6 +10,7 @@ import torch
 from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
 from rltrain_torch.gradients import FlatGradientSync, FlatSync, synchronize
+from rltrain_torch.late_mean import LateMean
 
 SHAPES = [(3, 2), (), (4,), (0,), (2, 1, 2)]
 
@@ -184,6 +185,49 @@ def test_synchronize_replaces_gradients():
         assert made == [None, [0.5], [0.5] * 4, [], [0.5] * 4]
 
 
+def test_synchronize_averages_numbers_in_the_same_collective():
+    def work(group):
+        made = parameters()
+        for parameter in made:
+            parameter.grad = torch.full_like(parameter, float(group.rank))
+        number = torch.tensor(3.0 * group.rank)
+        (average,) = synchronize(FlatSync(group, [*made, number]), made, [number])
+        return float(average), float(made[1].grad)
+
+    world = FakeWorld(2)
+    assert world.run(work) == [(1.5, 0.5)] * 2
+    assert len(world.trace) == 1
+
+
+def test_a_late_mean_is_used_once_after_the_next_gradients_or_at_the_end():
+    def work(group):
+        used = []
+        late = LateMean(group, used.append)
+        parameter = torch.nn.Parameter(torch.zeros(2))
+        sync = FlatSync(group, [parameter, late.number])
+
+        def step():
+            parameter.grad = torch.ones(2)
+            late.take(synchronize(sync, [parameter], [late.number]))
+
+        step()
+        late.put(1.0 + group.rank)
+        late.take(None)  # An update that is left out.
+        assert not used
+        step()
+        step()
+        late.settle()
+        assert used == [1.5]
+        late.put(torch.tensor(3.0 - group.rank))
+        late.put(4.0)  # No step came between.
+        late.settle()
+        return used
+
+    world = FakeWorld(2)
+    assert world.run(work) == [[1.5, 2.5, 4.0]] * 2
+    assert len(world.trace) == 5
+
+
 def test_the_plugin_makes_a_sync_over_the_sessions_group():
     session = SimpleNamespace(group=SingleProcess("cpu"))
     made = parameters()
@@ -205,4 +249,5 @@ def test_an_update_that_is_left_out_changes_nothing():
 
     first = step(lambda gradients: gradients)
     assert step(lambda gradients: None) == first
+    assert synchronize(lambda gradients: None, [parameter], [torch.ones(())]) is None
     assert step(lambda gradients: gradients) != first

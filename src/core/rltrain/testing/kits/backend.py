@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from rltrain.launch.preflight import preflight
@@ -43,6 +44,9 @@ class BackendConformance:
     ranks: int = 2
     """Number of processes to start. With fewer devices, unless ranks share them, the tests are
     skipped."""
+    started_by: Sequence[str] = ()
+    """The command that starts `{ranks}` processes, if the backend needs one: `("mpiexec", "-n",
+    "{ranks}")`. They find their places as ranks of rltrain do."""
     seeds_generator: bool = True
     """Whether the framework has a global random generator, which `rltrain_seed` must seed. torch
     has one, jax has none."""
@@ -275,7 +279,8 @@ class BackendConformance:
     @functools.cache
     def _reports(cls) -> list[list[RankReport]]:
         """Return the reports of a world of `ranks` processes, and of a world of one."""
-        return run_worlds(cls.backend, cls.device, cls._devices(), (cls.ranks, 1))
+        sizes = (cls.ranks, 1)
+        return run_worlds(cls.backend, cls.device, cls._devices(), sizes, cls.started_by)
 
 
 def _combined(op: str, numbers: list[float]) -> float:

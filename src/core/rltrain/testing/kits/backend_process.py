@@ -17,10 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rltrain.clusters import StartedRank
 from rltrain.config import RunConfig
-from rltrain.launch.ranks import rank_device, rank_from_env
+from rltrain.launch.ranks import rank_device
+from rltrain.options.run import RunOptions
+from rltrain.plan.cluster import find_place
 from rltrain.plugins.manager import RunPlugins
-from rltrain.plugins.registry import discover
+from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
 from rltrain.specs import BackendSpec
 from rltrain.testing.config import make_config
@@ -258,9 +261,9 @@ def main() -> None:
 
 
 def _rank(backend: str, device: str, devices: int, folder: Path) -> Rank:
-    world = rank_from_env(os.environ)
-    assert world is not None, "the kit sets RANK, LOCAL_RANK and WORLD_SIZE"
-    spec = discover().get(BackendSpec, backend)
+    registry = discover()
+    spec = registry.get(BackendSpec, backend)
+    world = _place(registry, spec)
     kind = spec.kind_of_device(device)
     own = rank_device(kind, world.local_rank, devices, shared=kind != spec.device)
     world = replace(world, device=own)
@@ -275,6 +278,13 @@ def _rank(backend: str, device: str, devices: int, folder: Path) -> Rank:
     plugins = RunPlugins()
     plugins.choose(spec)
     return Rank(WatchedSession(config, world, plugins), plugins, folder)
+
+
+def _place(registry: Registry, spec: BackendSpec) -> World:
+    """Return this rank's place: the kit has set RANK, or the command that it was given says so."""
+    found = find_place(RunOptions(framework=spec.framework), registry, os.environ)
+    place = None if found is None else found[1]
+    return place.world if isinstance(place, StartedRank) else World()
 
 
 def _state(model: Any) -> dict[str, dict[str, Any]]:

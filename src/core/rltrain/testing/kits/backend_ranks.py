@@ -35,7 +35,11 @@ class RankReport:
 
 
 def run_worlds(
-    backend: str, device: str | None, devices: int, sizes: Sequence[int]
+    backend: str,
+    device: str | None,
+    devices: int,
+    sizes: Sequence[int],
+    started_by: Sequence[str] = (),
 ) -> list[list[RankReport]]:
     """Run worlds of these sizes at the same time, with one process per rank on this machine.
 
@@ -44,6 +48,8 @@ def run_worlds(
         device: the kind of device, or None for the backend's own.
         devices: number of these devices; 0 for the CPU.
         sizes: number of ranks of each world.
+        started_by: a command that starts "{ranks}" processes, whose program is added to it; by
+            default they are started here.
 
     Returns:
         For each world, a report by rank. Processes that do not end in time are killed.
@@ -53,7 +59,13 @@ def run_worlds(
         with _killed_on_exit() as processes:
             for folder, size in zip(folders, sizes, strict=True):
                 folder.mkdir()
-                processes += _start((backend, device or "", str(devices)), folder, size)
+                program = (sys.executable, "-m", backend_process.__name__)
+                words = [*program, backend, device or "", str(devices), str(folder)]
+                if started_by:
+                    command = [word.format(ranks=size) for word in started_by]
+                    processes += [_start([*command, *words], folder, 0, os.environ)] * size
+                else:
+                    processes += _ranks(words, folder, size)
             deadline = time.monotonic() + TIMEOUT
             for process in processes:
                 with suppress(subprocess.TimeoutExpired):
@@ -76,9 +88,7 @@ def _killed_on_exit() -> Iterator[list[subprocess.Popen[bytes]]]:
             process.wait()
 
 
-def _start(
-    arguments: tuple[str, ...], folder: Path, size: int
-) -> Iterator[subprocess.Popen[bytes]]:
+def _ranks(words: list[str], folder: Path, size: int) -> Iterator[subprocess.Popen[bytes]]:
     """Start the ranks of one world with the variables that a launcher sets."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -94,20 +104,26 @@ def _start(
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": port,
         }
-        with (folder / f"stderr.{rank}").open("wb") as stderr:
-            yield subprocess.Popen(
-                [sys.executable, "-m", backend_process.__name__, *arguments, folder],
-                env={**environ, **{name: str(value) for name, value in variables.items()}},
-                stdout=stderr,
-                stderr=stderr,
-            )
+        of_rank = {name: str(value) for name, value in variables.items()}
+        yield _start(words, folder, rank, {**environ, **of_rank})
+
+
+def _start(
+    words: list[str], folder: Path, rank: int, environ: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start a process whose output goes to a file of a rank."""
+    with (folder / f"stderr.{rank}").open("wb") as stderr:
+        return subprocess.Popen(words, env=environ, stdout=stderr, stderr=stderr)
 
 
 def _report(folder: Path, rank: int, code: int) -> RankReport:
     checks = {
         path.parent.name: json.loads(path.read_text()) for path in folder.glob(f"*/outcome.{rank}")
     }
-    printed = (folder / f"stderr.{rank}").read_text(errors="replace")[-4000:]
+    output = folder / f"stderr.{rank}"
+    if not output.exists():
+        output = folder / "stderr.0"  # Of the command that has started all of them.
+    printed = output.read_text(errors="replace")[-4000:]
     end = (
         "It was killed because it did not end in time"
         if code == -9

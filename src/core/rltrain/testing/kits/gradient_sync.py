@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,6 +102,22 @@ class GradientSyncConformance(GradientSyncRanks):
         expected = [form(gradient) for gradient in self.arrays(given)]
         for rank, forms in enumerate(self.on_ranks(2, work)):
             assert forms == expected, f"on rank {rank}, {forms} was returned for {expected}"
+
+    @must("Extras, which may be counts, are neither rounded nor clipped.")
+    def test_extras_are_exact(self) -> None:
+        """A number after a gradient; other tests check that what comes last is averaged too."""
+        count = 1_000_001  # Exact in float32, and in nothing smaller.
+
+        def work(make: MakeSync, rank: int) -> float:
+            given = [_values(rank), _filled(count, ())]
+            sync = self.make(functools.partial(make, extras=1), given)
+            return float(numpy_arrays(sync(self.arrays(given)))[1].item())
+
+        average = self.on_ranks(2, work)[0]
+        assert average % count == 0, (
+            f"every rank gave the extra {count}, and rank 0 got {average}: the hook's `extras` "
+            "tells how many of the last arrays are no gradients"
+        )
 
     @must("A gradient that is None on every rank stays None.")
     def test_none_on_every_rank_stays_none(self) -> None:

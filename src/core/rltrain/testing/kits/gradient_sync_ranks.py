@@ -19,7 +19,8 @@ from rltrain.types import GradientSync
 
 __all__ = ["GradientSyncRanks", "MakeSync", "numpy_arrays", "returned"]
 
-MakeSync = Callable[[Sequence[Any]], GradientSync]
+MakeSync = Callable[..., GradientSync]
+"""Makes a sync for parameters; it takes the arguments of `Session.gradient_sync`."""
 
 
 class GradientSyncRanks:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rltrain.errors import UsageError
 from rltrain.options.dotted import get_dotted
 from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec, SuiteSpec
@@ -12,21 +11,19 @@ from rltrain.testing.fake.errors import PeerLost
 from rltrain.testing.fake.faults import Fault
 from rltrain.testing.kits import library_findings as find
 from rltrain.testing.kits.declaration import check_declaring_is_light
+from rltrain.testing.kits.library_checkpoints import OTHER_SEED, CheckpointRules
 from rltrain.testing.kits.library_probe import Probe, differing
-from rltrain.testing.kits.library_settings import ITERATIONS, LibrarySettings
-from rltrain.testing.kits.rules import may, must, skip
+from rltrain.testing.kits.library_settings import ITERATIONS
+from rltrain.testing.kits.rules import must, skip
 
 __all__ = ["EnvironmentBroke", "LibraryConformance"]
-
-OTHER_SEED = 7
-"""Any seed but the default."""
 
 
 class EnvironmentBroke(Exception):
     """The error that the kit makes the environment raise."""
 
 
-class LibraryConformance(LibrarySettings):
+class LibraryConformance(CheckpointRules):
     """Trains with a library on the ranks of a fake world, and checks the contract.
 
     Subclass it in a test file and set `library`. `rltrain.testing.kits.library_settings` has the
@@ -199,83 +196,6 @@ class LibraryConformance(LibrarySettings):
         assert isinstance(root.error, PeerLost), (
             f"Rank 1 died at its collective number {middle}, in training. On rank 0 rltrain_train "
             f"{ended}: it must raise the collective's error. The run raised {training.error!r}."
-        )
-
-    @may("It saves a checkpoint, which is recognized, and from which every rank resumes.")
-    def test_every_rank_resumes_from_a_checkpoint(self) -> None:
-        """On two ranks, from the last checkpoint of a run on four."""
-        if not self.saves_checkpoints:
-            skip("saves_checkpoints is False.")
-        ranks = self._ranks()
-        assert ranks[0].saved, "No checkpoint was saved: call session.save_checkpoint at the end."
-        spec = self._spec()
-        declared = bool(spec.read_checkpoint and spec.checkpoint_keys)
-        assert declared, "The spec lacks read_checkpoint or checkpoint_keys."
-        path, parameters = ranks[0].saved[-1]
-        training = self._trainer().on_ranks(2, checkpoint=path, max_iterations=2 * ITERATIONS)
-        training.check()
-        for probe in training.probes:
-            names = differing(parameters, probe.first_parameters)
-            assert not names, (
-                f"{', '.join(names)} on rank {probe.rank} differed from the checkpoint when "
-                "training began: load session.checkpoint on every rank."
-            )
-        if self._trained().error is None and training.error is not None:
-            raise training.error
-
-    @may("It saves a checkpoint after every iteration in which one is due.")
-    def test_a_checkpoint_is_saved_when_it_is_due(self) -> None:
-        """On two ranks, with `checkpoint_interval=1`."""
-        if not self.saves_checkpoints:
-            skip("saves_checkpoints is False.")
-        self._ranks()
-        training = self._trainer().on_ranks(2, checkpoint_interval=1)
-        training.check()
-        root = training.probes[0]
-        due = sorted(set(range(1, ITERATIONS + 1)) - {ITERATIONS} - set(root.saved_after))
-        assert not due, (
-            f"No checkpoint was saved after iteration {', '.join(map(str, due))}: after "
-            "session.record, call session.save_checkpoint if session.should_save."
-        )
-
-    @may("A run that is stopped and resumed ends as if it had never stopped, to the last bit.")
-    def test_a_resumed_run_ends_as_if_it_had_never_stopped(self) -> None:
-        """On one rank: other tests check differences between ranks."""
-        if not self.saves_checkpoints or not self.resumes_exactly:
-            skip("saves_checkpoints or resumes_exactly is False.")
-        ranks = self._ranks()
-        whole, again = (self._trainer().on_ranks(1).check().probes[0] for _ in range(2))
-        if (
-            find.unordered_seeds(ranks)
-            or find.shared_seeds(ranks)
-            or differing(whole.parameters, again.parameters)
-            or len(whole.recorded) != ITERATIONS
-        ):
-            skip("Seeds or records are wrong, which other tests report.")
-
-        def stop(probe: Probe) -> None:
-            probe.session.should_stop |= probe.steps == whole.steps // ITERATIONS - 1
-
-        stopped = self._trainer().on_ranks(1, on_step=stop).check().probes[0]
-        if len(stopped.recorded) != 1 or not stopped.saved:
-            skip("It does not stop early, or saves no checkpoint then, which other tests report.")
-        training = self._trainer().on_ranks(1, checkpoint=stopped.saved[-1][0])
-        if isinstance(training.error, UsageError):
-            skip("The checkpoint is refused, which another test reports.")
-        resumed = training.check().probes[0]
-        if not resumed.session.resuming_exactly:
-            skip("The task cannot save its state: choose one that can.")
-        assert len(resumed.recorded) == ITERATIONS - 1, (
-            f"The run was stopped after iteration 1 of {ITERATIONS}, and resumed; then it recorded "
-            f"{len(resumed.recorded)}: end at config.max_iterations, which includes iterations "
-            "before the checkpoint (session.iterations_left)."
-        )
-        names = differing(whole.parameters, resumed.parameters)
-        assert not names, (
-            f"{', '.join(names)} ended different when the run was stopped after its first "
-            "iteration and resumed. After session.record, save all that the next iteration depends "
-            "on: optimizer, learning rate, schedules; and each rank's own state with "
-            "save_checkpoint(rank_state=...)."
         )
 
     @must("One process without --distributed trains alone, without a process group.")

@@ -19,7 +19,9 @@ __all__ = [
     "unwrapped",
 ]
 
-_WRITTEN_BY_THE_CORE = ("manifest.json", "config.yaml", "agent.yaml", "checkpoints.json")
+_WRITTEN_BY_THE_CORE = (
+    *("manifest.json", "config.yaml", "agent.yaml", "checkpoints.json", "metrics.jsonl"),
+)
 
 
 def missing_averages(ranks: Sequence[Probe]) -> list[str]:

@@ -16,7 +16,7 @@ from rltrain.testing.kits.arrays import to_numpy
 from rltrain.testing.kits.probed_env import ProbedEnv
 from rltrain.types import GradientSync, Stream, TrainResult
 
-__all__ = ["Arrays", "CountedSync", "Probe", "differing", "leaves"]
+__all__ = ["Arrays", "CountedSync", "Probe", "Step", "differing", "leaves"]
 
 Arrays = Mapping[str, Any]
 """Copies as numpy arrays, by name."""
@@ -63,6 +63,17 @@ class CountedSync:
         return self.sync(gradients)
 
 
+@dataclass
+class Step:
+    """One step of the environments, as numpy arrays."""
+
+    observations: Arrays
+    """By group; "" if there are no groups."""
+    actions: Any
+    done: Any = None
+    """Which episodes ended in it."""
+
+
 class Probe:
     """Watches the hooks of one rank.
 
@@ -74,6 +85,7 @@ class Probe:
         models: the wrapped models, by role.
         syncs: the gradient syncs that were made.
         steps: calls of the environment's `step`.
+        first_steps: the first steps, as long as no model has changed.
         first_observations: observations of the last reset before the first step.
         first_parameters: the models' parameters at the first step.
         first_generators: state of each global random generator at the first step.
@@ -97,6 +109,7 @@ class Probe:
         self.models: dict[str, Any] = {}
         self.syncs: list[CountedSync] = []
         self.steps = 0
+        self.first_steps: list[Step] = []
         self.recorded: list[tuple[int, list[int]]] = []
         self.saved: list[tuple[str, Arrays]] = []
         self.saved_after: list[int] = []
@@ -147,7 +160,7 @@ class Probe:
     def rltrain_make_env(self, session: RankSession) -> Generator[None, Any, Any]:
         """Watch the environment."""
         self.session, self.rank = session, session.world.rank
-        return ProbedEnv((yield), self._reset, self._step)
+        return ProbedEnv((yield), self._reset, self._step, self._result)
 
     @hookimpl(wrapper=True)
     def rltrain_wrap_model(self, role: str) -> Generator[None, Any, Any]:
@@ -157,9 +170,12 @@ class Probe:
         return self.models[role]
 
     @hookimpl(wrapper=True)
-    def rltrain_gradient_sync(self, parameters: Any) -> Generator[None, Any, GradientSync]:
+    def rltrain_gradient_sync(
+        self, parameters: Any, extras: int
+    ) -> Generator[None, Any, GradientSync]:
         """Count the calls of the sync."""
-        self.syncs.append(CountedSync((yield), list(leaves(parameters).values())))
+        own = list(leaves(parameters).values())[: -extras or None]
+        self.syncs.append(CountedSync((yield), own))
         return self.syncs[-1]
 
     @hookimpl(wrapper=True)
@@ -182,13 +198,25 @@ class Probe:
             self.saved_after.append(record.iteration)
 
     def _reset(self, observations: Any) -> None:
+        self._observations = observations
         if not self.steps:
             self.first_observations = _copies(leaves(observations))
 
-    def _step(self) -> None:
+    def _step(self, actions: Any) -> None:
         if not self.steps:
             self.events.append("step")
             self.first_parameters = self.parameters
+            self._first_state = {**self.first_parameters, **self.buffers}
             self.first_generators = _generators(self.session.framework)
+        if len(self.first_steps) == self.steps and self._is_unchanged():
+            self.first_steps.append(Step(_copies(leaves(self._observations)), to_numpy(actions)))
         self.steps += 1
         self._on_step(self)
+
+    def _result(self, observations: Any, done: Any) -> None:
+        self._observations = observations
+        if len(self.first_steps) == self.steps:
+            self.first_steps[-1].done = to_numpy(done)
+
+    def _is_unchanged(self) -> bool:
+        return not differing(self._first_state, {**self.parameters, **self.buffers})

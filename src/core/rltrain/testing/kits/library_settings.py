@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from rltrain.launch import private_folder
 from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec
+from rltrain.testing.kits.library_policy import Loader
 from rltrain.testing.kits.library_probe import Probe
 from rltrain.testing.kits.library_training import Trainer, Training
 from rltrain.testing.kits.rules import skip
@@ -40,6 +41,8 @@ class LibrarySettings:
     "module:path.to.attribute"; see `FakeWorld`."""
     saves_checkpoints: bool = True
     """Whether the library saves a checkpoint when training ends, and can start from it."""
+    loads_policies: bool = True
+    """Whether it implements `rltrain_load_policy`, for play, evaluate and export."""
     resumes_exactly: bool = True
     """Whether a resumed run continues bit for bit. Set it to False only if the library cannot."""
 
@@ -63,7 +66,13 @@ class LibrarySettings:
         return discover().get(LibrarySpec, self.library)
 
     def _trainer(self) -> Trainer:
-        options = {
+        return Trainer(self._options(), self.rank_local, self._scratch)
+
+    def _loader(self, checkpoint: str) -> Loader:
+        return Loader(self._options(), self.rank_local, checkpoint, self.framework)
+
+    def _options(self) -> dict[str, Any]:
+        return {
             "library": self.library,
             "framework": self.framework,
             "task": self.task,
@@ -73,7 +82,6 @@ class LibrarySettings:
             "max_iterations": ITERATIONS,
             "log_root": str(self._scratch / "logs"),
         }
-        return Trainer(options, self.rank_local, self._scratch)
 
     def _two_nodes(self, **options: Any) -> Training:
         """Train on two nodes of two ranks, where local rank and rank differ."""

@@ -17,18 +17,21 @@ class ProbedEnv(VectorWrapper):  # type: ignore[type-arg]
         self,
         env: VectorEnv[Any, Any, Any],
         on_reset: Callable[[Any], None],
-        on_step: Callable[[], None],
+        on_step: Callable[[Any], None],
+        on_result: Callable[[Any, Any], None],
     ) -> None:
         """Wrap an environment.
 
         Args:
             env: the environment that a suite made.
             on_reset: called with the observations after every reset.
-            on_step: called before every step.
+            on_step: called with the actions before every step.
+            on_result: called after it, with the observations and which episodes have ended.
         """
         super().__init__(env)
         self._on_reset = on_reset
         self._on_step = on_step
+        self._on_result = on_result
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "env":
@@ -44,6 +47,8 @@ class ProbedEnv(VectorWrapper):  # type: ignore[type-arg]
         return observations, info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step, after the callback."""
-        self._on_step()
-        return self.env.step(actions)
+        """Step, between the callbacks."""
+        self._on_step(actions)
+        observations, rewards, terminations, truncations, info = self.env.step(actions)
+        self._on_result(observations, terminations | truncations)
+        return observations, rewards, terminations, truncations, info

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.options.agent import resolve_env
-from rltrain.testing.kits.rules import must, skip
+from rltrain.testing.kits.rules import may, must, skip
 from rltrain.testing.kits.suite_rollout import STEPS, UNREPEATED, Player, first_difference, table
 from rltrain.testing.kits.suite_settings import SuiteSettings
 
@@ -55,6 +56,33 @@ class DrawingRules(SuiteSettings):
         difference = first_difference(unseen, table(seen))
         assert difference is None, f"without rendering and with it, {difference}."
 
+    @may("mujoco_scene(i) gives environment i's MjModel and MjData, and changes nothing.")
+    def test_mujoco_scene(self) -> None:
+        """Skipped if the environment does not have it, which `SuiteSpec.mujoco_scenes` denies."""
+        with self.player() as player:
+            seen = [player.reset(seed=0)]
+            assert not self.spec().mujoco_scenes or hasattr(player.env.unwrapped, "mujoco_scene"), (
+                "SuiteSpec.mujoco_scenes is set, and the environment does not have it."
+            )
+            scene = self.offered(player.env, "mujoco_scene")
+            places = []
+            for _ in range(DRAWN):
+                places.append([_configuration(*scene(i)) for i in range(player.env.num_envs)])
+                seen.append(player.step())
+            seen += player.steps(STEPS)
+        # Environments that are all the same break another rule.
+        differ = self.varies and len({tuple(each) for each in table(seen[:1])[0].tolist()}) > 1
+        assert not differ or len({tuple(each) for each in places[0]}) > 1, (
+            f"all environments have the configuration {places[0][0]} after a reset."
+        )
+        assert places[0] != places[-1], f"after {DRAWN - 1} steps it is what it was."
+        with self.player() as player:
+            unseen, again = (table(player.play(DRAWN + STEPS, seed=0)) for _ in range(2))
+        if first_difference(unseen, again) is not None:
+            skip(UNREPEATED)
+        difference = first_difference(unseen, table(seen))
+        assert difference is None, f"without looking and with it, {difference}."
+
     @contextmanager
     def _drawn(self) -> Iterator[Player]:
         """Make the environments of a run that renders them."""
@@ -66,3 +94,12 @@ class DrawingRules(SuiteSettings):
             skip(str(error))
         with closing(made) as env:
             yield Player(env, self.framework, self.device)
+
+
+def _configuration(model: Any, data: Any) -> list[float]:
+    """Return the joints' positions in a scene."""
+    kinds = type(model).__name__, type(data).__name__
+    assert kinds == ("MjModel", "MjData"), f"it gives a {kinds[0]} and a {kinds[1]}."
+    assert data.qpos.shape == (model.nq,), "the data do not belong to the model."
+    positions: list[float] = data.qpos.tolist()
+    return positions

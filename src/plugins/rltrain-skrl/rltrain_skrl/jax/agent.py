@@ -15,6 +15,7 @@ from skrl.resources.noises.jax import Noise
 
 from rltrain.unpickling import load_data
 from rltrain_jax.trees import watch_tree
+from rltrain_skrl.jax.divergence import PooledDivergence
 from rltrain_skrl.jax.env import with_final_observations
 from rltrain_skrl.jax.keys import get_keys, load_keys, set_keys
 from rltrain_skrl.jax.memory import PooledMemory
@@ -40,10 +41,11 @@ class JaxAgent(EnvironmentInfo):
     models: dict[str, Model]
     device: jax.Device
 
-    def average_together(self, **models: Any) -> None:
+    def average_together(self, divergence: PooledDivergence | None = None, **models: Any) -> None:
         """Average the gradients of several optimizers in one collective.
 
         Args:
+            divergence: what decides on their learning rates, averaged in the same collective.
             models: by the attributes of their optimizers, in the order in which skrl steps them.
                 skrl may not use a model of an earlier one in between.
         """
@@ -52,7 +54,7 @@ class JaxAgent(EnvironmentInfo):
             own = optimizers[name] = AveragedOptimizer(getattr(self, name), model)
             setattr(self, name, own)
             self.checkpoint_modules[name] = own
-        step_together(self._session, optimizers)
+        step_together(self._session, optimizers, divergence)
 
     def watch_optimizers(self) -> None:
         """Register learning rates and moments with the divergence check."""

@@ -8,12 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from skrl.envs.wrappers.jax import Wrapper
-from skrl.utils.spaces.jax import flatten_tensorized_space, tensorize_space
 
 from rltrain_skrl.env import FINAL, SessionEnv, replace_next_observations
+from rltrain_skrl.jax.conversion import JaxConversion
 
 __all__ = ["SkrlEnv", "with_final_observations"]
 
@@ -24,12 +23,14 @@ class SkrlEnv(SessionEnv, Wrapper):
     One compiled call converts all that a step returns, and another one the actions.
     """
 
+    conversion_class = JaxConversion
+
     def __init__(self, env: VectorEnv[Any, Any, Any], device: jax.Device, log_key: str) -> None:
         """Wrap the environments; see `SessionEnv`."""
         super().__init__(env, device, log_key)
         self._columns = jax.jit(self._as_columns)
-        self._native = jax.jit(self._as_native)
-        self._flatten = jax.jit(self._flat)
+        self._native = jax.jit(self._conversion.native)
+        self._flatten = jax.jit(self._conversion.flat)
 
     def step(
         self, actions: jax.Array
@@ -54,27 +55,10 @@ class SkrlEnv(SessionEnv, Wrapper):
             terminated.reshape(-1, 1).astype(jnp.int8),
             truncated.reshape(-1, 1).astype(jnp.int8),
         )
-        final = None if final is None else (*self._flat(final[0]), final[1].reshape(-1, 1))
-        return self._flat(observations), columns, final
-
-    def _flat_group(self, name: str, group: Any) -> jax.Array:
-        flat: jax.Array = flatten_tensorized_space(tensorize_space(self._spaces[name], group))
-        return flat.astype(jnp.float32)
-
-    def _as_native(self, actions: jax.Array) -> jax.Array:
-        """Give the actions the shape and dtype of the task's space, and clip them to it.
-
-        skrl's policies are Gaussians without bounds; they learn from the actions as sampled.
-        """
-        space = self.action_space
-        if isinstance(space, spaces.Discrete):
-            return actions.reshape(-1).astype(jnp.int32) + int(space.start)
-        actions = actions.reshape(-1, *(space.shape or ()))
-        if isinstance(space, spaces.MultiDiscrete):
-            return actions.astype(jnp.int32)
-        return (
-            jnp.clip(actions, space.low, space.high) if isinstance(space, spaces.Box) else actions
+        final = (
+            None if final is None else (*self._conversion.flat(final[0]), final[1].reshape(-1, 1))
         )
+        return self._conversion.flat(observations), columns, final
 
 
 _READ = ("observations", "states", "next_observations", "next_states", "terminated", "truncated")

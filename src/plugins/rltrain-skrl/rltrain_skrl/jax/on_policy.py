@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from skrl.agents.jax.a2c import A2C
@@ -10,10 +9,9 @@ from skrl.agents.jax.ppo import PPO
 from skrl.agents.jax.rpo import RPO
 from skrl.models.jax import Model
 
-from rltrain.session import Session
 from rltrain_skrl.jax.agent import JaxAgent
+from rltrain_skrl.jax.divergence import PooledDivergence, SharedThreshold
 from rltrain_skrl.jax.memory import RolloutMemory
-from rltrain_skrl.jax.threshold import SharedDivergence, SharedThreshold
 from rltrain_skrl.on_policy import EarlyStopping
 
 __all__ = ["SessionA2C", "SessionPPO", "SessionRPO"]
@@ -27,29 +25,38 @@ class _OnPolicy(JaxAgent):
     # skrl's, read by this class.
     policy: Model
     value: Model
-    policy_scheduler: Callable[..., float] | None
     policy_scheduler_type: Any
-    value_scheduler: Callable[..., float] | None
     value_scheduler_type: Any
 
-    def __init__(self, *, session: Session, **components: Any) -> None:
-        """Build skrl's agent; see `SessionAgent`."""
-        super().__init__(session=session, **components)
-        if session.group.world_size == 1:
-            return
-        divergence = SharedDivergence(session.group)
-        if self.policy_scheduler and self.policy_scheduler_type is not None:
-            self.policy_scheduler = divergence.share(self.policy_scheduler)
-        if self.value_scheduler and self.value_scheduler_type is not None:
-            self.value_scheduler = divergence.share(self.value_scheduler)
+    _divergence: PooledDivergence | None = None
 
     def synchronize_gradients(self) -> None:
-        """Average the gradients of policy and value together."""
-        self.average_together(policy_optimizer=self.policy, value_optimizer=self.value)
+        """Average the gradients of policy and value together, and what sets learning rates."""
+        types = {"policy": self.policy_scheduler_type, "value": self.value_scheduler_type}
+        adaptive = [name for name, kind in types.items() if kind is not None]
+        group = self._session.group
+        if adaptive and group.world_size > 1:
+            self._divergence = PooledDivergence(self, group)
+            for name in adaptive:
+                self._divergence.pool(name)
+        self.average_together(
+            self._divergence, policy_optimizer=self.policy, value_optimizer=self.value
+        )
+
+    def update(self, *, timestep: int, timesteps: int) -> None:
+        """Learn; see skrl."""
+        super().update(timestep=timestep, timesteps=timesteps)
+        if self._divergence is not None:
+            self._divergence.settle()
 
 
 class _StoppingEarly(EarlyStopping, _OnPolicy):
     threshold_class = SharedThreshold
+
+    def synchronize_gradients(self) -> None:
+        """Average the gradients of policy and value together, as long as no epoch ends."""
+        self.share_threshold()
+        super().synchronize_gradients()
 
 
 class SessionPPO(_StoppingEarly, PPO):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from rltrain.session import Session
+from rltrain_skrl.jax.divergence import PooledDivergence
 
 __all__ = ["AveragedOptimizer", "step_together"]
 
@@ -49,24 +50,36 @@ class AveragedOptimizer:
         self.optimizer = self.optimizer.step(grad=grad, model=self.model, lr=lr)
 
 
-def step_together(session: Session, optimizers: Mapping[str, AveragedOptimizer]) -> None:
+def step_together(
+    session: Session,
+    optimizers: Mapping[str, AveragedOptimizer],
+    divergence: PooledDivergence | None = None,
+) -> None:
     """Average the gradients of several optimizers in one collective.
 
     Args:
         session: this rank's side of the run.
         optimizers: by name, in the order in which skrl steps them. skrl may not use a model of an
             earlier one in between: it is stepped only with the last one.
+        divergence: what decides on their learning rates, averaged in the same collective.
     """
-    group = _StepGroup(session, optimizers)
+    group = _StepGroup(session, optimizers, divergence)
     for optimizer in optimizers.values():
         optimizer.join(group)
 
 
 class _StepGroup:
-    def __init__(self, session: Session, optimizers: Mapping[str, AveragedOptimizer]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        optimizers: Mapping[str, AveragedOptimizer],
+        divergence: PooledDivergence | None,
+    ) -> None:
         self._optimizers = optimizers
+        self._divergence = divergence
         parameters = {name: x.model.state_dict.params for name, x in optimizers.items()}
-        self._sync = session.gradient_sync(parameters)
+        extras = self._extras()
+        self._sync = session.gradient_sync((parameters, extras), extras=len(extras))
         self._waiting: dict[int, tuple[Any, float | None]] = {}
 
     def step(self, optimizer: AveragedOptimizer, grad: Any, lr: float | None) -> None:
@@ -75,8 +88,15 @@ class _StepGroup:
             return
         waiting = {name: self._waiting[id(x)] for name, x in self._optimizers.items()}
         self._waiting = {}
-        averaged = self._sync({name: grad for name, (grad, _) in waiting.items()})
+        gradients = {name: grad for name, (grad, _) in waiting.items()}
+        averaged = self._sync((gradients, self._extras()))
         if averaged is None:
             return
+        means, extras = averaged
+        rates = {} if self._divergence is None else self._divergence.take(*extras)
         for name, own in self._optimizers.items():
-            own.apply(averaged[name], waiting[name][1])
+            rate = rates.get(name.removesuffix("_optimizer"), waiting[name][1])
+            own.apply(means[name], rate)
+
+    def _extras(self) -> list[Any]:
+        return [] if self._divergence is None else [self._divergence.number]

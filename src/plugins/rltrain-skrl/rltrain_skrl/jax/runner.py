@@ -12,25 +12,31 @@ from skrl.utils.runner.jax import Runner
 from rltrain_jax.devices import local_device
 from rltrain_jax.moments import pool_moments
 from rltrain_jax.trees import watch_tree
+from rltrain_skrl import components
 from rltrain_skrl.jax.agents import AGENTS
 from rltrain_skrl.jax.env import SkrlEnv
 from rltrain_skrl.jax.models import extend_model
 from rltrain_skrl.jax.scaler import PooledScaler, ValueScaler
 from rltrain_skrl.runner import BaseSessionRunner
 
-__all__ = ["SessionRunner"]
+__all__ = ["CheckedRunner", "SessionRunner"]
 
 
-class SessionRunner(BaseSessionRunner, Runner):
+class CheckedRunner(components.CheckedRunner, Runner):
+    """skrl's Runner; wrong options are a `UsageError`."""
+
+    experiment_options = ExperimentCfg
+    trainer_options = SequentialTrainerCfg
+    dropped_options = frozenset({"mixed_precision"})
+
+
+class SessionRunner(BaseSessionRunner, CheckedRunner):
     """Builds the components that the options name, and trains; see `BaseSessionRunner`."""
 
     agents = AGENTS
     scaler = RunningStandardScaler
     scalers = PooledScaler, ValueScaler
     pool_moments = staticmethod(pool_moments)
-    experiment_options = ExperimentCfg
-    trainer_options = SequentialTrainerCfg
-    dropped_options = frozenset({"mixed_precision"})
 
     def make_env(self, log_key: str) -> SkrlEnv:
         """Return the session's environments in skrl's wrapper."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from rltrain_skrl.torch.progress import Progress
 from rltrain_skrl.torch.scaler import AsFloats, PooledScaler
 from rltrain_torch.checkpoints import load
 from rltrain_torch.gradients import synchronize
+from rltrain_torch.late_mean import LateMean
 from rltrain_torch.optimizers import watch_optimizer
 
 __all__ = ["TorchAgent"]
@@ -61,18 +61,33 @@ class TorchAgent(SessionAgent):
         modules = self.checkpoint_modules.items()
         return {name: x for name, x in modules if isinstance(x, torch.optim.Optimizer)}
 
-    def average_together(self, optimizer: torch.optim.Optimizer, *models: SessionModel) -> None:
+    def average_together(
+        self,
+        optimizer: torch.optim.Optimizer,
+        *models: SessionModel,
+        divergence: LateMean | None = None,
+    ) -> None:
         """Average all gradients of an optimizer in one collective.
 
         Args:
             optimizer: steps the parameters of `models`, and no others.
             models: in the order in which skrl reduces them, before it clips and steps. The last
                 one does the work for all.
+            divergence: what decides on its learning rate, averaged in the same collective.
         """
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         parameters = list(dict.fromkeys(parameters))
-        sync = self._session.gradient_sync(parameters, may_overflow=self.scaler.is_enabled())
-        models[-1].average_gradients = functools.partial(synchronize, sync, parameters)
+        extras = [] if divergence is None else [divergence.number]
+        sync = self._session.gradient_sync(
+            [*parameters, *extras], extras=len(extras), may_overflow=self.scaler.is_enabled()
+        )
+
+        def average() -> None:
+            averaged = synchronize(sync, parameters, extras)
+            if divergence is not None:
+                divergence.take(averaged)
+
+        models[-1].average_gradients = average
 
     def watch_optimizers(self) -> None:
         """Register learning rates and moments with the divergence check."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from skrl.agents.torch.a2c import A2C
 from skrl.agents.torch.ppo import PPO
 from skrl.agents.torch.rpo import RPO
 from skrl.models.torch import Model
+from skrl.resources.schedulers.torch import KLAdaptiveLR
 
 from rltrain_skrl.on_policy import EarlyStopping
 from rltrain_skrl.torch.agent import TorchAgent
+from rltrain_skrl.torch.divergence import PooledSchedule, SharedThreshold
 from rltrain_skrl.torch.memory import RolloutMemory
-from rltrain_skrl.torch.threshold import SharedThreshold
+from rltrain_torch.late_mean import LateMean
 
 __all__ = ["SessionA2C", "SessionPPO", "SessionRPO"]
 
@@ -32,6 +36,25 @@ class _OnPolicy(TorchAgent):
 
 class _StoppingEarly(EarlyStopping, _OnPolicy):
     threshold_class = SharedThreshold
+
+    # skrl's, replaced by this class.
+    scheduler: Any
+
+    _divergence: LateMean | None = None
+
+    def synchronize_gradients(self) -> None:
+        """Average the gradients of policy and value together, and what sets the learning rate."""
+        self.share_threshold()
+        if self._session.group.world_size > 1 and isinstance(self.scheduler, KLAdaptiveLR):
+            self.scheduler = PooledSchedule(self.scheduler, self.cfg.kl_threshold)
+            self._divergence = self.scheduler.divergence
+        self.average_together(self.optimizer, self.policy, self.value, divergence=self._divergence)
+
+    def update(self, *, timestep: int, timesteps: int) -> None:
+        """Learn; see skrl."""
+        super().update(timestep=timestep, timesteps=timesteps)
+        if self._divergence is not None:
+            self._divergence.settle()
 
 
 class SessionPPO(_StoppingEarly, PPO):

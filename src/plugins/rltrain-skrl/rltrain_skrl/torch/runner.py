@@ -9,6 +9,7 @@ from skrl.resources.preprocessors.torch import RunningStandardScaler
 from skrl.trainers.torch import SequentialTrainerCfg
 from skrl.utils.runner.torch import Runner
 
+from rltrain_skrl import components
 from rltrain_skrl.models import extend
 from rltrain_skrl.runner import BaseSessionRunner
 from rltrain_skrl.torch.agents import AGENTS
@@ -17,18 +18,23 @@ from rltrain_skrl.torch.models import SessionModel
 from rltrain_skrl.torch.scaler import PooledScaler, ValueScaler
 from rltrain_torch.moments import pool_moments
 
-__all__ = ["SessionRunner"]
+__all__ = ["CheckedRunner", "SessionRunner"]
 
 
-class SessionRunner(BaseSessionRunner, Runner):
+class CheckedRunner(components.CheckedRunner, Runner):
+    """skrl's Runner; wrong options are a `UsageError`."""
+
+    experiment_options = ExperimentCfg
+    trainer_options = SequentialTrainerCfg
+
+
+class SessionRunner(BaseSessionRunner, CheckedRunner):
     """Builds the components that the options name, and trains; see `BaseSessionRunner`."""
 
     agents = AGENTS
     scaler = RunningStandardScaler
     scalers = PooledScaler, ValueScaler
     pool_moments = staticmethod(pool_moments)
-    experiment_options = ExperimentCfg
-    trainer_options = SequentialTrainerCfg
 
     def make_env(self, log_key: str) -> SkrlEnv:
         """Return the session's environments in skrl's wrapper."""

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-__all__ = ["SeededRandomActions", "random_actions"]
+__all__ = ["SeededRandomActions", "forget_shared_output", "random_actions"]
 
 
 class SeededRandomActions:
@@ -47,3 +47,13 @@ def random_actions(space: spaces.Space[Any], rows: int, device: torch.device) ->
         return low + (high - low) * torch.rand(rows, low.numel(), device=device)
     sampled = torch.randn(rows, low.numel(), device=device)
     return sampled.clamp(low, high)
+
+
+def forget_shared_output(model: torch.nn.Module) -> None:
+    """Let a model for two roles forget the output of their common layers.
+
+    Computed for the policy, it keeps the output for the value. If only the policy is asked, nothing
+    takes the output away, and torch cannot export a module that sets an attribute.
+    """
+    if getattr(model, "_shared_output", None) is not None:
+        model._shared_output = None  # type: ignore[assignment]

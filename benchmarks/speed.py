@@ -1,0 +1,132 @@
+"""Measures how fast ranks train: with each library's own code, with rltrain, and without speaking.
+
+    python benchmarks/speed.py
+    python benchmarks/speed.py --library rsl_rl --ranks 2 --num-envs 64 512 --rounds 5
+
+Each row trains the embedded cart-pole on real processes, each with one thread. "native" is the
+library's own runner and agent on gloo, of which only the startup is replaced (see `native.py`);
+"gloo" and "mpi" are rltrain with these backends; "free" are as many single processes at the same
+time, which never speak: the limit. A run's speed is that of
+its median iteration, without the first ones. The ways take turns, round after round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import statistics
+import sys
+import time
+from typing import NamedTuple
+
+from alone import LIBRARIES, TASK, train
+from native import Row, native
+from ranks import on_mpi_ranks, on_ranks
+
+WAYS = ("native", "gloo", "mpi", "free")
+WARM_UP = 3
+"""Iterations at the start that are not counted."""
+
+_SKRL = {"agent.learning_rate_scheduler": "KLAdaptiveLR"}
+"""The other libraries adapt the learning rate by default."""
+
+
+class Speeds(NamedTuple):
+    """Environment steps per second of all ranks together, a value a round."""
+
+    native: list[float]
+    gloo: list[float]
+    mpi: list[float]
+    free: list[float]
+
+
+def run_rank(way: str, library: str, num_envs: int, iterations: int, folder: str) -> list[float]:
+    """Train as one rank; return the seconds of each iteration."""
+    import torch
+
+    torch.set_num_threads(1)
+    laps: list[float] = []
+
+    def lap() -> None:
+        laps.append(time.perf_counter())
+
+    agent = _SKRL if library == "skrl" else {}
+    if way == "native":
+        native(Row(library, "", agent), iterations, folder, num_envs, lap)
+    elif way == "free":
+        for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+            del os.environ[name]
+        train("rltrain", library, "cpu", num_envs, iterations, folder, lap, agent)
+    else:
+        train("rank", library, "cpu", num_envs, iterations, folder, lap, agent, way)
+    return [later - earlier for earlier, later in itertools.pairwise(laps)]
+
+
+def speed(way: str, library: str, ranks: int, num_envs: int, iterations: int) -> float:
+    """Train once, and return the environment steps per second of all ranks together.
+
+    Raises:
+        SystemExit: the run failed.
+    """
+    start = on_mpi_ranks if way == "mpi" else on_ranks
+    found = start(run_rank, ranks, way, library, num_envs, WARM_UP + iterations + 1)
+    if isinstance(found, str):
+        sys.exit(f"{library}, {way}: {found}")
+    steps = num_envs * steps_of(library)
+    return sum(steps / statistics.median(seconds[WARM_UP:]) for seconds in found)
+
+
+def steps_of(library: str) -> int:
+    """Return the steps of an environment in an iteration, by default."""
+    from rltrain.plan.resolve import make_plan
+
+    plan = make_plan({"library": library, "task": TASK, "device": "cpu"}, {})
+    assert plan.iteration is not None
+    return plan.iteration.steps
+
+
+def measure(library: str, ranks: int, num_envs: int, iterations: int, rounds: int) -> Speeds:
+    """Train in each way, one after the other, again and again."""
+    speeds = Speeds([], [], [], [])
+    for _ in range(rounds):
+        for way, found in zip(WAYS, speeds, strict=True):
+            found.append(speed(way, library, ranks, num_envs, iterations))
+    return speeds
+
+
+def ratio(some: list[float], others: list[float]) -> str:
+    """Return the median of the rounds' ratios, and the smallest and largest."""
+    each = [one / other for one, other in zip(some, others, strict=True)]
+    return f"{statistics.median(each):.2f} ({min(each):.2f} to {max(each):.2f})"
+
+
+def main() -> None:
+    """Print a row for each library and number of environments."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--library", nargs="+", default=LIBRARIES)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2])
+    parser.add_argument("--num-envs", type=int, nargs="+", default=[64, 512])
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    print(f"{TASK} on {os.cpu_count()} cores; environment steps/s of all ranks\n")
+    print(f"| library | ranks | environments each | {' | '.join(WAYS)} | ", end="")
+    print("gloo to native | mpi to native | gloo to free | mpi to free |")
+    print(f"|{'---|' * 11}", flush=True)
+    for library in given.library:
+        for ranks in given.ranks:
+            for num_envs in given.num_envs:
+                found = measure(library, ranks, num_envs, given.iterations, given.rounds)
+                medians = " | ".join(f"{statistics.median(each):,.0f}" for each in found)
+                ratios = [
+                    ratio(ours, other)
+                    for other in (found.native, found.free)
+                    for ours in (found.gloo, found.mpi)
+                ]
+                row = [library, str(ranks), str(num_envs), medians, *ratios]
+                print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""What the console knows of a run."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from rltrain.builtin.console.words import duration, shortest
+from rltrain.records import CheckpointSaved, Record, RunEnded, RunStarted, Scalars, Warned
+
+__all__ = ["RunState"]
+
+_RECENT = 20
+"""Iterations over which the share of waiting is taken: in a single one it is mostly chance."""
+
+
+@dataclass
+class RunState:
+    """The state of the run, according to the records so far."""
+
+    started: RunStarted
+    first: Scalars | None = None
+    latest: Scalars = field(default_factory=lambda: Scalars(0, {}))
+    best: Scalars | None = None
+    """The iteration with the greatest return."""
+    checkpoint: CheckpointSaved | None = None
+    saved: float = 0.0
+    """When the checkpoint was saved."""
+    warnings: list[Warned] = field(default_factory=list)
+    ended: RunEnded | None = None
+    start_time: float = field(default_factory=time.monotonic)
+    _recent: deque[Scalars] = field(default_factory=lambda: deque(maxlen=_RECENT))
+
+    def update(self, record: Record) -> None:
+        """Take account of a record."""
+        if isinstance(record, Scalars):
+            self.first, self.latest = self.first or record, record
+            self._recent.append(record)
+            if _return(record) > _return(self.best):
+                self.best = record
+        elif isinstance(record, CheckpointSaved):
+            self.checkpoint, self.saved = record, time.monotonic()
+        elif isinstance(record, Warned):
+            self.warnings.append(record)
+        elif isinstance(record, RunEnded):
+            self.ended = record
+
+    @property
+    def heading(self) -> str:
+        """The library, the ranks and the seed."""
+        run, world = self.started, self.started.world
+        ranks = f"1 rank on {world.device}"
+        if world.world_size > 1:
+            ranks = f"{world.world_size} ranks on {world.device.partition(':')[0]}"
+        if world.num_nodes > 1:
+            ranks += f", {world.num_nodes} nodes"
+        return f"{run.library} {run.algorithm}  {ranks}  seed {run.seed}"
+
+    @property
+    def preface(self) -> list[str]:
+        """Lines to show before the first iteration."""
+        run, lines = self.started, []
+        if run.iteration is not None:
+            lines.append(run.iteration.experience(run.num_envs, run.world.world_size))
+        return [*lines, run.resumed] if run.resumed else lines
+
+    @property
+    def status(self) -> str:
+        """In one word, whether and how the run has ended."""
+        if self.ended is None:
+            return "training"
+        if self.ended.error is None:
+            return "stopped" if self.ended.asked else "solved" if self.ended.solved else "finished"
+        return "interrupted" if self.ended.error.startswith("KeyboardInterrupt") else "failed"
+
+    @property
+    def iteration(self) -> str:
+        """Iterations done, of how many."""
+        now = self.latest
+        total = "" if now.iterations is None else str(now.iterations)
+        return f"{now.iteration:{len(total) or 1}}" + (total and f"/{total}")
+
+    @property
+    def waiting(self) -> float | None:
+        """Share of waiting in all ranks' time, 0 to 1; None if no rank has another to wait for."""
+        if self.started.world.world_size == 1 or not self._recent:
+            return None
+        times = [
+            (sum(record.waiting), sum((*record.rollout, *record.update, *record.collectives)))
+            for record in self._recent
+        ]
+        waiting, whole = map(sum, zip(*times, strict=True))
+        return waiting / whole if whole else None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of training."""
+        return self.ended.seconds if self.ended else time.monotonic() - self.start_time
+
+    def left(self, elapsed: float) -> str:
+        """Return the estimated time left as text, or "" if unknown."""
+        first, now = self.first, self.latest
+        if first is None or now.iterations is None or self.ended is not None:
+            return ""
+        # The first iteration includes warmup and compilation: use it only while it is the only one.
+        done, seconds = now.iteration - first.iteration, now.seconds - first.seconds
+        pace = seconds / done if done > 0 else now.seconds
+        due = now.seconds + pace * (now.iterations - now.iteration)
+        return f"left {duration(due - elapsed)}"
+
+    @property
+    def commands(self) -> list[tuple[str, str]]:
+        """What to do next, and how, once the run has ended as it should."""
+        if self.ended is None or self.ended.error is not None:
+            return []
+        run = shlex.quote(shortest(self.started.run_dir))
+        commands = []
+        if self.checkpoint is not None:
+            commands += [("to play", f"rltrain play {run}")]
+            commands += [("to evaluate", f"rltrain evaluate {run}")]
+        commands += [("to report", f"rltrain report {run}")]
+        if self.ended.asked:
+            config = self.started.config
+            # Others must start the ranks, or all nodes.
+            by_others = config.get("cluster") or config.get("nnodes", 1) > 1
+            again = "the same command with --checkpoint latest"
+            commands += [("to go on", again if by_others else f"rltrain --resume {run}")]
+        return commands
+
+
+def _return(record: Scalars | None) -> float:
+    """Return an iteration's return, which can be compared."""
+    found = record.episode_return if record is not None else None
+    return found if found is not None and math.isfinite(found) else -math.inf

@@ -1,0 +1,1 @@
+"""What was trained, put to use: found, loaded, played, evaluated and exported."""

@@ -1,0 +1,127 @@
+"""Evaluating policies: whole episodes, shared by the ranks, and their statistics."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rltrain.config import RunConfig
+from rltrain.launch import console_stream
+from rltrain.launch.rank_log import RankLog
+from rltrain.plugins.registry import discover
+from rltrain.policies.episodes import Block, Episode, play_block
+from rltrain.policies.session import open_session
+from rltrain.policies.statistics import Summary, summarize
+from rltrain.types import World
+
+__all__ = ["Evaluation", "Result", "table"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What each rank does: its share of the blocks, with each checkpoint."""
+
+    checkpoints: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    success_key: str | None = None
+
+    def __call__(self, config: RunConfig, world: World, log: RankLog) -> list[list[Episode]] | None:
+        """Return the episodes of each checkpoint on rank 0. Collective.
+
+        Raises:
+            UsageError: a checkpoint or the success key does not fit the task.
+        """
+        with open_session(config, world, discover(config.no_plugins)) as session:
+            found = []
+            for checkpoint in self.checkpoints:
+                policy = session.load_policy(Path(checkpoint))
+                own: list[tuple[Any, ...]] = []
+                for block in self.blocks[world.rank :: world.world_size]:
+                    played = play_block(session, policy, block, self.success_key)
+                    own += map(dataclasses.astuple, played)
+                # As tuples: ranks send each other data only.
+                of_all = session.peers.gather_objects(own, dst=0)
+                found.append(
+                    [Episode(*each) for each in sorted(each for rank in of_all for each in rank)]
+                )
+                if world.is_root and len(self.checkpoints) > 1:
+                    text = f"{Path(checkpoint).name}: {len(found[-1])} episodes"
+                    print(f"rltrain: {text}", file=console_stream(), flush=True)
+        return found if world.is_root else None
+
+
+@dataclass(frozen=True)
+class Result:
+    """The evaluation of one checkpoint."""
+
+    run: str | None
+    """The run folder; None for a file that a library's own script wrote."""
+    checkpoint: str
+    iteration: int | None
+    """After which it was saved, if that is known."""
+    library: str
+    algorithm: str
+    task: str
+    seeds: tuple[int, ...]
+    episodes: tuple[Episode, ...]
+
+    def summaries(self) -> dict[str, Summary]:
+        """Return the statistics of return, length, and success if the task says it."""
+        found = {
+            "return": summarize([each.episode_return for each in self.episodes]),
+            "length": summarize([each.length for each in self.episodes]),
+        }
+        judged = [each.success for each in self.episodes if each.success is not None]
+        return found | ({"success": summarize(judged)} if judged else {})
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything, as JSON has it."""
+        return {
+            **{name: value for name, value in vars(self).items() if name != "episodes"},
+            "digest": _digest(Path(self.checkpoint)),
+            "episodes": len(self.episodes),
+            **{name: dataclasses.asdict(each) for name, each in self.summaries().items()},
+            "each": [dataclasses.asdict(each) for each in self.episodes],
+        }
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def table(results: Sequence[Result]) -> str:
+    """Return the results as aligned lines, one a checkpoint."""
+    rows = [
+        ("checkpoint", "iteration", "episodes", "return, 95 %", "iqm, 95 %", "length", "success")
+    ]
+    for result in results:
+        found = result.summaries()
+        success = f"{found['success'].mean:.1%}" if "success" in found else "-"
+        name = Path(result.checkpoint).name
+        where = Path(result.run).name if result.run else Path(result.checkpoint).parent.name
+        rows.append(
+            (
+                f"{where}/{name}",
+                "-" if result.iteration is None else str(result.iteration),
+                str(len(result.episodes)),
+                _with_interval(found["return"].mean, found["return"].mean_interval),
+                _with_interval(found["return"].iqm, found["return"].iqm_interval),
+                f"{found['length'].mean:.1f}",
+                success,
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def _with_interval(value: float, interval: tuple[float, float]) -> str:
+    low, high = interval
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"

@@ -1,0 +1,175 @@
+"""Finding what was trained: RUN, as play, evaluate, export and report take it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rltrain.errors import UsageError
+from rltrain.options.dotted import flatten
+from rltrain.options.files import load_yaml
+from rltrain.options.run import RunOptions
+from rltrain.storage.checkpoints import read_state, saved_checkpoints
+from rltrain.storage.finding import checkpoint_of_run, newest_run
+
+__all__ = [
+    "Trained",
+    "all_checkpoints",
+    "find_run",
+    "find_trained",
+    "iteration_of",
+    "options_of_run",
+]
+
+_OF_THE_POLICY = (
+    *("library", "algorithm", "task", "suite", "framework", "agent_config"),
+    *("headless", "enable_cameras"),
+)
+"""The options of a run that its policy still has. Where it runs and what it writes are chosen anew.
+"""
+
+_OPTIONS_OF_OTHERS = ("params/agent.yaml", "../params/agent.yaml")
+"""Where Isaac Lab and mjlab put a library's options, seen from the folder of its checkpoints."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A checkpoint, and the options of the run that wrote it."""
+
+    checkpoint: Path
+    options: Mapping[str, Any]
+    """Fields of `RunOptions`."""
+    run: Path | None
+    """The run folder; None for a file that a library's own script wrote."""
+
+
+def find_run(named: str, given: Mapping[str, Any]) -> Path:
+    """Return the run folder that RUN names: the folder, or "latest".
+
+    Args:
+        named: RUN.
+        given: the user's options; `log_root`, `library` and `task` say which runs "latest" means.
+
+    Raises:
+        UsageError: there is no such run.
+    """
+    if named == "latest":
+        log_root = str(given.get("log_root", RunOptions.log_root))
+        run = newest_run(log_root, given.get("library"), given.get("task"))
+        if run is None:
+            raise UsageError(
+                f"latest: no such run below {log_root} has saved a checkpoint. Name a run folder, "
+                "or the --log-root of the run."
+            )
+        return run
+    path = Path(named).expanduser().resolve()
+    if not os.path.isdir(path):  # Path.is_dir raises if the name is too long.
+        raise UsageError(f"{named}: is not there. Name a run folder, a checkpoint, or latest.")
+    missing = [name for name in ("config.yaml", "agent.yaml") if not (path / name).is_file()]
+    if missing:
+        raise UsageError(
+            f"{named}: is not a run folder of rltrain: {missing[0]} is missing. Of a library's own "
+            "script, name the checkpoint itself, with --library, --task and --agent-config."
+        )
+    return path
+
+
+def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Trained:
+    """Return the checkpoint that RUN and --checkpoint mean, and its run's options.
+
+    Args:
+        named: RUN: a run folder, a checkpoint, or "latest".
+        choice: "latest", "best", an iteration, or a path; None for the latest.
+        given: the user's options, which override the run's.
+
+    Raises:
+        UsageError: there is no such run or checkpoint, or its options are not known.
+    """
+    path = Path(named).expanduser().resolve()
+    if named != "latest" and os.path.isfile(path):
+        if choice is not None:
+            raise UsageError(
+                f"--checkpoint {choice}: RUN is a checkpoint already, {named}. Give one of the two."
+            )
+        run = path.parent.parent
+        if path.parent.name == "checkpoints" and (run / "config.yaml").is_file():
+            return Trained(path, options_of_run(run, given), run)
+        return Trained(path, _options_of_others(path, given), None)
+    run = find_run(named, given)
+    if choice is not None and (os.sep in choice or os.path.isfile(choice)):
+        if not os.path.isfile(choice):
+            raise UsageError(f"--checkpoint {choice}: there is no such file.")
+        checkpoint = Path(choice).expanduser().resolve()
+    else:
+        checkpoint = checkpoint_of_run(run, choice or "latest", _warn)
+    return Trained(checkpoint, options_of_run(run, given), run)
+
+
+def all_checkpoints(run: Path) -> list[Path]:
+    """Return a run's checkpoints that are still there, in the order of saving."""
+    paths = [run / "checkpoints" / str(entry["name"]) for entry in saved_checkpoints(run, _warn)]
+    return [path for path in paths if path.is_file()]
+
+
+def iteration_of(checkpoint: Path, trusted: bool) -> int | None:
+    """Return after which iteration a checkpoint was saved, if that is known.
+
+    Args:
+        checkpoint: the file.
+        trusted: see `rltrain.storage.checkpoints.read_state`.
+    """
+    state: Mapping[str, Any] = read_state(checkpoint, trusted) or {}
+    return state.get("iteration")
+
+
+def options_of_run(run: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a run's policy has, with the user's own.
+
+    Args:
+        run: the run folder.
+        given: the user's.
+
+    Raises:
+        UsageError: they contradict the run's.
+    """
+    saved = load_yaml(str(run / "config.yaml"), "RUN")
+    kept = {name: saved[name] for name in _OF_THE_POLICY if name in saved}
+    kept["agent_config"] = str(run / "agent.yaml")  # The run folder may have been moved.
+    own = {name: value for name, value in given.items() if value is not None}
+    for name in ("library", "task", "framework"):
+        if own.get(name, saved.get(name)) != saved.get(name):
+            raise UsageError(
+                f"--{name} {own[name]}: the run {run} has trained {saved.get(name)}. Leave it out."
+            )
+    env = {**dict(flatten(saved.get("env") or {})), **dict(flatten(own.pop("env", None) or {}))}
+    # Options of other plugins, such as writers, belong to training.
+    parts = [str(saved.get(kind)) for kind in ("library", "suite")]
+    of_plugins = {name: saved[name] for name in parts if isinstance(saved.get(name), Mapping)}
+    return {**of_plugins, **kept, **own, "env": env}
+
+
+def _options_of_others(checkpoint: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the user's options for a checkpoint of a library's own script."""
+    own = {name: value for name, value in given.items() if value is not None}
+    lacking = [f"--{name}" for name in ("library", "task") if name not in own]
+    if "agent_config" not in own:
+        beside = [checkpoint.parent / name for name in _OPTIONS_OF_OTHERS]
+        found = next((path for path in beside if path.is_file()), None)
+        if found is None:
+            lacking.append("--agent-config")
+        else:
+            own["agent_config"] = str(found)
+    if lacking:
+        raise UsageError(
+            f"{checkpoint}: is not in a run folder of rltrain, so its options are not known. "
+            f"Give {', '.join(lacking)}."
+        )
+    return own
+
+
+def _warn(text: str) -> None:
+    print(f"rltrain: {text}", file=sys.stderr)

@@ -1,0 +1,134 @@
+"""A session in which nothing is trained: environments, and the policy of a checkpoint."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rltrain.errors import UsageError
+from rltrain.launch import private_folder
+from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
+from rltrain.policy import Policy
+from rltrain.run.group import SingleProcess
+from rltrain.run.plugin_session import PluginSession
+from rltrain.seeding import SeedPlan
+from rltrain.storage.run_folder import RunFolder
+from rltrain.types import Arrays, ProcessGroup, World
+
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+    from rltrain.config import RunConfig
+    from rltrain.plugins.registry import Registry
+
+__all__ = ["PolicySession", "open_session"]
+
+
+class PolicySession(PluginSession):
+    """One process' session, as for training on one rank, but without a run folder.
+
+    Its world has one rank, also where several processes share the work: each has its own policy.
+
+    Attributes:
+        env: the environments as the suite made them.
+        peers: the process group of all processes that share the work.
+    """
+
+    env: VectorEnv[Any, Any, Any]  # type: ignore[assignment]
+
+    def __init__(self, config: RunConfig, world: World, registry: Registry, folder: Path) -> None:
+        """Choose the plugins, and meet the other processes; see `open_session`."""
+        plugins = RunPlugins()
+        for spec in chosen_specs(config, registry):
+            plugins.choose(spec, config.plugins)
+        alone = dataclasses.replace(config, distributed=False)
+        super().__init__(
+            alone, World(device=world.device), plugins, arrays=arrays_by_framework(registry)
+        )
+        self.peers: ProcessGroup = SingleProcess(world.device)
+        if config.distributed:
+            self.peers = self._first_result(
+                "rltrain_init_distributed", "backend", world=world, config=config
+            )
+        self.group = SingleProcess(world.device)
+        self.seeds = SeedPlan(config.seed, 0)
+        self.run_folder = RunFolder(folder)
+
+    @property
+    def arrays(self) -> Arrays | None:
+        """What handles arrays of the run's framework."""
+        return self._arrays.get(self.framework)
+
+    def to_host(self, x: Any) -> Any:
+        """Return an array of the environments or the policy as one of numpy."""
+        import numpy as np
+
+        arrays = self.arrays
+        return arrays.to_host(x)[0] if arrays is not None and arrays.owns(x) else np.asarray(x)
+
+    def make_env(self) -> None:
+        """Make the environments.
+
+        Raises:
+            UsageError: the task's options are wrong.
+        """
+        from rltrain.metrics.environment import check_env
+
+        self.seed("environment")
+        env = self._first_result("rltrain_make_env", "suite", session=self)
+        check_env(env, self.config.num_envs, self.config.suite)
+        self.env = env
+
+    def load_policy(self, checkpoint: Path | None = None) -> Policy:
+        """Load a policy (hook `rltrain_load_policy`). It may reset the environments.
+
+        Args:
+            checkpoint: the file; None for that of the config.
+
+        Raises:
+            UsageError: the library cannot load policies, or the checkpoint does not fit.
+        """
+        if checkpoint is not None:
+            self.config = dataclasses.replace(self.config, checkpoint=str(checkpoint))
+        if not self._plugins.hook.rltrain_load_policy.get_hookimpls():
+            raise UsageError(
+                f"The library {self.config.library} cannot load what it has trained: its plugin "
+                "does not implement the hook rltrain_load_policy. Upgrade it, or ask its author."
+            )
+        self.seed("model")
+        policy: Policy = self._first_result("rltrain_load_policy", "library", session=self)
+        return policy
+
+    def describe_task(self) -> Mapping[str, Any]:
+        """Return what the suite tells about the task (hook `rltrain_describe_task`)."""
+        return self._plugins.hook.rltrain_describe_task(session=self) or {}
+
+    def reset(self, seed: int) -> Any:
+        """Begin new episodes, which follow from the seed alone, and return their observations."""
+        self._plugins.hook.rltrain_seed(stream="environment", seed=seed)
+        return self.env.reset(seed=seed)[0]
+
+
+@contextlib.contextmanager
+def open_session(config: RunConfig, world: World, registry: Registry) -> Iterator[PolicySession]:
+    """Make a session with its environments, and close them at the end.
+
+    Args:
+        config: the run, resolved; see `rltrain.policies.planning.plan_policy`.
+        world: this process' place among those that share the work.
+        registry: the installed plugins.
+    """
+    with private_folder() as folder:
+        session = PolicySession(config, world, registry, folder)
+        session.make_env()
+        try:
+            yield session
+        except BaseException:
+            if not config.distributed:  # Else peers may be gone: closing could block.
+                session.env.close()
+            raise
+        session.env.close()
+        session.peers.close()

@@ -1,0 +1,1 @@
+"""`rltrain report`: runs as one page and pictures."""

@@ -1,0 +1,248 @@
+"""`metrics.jsonl` in the run folder: what the writers are sent, one JSON object a line.
+
+Every run has it, whatever writers are chosen. A line says in "record" what it is: "started",
+"scalars", "checkpoint", "media", "warning" or "ended". Paths are relative to the run folder. NaN
+and infinity are null. Ranks that start again in the same run folder add a line "started", and do
+once more the iterations after their checkpoint: the later lines count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rltrain.errors import UsageError
+from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted, Scalars, Warned
+
+__all__ = ["METRICS", "MetricsFile", "RunMetrics", "Started", "read_metrics"]
+
+METRICS = "metrics.jsonl"
+
+_INTERVAL = 1.0
+"""Seconds for which lines with scalars are collected before they are written."""
+
+_KINDS = {
+    Scalars: "scalars",
+    CheckpointSaved: "checkpoint",
+    Media: "media",
+    Warned: "warning",
+    RunEnded: "ended",
+}
+"""What a line says in "record"; its keys are the attributes of the record, but for these:"""
+_KEYS = {"episode_return": "return", "episode_length": "length", "success_rate": "success"}
+_ATTRIBUTES = {key: name for name, key in _KEYS.items()}
+
+RecordT = TypeVar("RecordT", Scalars, CheckpointSaved, Media, Warned, RunEnded)
+
+
+@dataclass(frozen=True)
+class Started:
+    """What the run is."""
+
+    time: datetime.datetime
+    """When training began, with its time zone."""
+    library: str
+    algorithm: str
+    task: str
+    world_size: int
+    num_nodes: int
+    num_envs: int
+    """Environments a rank."""
+    seed: int
+    frames: int
+    """Environment steps before a loaded checkpoint."""
+    iterations: int | None
+    """Iteration at which training ends, if the library's options say it."""
+
+
+@dataclass(frozen=True)
+class RunMetrics:
+    """What a run has recorded so far, from its `metrics.jsonl`."""
+
+    started: Started
+    scalars: list[Scalars] = field(default_factory=list)
+    """By iteration, each once. `seconds` counts from the first start, with the time in which no
+    rank was there. A value that was not finite is NaN."""
+    checkpoints: list[CheckpointSaved] = field(default_factory=list)
+    """In the order in which they were saved; `path` begins with that of the run folder."""
+    media: list[Media] = field(default_factory=list)
+    """Likewise."""
+    warnings: list[Warned] = field(default_factory=list)
+    ended: RunEnded | None = None
+    """None if the run goes on, or was killed."""
+
+
+class MetricsFile:
+    """Writes the file, on rank 0. It holds its lines until the disk takes them: none is lost.
+
+    Args:
+        run: the run folder.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self._run, self._path = run, run / METRICS
+        self._started, self._unwritten = b"", b""
+        self._tried = -math.inf
+        self._is_urgent = False
+
+    def add(self, record: Record) -> None:
+        """Add a line for a record, which `write` writes."""
+        if isinstance(record, RunStarted):
+            text = self._started = _text(_started(record))
+        else:
+            text = _text(_line(record, self._run))
+        self._unwritten += text
+        self._is_urgent |= not isinstance(record, Scalars)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to write now: a short iteration's scalars wait for those of the next ones."""
+        late = time.monotonic() - self._tried >= _INTERVAL
+        return bool(self._unwritten) and (self._is_urgent or late)
+
+    def write(self) -> None:
+        """Write all lines that are not written yet.
+
+        Raises:
+            OSError: the disk does not take them. Nothing of them is written.
+        """
+        self._tried, self._is_urgent = time.monotonic(), False
+        self._run.mkdir(parents=True, exist_ok=True)
+        # Opened anew, because the run folder may have been removed.
+        with self._path.open("a+b", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            lines = self._unwritten
+            if end == 0 and not lines.startswith(self._started):
+                lines = self._started + lines
+            elif end > 0:
+                file.seek(-1, os.SEEK_END)
+                lines = lines if file.read(1) == b"\n" else b"\n" + lines  # A rank was killed.
+            try:
+                while lines:
+                    lines = lines[file.write(lines) :]
+            except OSError:
+                file.truncate(end)
+                raise
+        self._unwritten = b""
+
+
+def read_metrics(run: Path) -> RunMetrics:
+    """Read what a run has recorded so far; the run may still train.
+
+    A line that is half written is passed over.
+
+    Raises:
+        UsageError: the folder has no such file, or one that does not say what the run is.
+    """
+    lines = list(_lines(run))
+    first = next((_read_started(line) for line in lines if line["record"] == "started"), None)
+    if first is None:
+        raise UsageError(f"{run / METRICS}: the file is damaged: no line says what the run is.")
+    scalars: list[Scalars] = []
+    checkpoints: dict[str, CheckpointSaved] = {}
+    media: dict[str, Media] = {}
+    warnings: list[Warned] = []
+    ended, later = None, 0.0
+    for line in lines:
+        if "path" in line:
+            line["path"] = str(run / line["path"])
+        if "seconds" in line:
+            line["seconds"] += later
+        match line["record"]:
+            case "started":
+                ended, later = None, (_read_started(line).time - first.time).total_seconds()
+            case "scalars":
+                while scalars and scalars[-1].iteration >= line["iteration"]:
+                    scalars.pop()
+                scalars.append(_read(Scalars, line))
+            case "checkpoint":
+                checkpoints.pop(line["path"], None)
+                checkpoints[line["path"]] = _read(CheckpointSaved, line)
+            case "media":
+                media.pop(line["path"], None)
+                media[line["path"]] = _read(Media, line)
+            case "warning":
+                warnings.append(_read(Warned, line))
+            case "ended":
+                ended = _read(RunEnded, line)
+    return RunMetrics(first, scalars, [*checkpoints.values()], [*media.values()], warnings, ended)
+
+
+def _started(record: RunStarted) -> dict[str, Any]:
+    world, size = record.world, record.iteration
+    return {
+        "record": "started",
+        "time": datetime.datetime.now().astimezone().isoformat(timespec="milliseconds"),
+        "library": record.library,
+        "algorithm": record.algorithm,
+        "task": record.task,
+        "world_size": world.world_size,
+        "num_nodes": world.num_nodes,
+        "num_envs": record.num_envs,
+        "seed": record.seed,
+        "frames": record.frames,
+        "iterations": size.iterations if size else None,
+    }
+
+
+def _line(record: Record, run: Path) -> dict[str, Any]:
+    line = {"record": _KINDS[type(record)]}
+    for name, value in dataclasses.asdict(record).items():
+        line[_KEYS.get(name, name)] = os.path.relpath(value, run) if name == "path" else value
+    return line
+
+
+def _text(line: Mapping[str, Any]) -> bytes:
+    return (json.dumps(_finite(line), allow_nan=False) + "\n").encode()
+
+
+def _finite(value: Any) -> Any:
+    """Return what JSON can hold: None instead of NaN and infinity, here and below."""
+    if isinstance(value, Mapping):
+        return {key: _finite(below) for key, below in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(below) for below in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _lines(run: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a run's file that are whole."""
+    try:
+        text = (run / METRICS).read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{run / METRICS}: {error.strerror or error}. {run} is no run folder, or that of a run "
+            "of rltrain before 0.2, which did not write this file."
+        ) from error
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, dict) and "record" in found:
+                yield found
+
+
+def _read_started(line: Mapping[str, Any]) -> Started:
+    names = [each.name for each in dataclasses.fields(Started) if each.name != "time"]
+    when = datetime.datetime.fromisoformat(line["time"])
+    return Started(time=when, **{name: line[name] for name in names})
+
+
+def _read(kind: type[RecordT], line: Mapping[str, Any]) -> RecordT:
+    names = [each.name for each in dataclasses.fields(kind)]
+    given = {_ATTRIBUTES.get(key, key): value for key, value in line.items()}
+    given = {name: given[name] for name in names if name in given}
+    for name, value in given.items():
+        if isinstance(value, list):
+            given[name] = tuple(value)
+        elif isinstance(value, dict):
+            given[name] = {key: math.nan if x is None else x for key, x in value.items()}
+    return kind(**given)

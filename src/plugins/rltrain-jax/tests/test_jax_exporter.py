@@ -1,0 +1,63 @@
+"""jax's policies as files: of any batch size, with states, with choices."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+from rltrain.errors import UsageError
+from rltrain.policy import PolicyModule
+from rltrain.types import ArrayInfo
+from rltrain_jax import exporter
+from rltrain_jax.exporter import JaxExporter
+
+WEIGHTS = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
+
+
+def plain(policy):
+    return (jnp.clip(policy @ WEIGHTS, -1.0, 1.0),)
+
+
+def recurrent(policy, eye, memory):
+    memory = jnp.tanh(policy.astype(jnp.float32) @ WEIGHTS + memory + eye.mean((1, 2, 3))[:, None])
+    return jnp.argmax(memory, -1), memory
+
+
+PLAIN = PolicyModule(function=plain, inputs={"policy": ArrayInfo((2,))}, output=ArrayInfo((3,)))
+RECURRENT = PolicyModule(
+    function=recurrent,
+    inputs={"policy": ArrayInfo((2,), "float64"), "eye": ArrayInfo((4, 4, 1), "uint8")},
+    states={"memory": ArrayInfo((3,))},
+    output=ArrayInfo((), "int32"),
+)
+
+
+@pytest.mark.parametrize("module", [PLAIN, RECURRENT], ids=["plain", "recurrent"])
+def test_stablehlo_acts_as_the_policy(tmp_path, module):
+    path = tmp_path / "policy.stablehlo"
+    about = JaxExporter().export(module, "stablehlo", path, {})
+    assert about["platforms"] == ["cpu", "cuda"]
+    run = JaxExporter().load(path, "stablehlo")
+    draw = np.random.default_rng(1)
+    for size in (1, 4):
+        infos = [*module.inputs.values(), *module.states.values()]
+        given = [(draw.random((size, *info.shape)) * 3).astype(info.dtype) for info in infos]
+        wanted = module.function(*map(jnp.asarray, given))
+        for found, expected in zip(run(given), wanted, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+def test_jax_alone_reads_the_file(tmp_path):
+    path = tmp_path / "policy.stablehlo"
+    JaxExporter().export(PLAIN, "stablehlo", path, {})
+    function = export.deserialize(bytearray(path.read_bytes()))
+    assert jax.jit(function.call)(np.zeros((5, 2), np.float32)).shape == (5, 3)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setattr(exporter, "_WRITER", "no_flatbuffers_here")
+    with pytest.raises(UsageError, match=r"no_flatbuffers_here.*'rltrain-jax\[export\]'"):
+        JaxExporter().check("stablehlo")

@@ -1,0 +1,1 @@
+"""The MLflow writer for rltrain."""

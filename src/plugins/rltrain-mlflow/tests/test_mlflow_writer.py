@@ -1,0 +1,323 @@
+"""The writer with MLflow's real client, into a folder, and to a real server with a database."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted, Scalars
+from rltrain.types import World
+
+pytest.importorskip("mlflow")
+sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
+
+from mlflow_servers import Server, never_answering
+
+from rltrain.tracking import Refused, Row, sender
+from rltrain_mlflow.client import MlflowClient
+from rltrain_mlflow.options import MlflowOptions
+from rltrain_mlflow.plugin import rltrain_provides
+from rltrain_mlflow.tracker import MlflowTracker
+from rltrain_mlflow.writer import MlflowWriter
+
+ENDED = RunEnded(3, 1536, 1.0, 20.0)
+VARIABLES = ("TRACKING_URI", "RUN_ID", "EXPERIMENT_NAME", "EXPERIMENT_ID", "TRACKING_TOKEN")
+
+
+@pytest.fixture(autouse=True)
+def apart(monkeypatch):
+    """Keep the client from the user's own variables."""
+    for name in VARIABLES:
+        monkeypatch.delenv(f"MLFLOW_{name}", raising=False)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+
+
+@pytest.fixture
+def store(tmp_path):
+    return f"file://{tmp_path}/store"
+
+
+def started(run_dir, **values):
+    world = World(world_size=2, local_world_size=2)
+    values.setdefault("config", {"task": "Task-v1", "agent": {"lr": 0.1, "units": [64, 64]}})
+    return RunStarted(str(run_dir), "rl_games", "ppo", "Task-v1", world, 8, seed=7, **values)
+
+
+def scalars(iteration):
+    return Scalars(
+        iteration, {"loss/grad (max)": 1 / iteration}, frames=512 * iteration, fps=(9.0, 8.0)
+    )
+
+
+def write(uri, run_dir, *records, first=None, ended=ENDED, **options):
+    run_dir.mkdir(exist_ok=True)
+    writer = MlflowWriter(MlflowOptions(tracking_uri=uri, **options))
+    for record in (first or started(run_dir), *records, ended):
+        writer.rltrain_write(record)
+    writer.rltrain_shutdown()
+
+
+def begun(uri, run_dir):
+    run_dir.mkdir()
+    writer = MlflowWriter(MlflowOptions(tracking_uri=uri, experiment=run_dir.name))
+    writer.rltrain_write(started(run_dir))
+    return writer
+
+
+def wait_for(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+class Found:
+    """The runs of an experiment."""
+
+    def __init__(self, uri, experiment="rltrain"):
+        self.client = MlflowClient(uri)
+        number = self.client.get_experiment_by_name(experiment).experiment_id
+        self.runs = self.client.search_runs([number])
+
+    @property
+    def run(self):
+        (run,) = self.runs
+        return run
+
+    def curve(self, name):
+        history = self.client.get_metric_history(self.run.info.run_id, name)
+        return sorted((metric.step, metric.value) for metric in history)
+
+    def files(self, folder=None):
+        found = {}
+        for entry in self.client.list_artifacts(self.run.info.run_id, folder):
+            found |= self.files(entry.path) if entry.is_dir else {entry.path: entry.file_size}
+        return found
+
+
+def said(capsys):
+    lines = capsys.readouterr().out.splitlines()
+    return [line for line in lines if line.startswith("rltrain: mlflow")]
+
+
+def write_all(uri, folder):
+    """Write every kind of record."""
+    checkpoint = folder / "checkpoints" / "2.pt"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_bytes(b"weights")
+    (folder / "config.yaml").write_text("task: Task-v1\n")
+    video = folder / "clip.mp4"
+    video.write_bytes(b"video")
+    write(
+        uri,
+        folder,
+        *map(scalars, (1, 2)),
+        Scalars(3, {"odd": math.nan}, frames=1536),
+        CheckpointSaved(str(checkpoint), 3),
+        Media(str(video), "clip", 3),
+        tags=["team=blue", "note=a=b"],
+        checkpoints="all",
+    )
+
+
+def check_all(found):
+    """Check what `write_all` has written."""
+    run = found.run
+    assert (run.info.run_name, run.info.status) == ("run", "FINISHED")
+    assert run.data.params["agent.lr"] == "0.1"
+    assert run.data.params["agent.units"] == "[64, 64]"
+    assert run.data.params["world_size"] == "2"
+    assert run.data.tags["team"] == "blue"
+    assert run.data.tags["note"] == "a=b"
+    assert run.data.tags["rltrain.outcome"] == "finished"
+    assert found.curve("loss/grad max") == [(512, 1.0), (1024, 0.5)]
+    assert found.curve("performance/fps") == [(512, 17.0), (1024, 17.0)]
+    ((step, value),) = found.curve("odd")
+    assert step == 1536
+    assert math.isnan(value)
+    assert found.files() == {"checkpoints/2.pt": 7, "config.yaml": 14, "media/clip.mp4": 5}
+
+
+def test_a_run_has_all_that_was_recorded(store, tmp_path, capsys):
+    # Numbers of new experiments in a folder, one in ten, are drawn from Python's generator.
+    MlflowClient(store).create_experiment("rltrain")
+    before = random.getstate()
+    write_all(store, tmp_path / "run")
+    assert random.getstate() == before
+    assert said(capsys) == []
+    check_all(Found(store))
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome", "status"),
+    [({"asked": True}, "stopped", "KILLED"), ({"error": "ValueError: no"}, "failed", "FAILED")],
+)
+def test_the_end_of_a_run(changes, outcome, status, store, tmp_path):
+    write(store, tmp_path / "run", ended=dataclasses.replace(ENDED, **changes))
+    run = Found(store).run
+    assert (run.data.tags["rltrain.outcome"], run.info.status) == (outcome, status)
+
+
+def test_one_run_through_restarts_and_resumed_runs(store, tmp_path):
+    folder, later = tmp_path / "first", tmp_path / "second"
+    write(store, folder, scalars(1), scalars(2), ended=dataclasses.replace(ENDED, error="E: no"))
+    config = {"task": "Task-v1", "checkpoint": str(folder / "checkpoints" / "1.pt"), "new": 1}
+    going_on = {"frames": 512, "config": config, "resumed": "Resuming 1.pt. Changed: seed."}
+    write(store, folder, Scalars(2, {"x": 3.0}, frames=1024), first=started(folder, **going_on))
+    write(store, later, Scalars(3, {"x": 4.0}, frames=1536), first=started(later, **going_on))
+    found = Found(store)
+    assert found.curve("x") == [(1024, 3.0), (1536, 4.0)]
+    assert found.curve("iteration") == [(512, 1.0), (1024, 2.0), (1024, 2.0), (1536, 3.0)]
+    assert found.run.info.status == "FINISHED"
+    # What has a value keeps it.
+    assert found.run.data.params["run_dir"] == str(folder)
+    assert found.run.data.params["new"] == "1"
+    assert found.run.data.tags["rltrain.run_dir"] == str(later)
+    assert found.run.data.tags["rltrain.resumed"] == "Resuming 1.pt. Changed: seed."
+    write(store, tmp_path / "third", first=started(tmp_path / "third", **going_on), resume=False)
+    assert len(Found(store).runs) == 2
+
+
+def test_a_run_that_is_not_there_any_more_is_a_new_one(store, tmp_path):
+    folder = tmp_path / "run"
+    write(store, folder, scalars(1))
+    found = Found(store)
+    found.client.delete_run(found.run.info.run_id)
+    write(store, folder, scalars(2))
+    assert Found(store).curve("iteration") == [(1024, 2.0)]
+    other = f"file://{tmp_path}/other"
+    write(other, folder, scalars(3))
+    assert Found(other).curve("iteration") == [(1536, 3.0)]
+
+
+def test_variables_of_mlflow_count_where_an_option_is_not_set(store, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "theirs")
+    write(None, tmp_path / "one")
+    assert Found(store, "theirs").run.info.run_name == "one"
+    write(None, tmp_path / "two", experiment="mine", run_name="name")
+    found = Found(store, "mine")
+    assert found.run.info.run_name == "name"
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", found.run.info.experiment_id)
+    write(None, tmp_path / "three")
+    assert {run.info.run_name for run in Found(store, "mine").runs} == {"name", "three"}
+    monkeypatch.setenv("MLFLOW_RUN_ID", found.run.info.run_id)
+    write(None, tmp_path / "four", scalars(1))
+    assert len(Found(store, "mine").runs) == 2
+
+
+def test_rows_go_in_batches_and_may_go_twice(store, tmp_path):
+    tracker = MlflowTracker(MlflowOptions(tracking_uri=store))
+    tracker.connect(started(tmp_path))
+    rows = [Row(step, 1000.0 + step, {f"m{i}": float(i) for i in range(70)}) for step in range(30)]
+    tracker.log(rows)
+    assert len(Found(store).curve("m69")) == 30
+    with pytest.raises(Refused):
+        tracker.log([Row(1, 1.0, {"a": "not a number"})])
+
+
+def test_a_server_that_never_answers_does_not_slow_a_run(tmp_path, capsys):
+    with never_answering() as uri:
+        before = time.monotonic()
+        write(uri, tmp_path / "run", *map(scalars, range(1, 300)), finish_timeout=1.0)
+        assert 1 <= time.monotonic() - before < 4
+    (line,) = said(capsys)
+    assert line == "rltrain: mlflow: 299 records were not sent (no answer for 1 s)"
+
+
+def test_a_server_that_is_not_there_is_named_once(tmp_path, capsys):
+    before = time.monotonic()
+    write("http://me:secret@127.0.0.1:9", tmp_path / "run", *map(scalars, (1, 2)))
+    assert time.monotonic() - before < 20
+    line = said(capsys)[-1]
+    assert "2 records were not sent" in line
+    assert "Connection refused" in line or "127.0.0.1" in line
+    assert "secret" not in line
+
+
+@pytest.mark.slow
+def test_a_real_server_that_is_killed_and_comes_back(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("sqlalchemy")
+    pytest.importorskip("pandas")
+    monkeypatch.setattr(sender, "DELAYS", (0.5, 2.0))
+    server = Server(tmp_path)
+    server.start()
+    try:
+        write_all(server.uri, tmp_path / "run")
+        assert said(capsys) == []
+        check_all(Found(server.uri))
+        writer = begun(server.uri, tmp_path / "killed")
+        for iteration in range(1, 301):
+            before = time.monotonic()
+            writer.rltrain_write(scalars(iteration))
+            assert time.monotonic() - before < 0.5
+            if iteration == 100:
+                time.sleep(3)
+                server.kill()
+            time.sleep(0.02)
+        (line,) = said(capsys)
+        assert "training goes on, and what is recorded is sent later" in line
+        server.start()
+        wait_for(lambda: len(Found(server.uri, "killed").curve("iteration")) == 300)
+        writer.rltrain_write(ENDED)
+        writer.rltrain_shutdown()
+        assert said(capsys) == []
+        found = Found(server.uri, "killed")
+        steps = [step for step, _ in found.curve("iteration")]
+        assert steps == [512 * iteration for iteration in range(1, 301)]
+        assert found.run.info.status == "FINISHED"
+    finally:
+        server.kill()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tracking_uri": "localhost:5000"}, "Did you mean http://localhost:5000"),
+        ({"tracking_uri": "ftp://host/x"}, "no scheme 'ftp'"),
+        ({"tags": ["blue"]}, "must be NAME=VALUE"),
+        ({"checkpoints": "some"}, "none, last, best, all"),
+        ({"finish_timeout": 0.0}, "greater than 0"),
+    ],
+)
+def test_options_that_mlflow_would_refuse_are_refused_before_the_run(options, words):
+    with pytest.raises(ValueError, match=words):
+        MlflowOptions(**options)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["http://host:5000", "https://me:pw@host/x", "databricks", "databricks://profile", "runs"],
+)
+def test_uris_that_mlflow_knows(uri):
+    assert MlflowOptions(tracking_uri=uri).tracking_uri == uri
+
+
+def test_a_database_needs_all_of_mlflow(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="pip install mlflow"):
+        MlflowOptions(tracking_uri="sqlite:///mlflow.db")
+
+
+def test_the_spec_names_the_writer():
+    (spec,) = rltrain_provides()
+    module, _, name = spec.factory.partition(":")
+    assert (module, getattr(sys.modules[module], name)) == ("rltrain_mlflow.writer", MlflowWriter)
+
+
+def test_imports_are_light():
+    code = (
+        "import sys, rltrain_mlflow.plugin as plugin, rltrain_mlflow.options\n"
+        "plugin.rltrain_provides()\n"
+        "print(sorted({'numpy', 'rich', 'torch', 'mlflow', 'sqlalchemy'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"

@@ -1,0 +1,51 @@
+"""What the plugin provides. Light, because listing plugins imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rltrain.config import Placement
+from rltrain.hookspecs import hookimpl
+from rltrain.launch import available_cores
+from rltrain.specs import BackendSpec, LauncherSpec, Spec
+
+__all__ = ["rltrain_provides"]
+
+
+@hookimpl
+def rltrain_provides() -> Iterable[Spec]:
+    """Declare a backend and a launcher."""
+    return [
+        BackendSpec(
+            name="mpi",
+            factory="rltrain_mpi.backend:MpiBackend",
+            about="rltrain_mpi.library:about",
+            filled="rltrain_torch.devices:filled",
+            framework="torch",
+            arrays="rltrain_torch.arrays:TorchArrays",
+            exporter="rltrain_torch.exporter:TorchExporter",
+            advice=_advice,
+            needs_master=False,
+            launcher="mpi",
+            grad_sync="flat",
+            device="cpu",
+            summary="MPI, fast where each rank has a core of its own",
+        ),
+        LauncherSpec(
+            name="mpi",
+            factory="rltrain_mpi.launcher:MpiLauncher",
+            options="rltrain_mpi.options:MpiOptions",
+            frameworks=("torch",),
+            lacks=("min_nodes", "max_restarts"),
+            summary="mpiexec, on one node",
+        ),
+    ]
+
+
+def _advice(placement: Placement) -> str | None:
+    """Recommend MPI for several ranks of this machine, each with a core of its own."""
+    ranks = int(placement.nproc_per_node or 1)
+    fits = placement.launcher == "elastic" and placement.nnodes == 1
+    if fits and placement.device_kind == "cpu" and 1 < ranks <= available_cores():
+        return "MPI averages faster"
+    return None

@@ -1,0 +1,111 @@
+"""What the launcher is asked for and refuses. Real ranks: tests/integration/test_mpi_backend.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from multiprocessing.connection import wait
+
+import pytest
+
+from rltrain.config import Placement
+from rltrain.errors import RankFailed, UsageError
+from rltrain.plan.resolve import make_plan
+from rltrain.plan.table import plan_table
+
+pytest.importorskip("mpi4py")
+
+from rltrain_mpi.console import opened_console
+from rltrain_mpi.launcher import MpiLauncher, mpiexec
+from rltrain_mpi.library import about
+from rltrain_mpi.options import MpiOptions
+
+RUN = {"library": "rsl_rl", "distributed": True, "nproc_per_node": 2, "writers": ["console"]}
+
+
+def test_it_is_never_chosen_silently():
+    assert make_plan(RUN, {}).config.backend == "gloo"
+
+
+@pytest.mark.parametrize(("cores", "advised"), [(1, False), (2, True), (8, True)])
+def test_the_plan_recommends_it_where_each_rank_has_a_core(monkeypatch, cores, advised):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
+    (row,) = [line for line in plan_table(make_plan(RUN, {})).splitlines() if "backend" in line]
+    assert ("(MPI averages faster: --backend mpi)" in row) == advised
+    assert "mpi" not in plan_table(make_plan({**RUN, "nproc_per_node": None, "distributed": False}))
+
+
+def test_the_backend_brings_its_launcher():
+    plan = make_plan({**RUN, "backend": "mpi"}, {})
+    assert (plan.config.backend, plan.config.launcher) == ("mpi", "mpi")
+    assert "2 on this node, started by mpi" in plan_table(plan)
+
+
+def test_an_open_quotation_is_refused():
+    with pytest.raises(UsageError, match="mpiexec=mpirun 'a: No closing quotation"):
+        make_plan({**RUN, "backend": "mpi", "mpi.mpiexec": "mpirun 'a"}, {})
+
+
+def test_several_nodes_are_for_the_sites_own_command():
+    config = Placement(backend="mpi", nproc_per_node=2, nnodes=2)
+    with pytest.raises(UsageError, match="mpiexec -n RANKS rltrain --distributed --backend mpi"):
+        MpiLauncher(MpiOptions()).launch(config, lambda config, reports: None)
+
+
+def test_ranks_of_another_backend_are_refused():
+    with pytest.raises(UsageError, match="its ranks speak MPI, not gloo"):
+        MpiLauncher(MpiOptions()).launch(Placement(backend="gloo", nproc_per_node=2), print)
+
+
+def test_ranks_on_several_nodes_need_no_address():
+    of_hydra = {"PMI_RANK": 3, "PMI_SIZE": 4, "MPI_LOCALRANKID": 1, "MPI_LOCALNRANKS": 2}
+    environ = {name: str(value) for name, value in of_hydra.items()}
+    asked = {"library": "rsl_rl", "distributed": True, "writers": ["console"]}
+    plan = make_plan({**asked, "backend": "mpi"}, environ)
+    assert plan.world is not None
+    assert (plan.world.rank, plan.world.node_rank, plan.world.num_nodes) == (3, 1, 2)
+    with pytest.raises(UsageError, match="Add --master-addr HOST"):
+        make_plan(asked, environ)
+
+
+def test_a_command_that_is_not_there_is_named():
+    with pytest.raises(UsageError, match="there is no command nothere"):
+        mpiexec(MpiOptions(mpiexec="nothere --flag"))
+
+
+def test_without_mpiexec_it_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(UsageError, match="there is no mpiexec beside this Python or on PATH"):
+        mpiexec(MpiOptions())
+
+
+def test_what_mpiexec_prints_is_shown_if_no_rank_started(tmp_path):
+    command = f"{sys.executable} -c 'import sys; sys.exit(\"no slots are free\")'"
+    with pytest.raises(RankFailed, match="ended with status 1, and printed last:\nno slots are"):
+        MpiLauncher(MpiOptions(mpiexec=command)).launch(
+            Placement(backend="mpi", nproc_per_node=2), print
+        )
+
+
+def test_a_rank_ends_even_if_its_launcher_ended_before_it_read_its_number(tmp_path):
+    code = "import pathlib, sys, time; from rltrain_mpi.console import join_console\n"
+    code += "join_console(pathlib.Path(sys.argv[1]))(7); time.sleep(60)"
+    with opened_console(tmp_path) as console:
+        rank = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+        for _ in ("it connects", "it sends its number"):
+            (ready,) = wait(console.sockets, 30)
+            if ready is console.sockets[0]:
+                console.handle(ready)
+    try:
+        assert rank.wait(timeout=10) == 1
+    finally:
+        rank.kill()
+        rank.wait()
+
+
+def test_the_doctor_is_told_which_mpi_there_is():
+    found = about()
+    assert found["mpi4py"]
+    assert found["MPI"]

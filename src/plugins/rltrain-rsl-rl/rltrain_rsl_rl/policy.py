@@ -1,0 +1,149 @@
+"""rsl_rl's trained models as they act: the actor of PPO, or the student of distillation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from rsl_rl.utils import resolve_callable
+
+from rltrain.errors import UsageError
+from rltrain.options import get_dotted
+from rltrain.policy import PolicyModule
+from rltrain_rsl_rl.images import use_byte_models
+from rltrain_rsl_rl.migrations import check_supported, upgrade_options
+from rltrain_rsl_rl.module import export
+from rltrain_rsl_rl.options import (
+    DISTILLATION_NAMES,
+    set_observation_groups,
+    without_options_of_other_classes,
+)
+from rltrain_rsl_rl.spaces import Actions, Observations
+from rltrain_torch.policy import array_info, fitting, read_checkpoint
+
+if TYPE_CHECKING:
+    from rltrain.session import Session
+
+__all__ = ["RslRlPolicy", "load_policy"]
+
+
+class RslRlPolicy:
+    """One of rsl_rl's models between a suite's observations and actions.
+
+    It acts as in a rollout, but in evaluation mode, as rsl_rl's own `get_inference_policy` does:
+    batch normalization uses its running statistics, and a compiled model is not compiled.
+
+    Attributes:
+        groups: the observation groups that the model reads.
+        model: rsl_rl's model, which holds the recurrent state.
+    """
+
+    def __init__(
+        self, model: Any, groups: tuple[str, ...], observations: Observations, actions: Actions
+    ) -> None:
+        self.model = model
+        self.groups = groups
+        self._observations = observations
+        self._actions = actions
+
+    @torch.no_grad()
+    def act(self, observations: Any, deterministic: bool = True) -> torch.Tensor:
+        """Choose actions; see `rltrain.policy.Policy`."""
+        given = self._observations.groups(observations)
+        read = self._observations.convert({name: given[name] for name in self.groups}, self._device)
+        output = self.model(read, stochastic_output=not deterministic)
+        actions: torch.Tensor = self._actions(output)
+        return actions
+
+    @torch.no_grad()
+    def reset(self, done: Any = None) -> None:
+        """Forget the recurrent state; see `rltrain.policy.Policy`."""
+        self.model.reset(None if done is None else torch.as_tensor(done, device=self._device))
+
+    def module(self) -> PolicyModule:
+        """Return the model as one function; see `rltrain.policy.Policy`."""
+        return export(self.model, self.groups, self._observations, self._actions)
+
+    @property
+    def _device(self) -> str:
+        return str(self._actions.low.device)
+
+
+def load_policy(session: Session) -> RslRlPolicy:
+    """Load the policy of a session's checkpoint; see the hook `rltrain_load_policy`.
+
+    The checkpoint is one of this adapter, or of rsl_rl's own runner from version 5 on.
+
+    Raises:
+        UsageError: the checkpoint does not fit the options or the task.
+    """
+    config, device = session.config, session.world.device
+    assert session.checkpoint is not None, "the caller names a checkpoint"
+    observations = Observations(session.env.single_observation_space)
+    actions = Actions(session.env.single_action_space, config.agent.get("clip_actions"))
+    role, options = _policy_options(config.agent, observations)
+    groups = tuple(dict.fromkeys(options["obs_groups"][role]))
+    weights = _weights(session, role)
+    with fitting(session.checkpoint):
+        model_class = resolve_callable(options[role].pop("class_name"))
+        example = observations.convert(_blank(observations), "cpu")
+        model = model_class(example, options["obs_groups"], role, actions.size, **options[role])
+        model.load_state_dict(weights)
+    return RslRlPolicy(model.to(device).eval(), groups, observations, actions.to(device))
+
+
+def _policy_options(
+    agent: Mapping[str, Any], observations: Observations
+) -> tuple[str, dict[str, Any]]:
+    """Return the name of the model that acts, and those of rsl_rl's options that it depends on."""
+    upgraded = without_options_of_other_classes(upgrade_options(agent))
+    distils = get_dotted(upgraded, "algorithm.class_name", None) in DISTILLATION_NAMES
+    role = "student" if distils else "actor"
+    if not isinstance(upgraded.get(role), Mapping):
+        raise UsageError(
+            f"agent.{role}: the agent options do not have the model that acts. Give those of the "
+            "run that wrote the checkpoint, in the format of rsl_rl 5."
+        )
+    sets = upgraded.get("obs_groups") or {}
+    options: dict[str, Any] = {
+        role: dict(upgraded[role]),
+        "obs_groups": {role: list(sets[role])} if role in sets else {},
+        "algorithm": {},
+    }
+    check_supported(options)
+    use_byte_models(options)
+    set_observation_groups(options, (role,), observations.spaces)
+    return role, options
+
+
+def _weights(session: Session, role: str) -> Mapping[str, torch.Tensor]:
+    """Return the acting model's part of the session's checkpoint."""
+    path = session.checkpoint
+    assert path is not None, "the caller names a checkpoint"
+    state = read_checkpoint(path, session.world.device, session.config.trust_checkpoint)
+    key = f"{role}_state_dict"
+    if key in state:
+        weights: Mapping[str, torch.Tensor] = state[key]
+        return weights
+    if "student_state_dict" in state:
+        other = "holds a student, but these are the agent options of a PPO"
+    elif "actor_state_dict" in state:
+        other = "holds an actor of PPO, but these are the agent options of a distillation"
+    elif "model_state_dict" in state:
+        other = "was written by rsl_rl 4 or older, whose models have other parts"
+    else:
+        other = f"is not one of rsl_rl: it holds {', '.join(map(str, state)) or 'nothing'}"
+    raise UsageError(
+        f"--checkpoint {path}: {other}. Give a checkpoint of rsl_rl 5, and the agent options of "
+        "the run that wrote it."
+    )
+
+
+def _blank(observations: Observations) -> dict[str, torch.Tensor]:
+    """Return zeros in the shapes of one environment's observations."""
+    groups = {name: array_info(space) for name, space in observations.spaces.items()}
+    return {
+        name: torch.zeros(1, *group.shape, dtype=getattr(torch, group.dtype))
+        for name, group in groups.items()
+    }

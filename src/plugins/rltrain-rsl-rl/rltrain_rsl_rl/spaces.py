@@ -1,0 +1,131 @@
+"""What lies between a suite's spaces and rsl_rl's models: observation groups, and actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from gymnasium.spaces import Box, Dict, Space
+from tensordict import TensorDict
+from torch import nn
+
+from rltrain.errors import UsageError
+from rltrain.types import is_image
+
+__all__ = ["Actions", "Observations"]
+
+
+class Observations:
+    """Converts a suite's observations to rsl_rl's groups.
+
+    The members of a `Dict` space are rsl_rl's observation groups; a `Box` is the group "policy".
+    They become float32, except for uint8 images. Images get their channels first, as rsl_rl's
+    convolutions expect them.
+
+    Attributes:
+        spaces: the groups, by name.
+    """
+
+    def __init__(self, space: Space[Any]) -> None:
+        """Check the space.
+
+        Raises:
+            UsageError: rsl_rl does not support it.
+        """
+        groups = space.spaces if isinstance(space, Dict) else {"policy": space}
+        wrong = next((name for name, group in groups.items() if not isinstance(group, Box)), None)
+        if wrong is not None:
+            raise UsageError(
+                f"rsl_rl reads observations that are a Box or a Dict of Box groups; {wrong!r} is "
+                f"{groups[wrong]}. Flatten it, or choose another library."
+            )
+        self.spaces = dict(groups)
+        self._images = {name for name, group in groups.items() if is_image(group)}
+
+    def groups(self, observations: Any) -> Mapping[str, torch.Tensor]:
+        """Return the suite's own arrays by group."""
+        return observations if isinstance(observations, Mapping) else {"policy": observations}
+
+    def convert(self, groups: Mapping[str, torch.Tensor], device: str) -> TensorDict:
+        """Return copies of groups as rsl_rl's models read them, batch size [num_envs]."""
+        # Copies: rsl_rl stores observations after the next step, and a suite that steps in place
+        # overwrites its own arrays in that step.
+        tensors = {
+            name: self.as_read(name, group).to(device, copy=True) for name, group in groups.items()
+        }
+        rows = next(iter(tensors.values())).shape[0]
+        return TensorDict(tensors, batch_size=[rows], device=device)
+
+    def as_read(self, name: str, group: torch.Tensor) -> torch.Tensor:
+        """Return a group as rsl_rl's models read it: shape (B, D), or (B, C, H, W) for an image."""
+        if name in self._images:
+            group = group.movedim(-1, 1)
+            return group if group.dtype == torch.uint8 else group.to(torch.float32)
+        return group.reshape(group.shape[0], *(group.shape[1:] or (1,))).to(torch.float32)
+
+
+class Actions(nn.Module):
+    """Converts a policy's output to a suite's actions.
+
+    If an action has two finite bounds, the output is clamped to [-1, 1] and mapped to them, so that
+    0 is the middle of the range. If a bound is infinite, the output is not scaled.
+
+    Attributes:
+        size: size of an action in rsl_rl.
+        shape: shape of an action in the suite.
+        low: what the output is clamped to, from below, shape (size,).
+        high: from above.
+        scale: what the output is then multiplied with.
+        offset: what is then added.
+    """
+
+    low: torch.Tensor
+    high: torch.Tensor
+    scale: torch.Tensor
+    offset: torch.Tensor
+
+    def __init__(self, space: Space[Any], clip: float | None = None) -> None:
+        """Check the space.
+
+        Args:
+            space: of one environment's actions.
+            clip: bound to which the output is clamped first.
+
+        Raises:
+            UsageError: rsl_rl does not support the space.
+        """
+        super().__init__()
+        if not isinstance(space, Box):
+            raise UsageError(
+                f"rsl_rl's policies have continuous actions (Box), not {space}. Choose a task with "
+                "continuous actions, or another library."
+            )
+        self.shape = space.shape
+        low = torch.as_tensor(space.low.reshape(-1), dtype=torch.float32)
+        high = torch.as_tensor(space.high.reshape(-1), dtype=torch.float32)
+        self.size = low.numel()
+        finite = low.isfinite() & high.isfinite()
+        limit = torch.full_like(low, torch.inf if clip is None else clip)
+        one = torch.ones_like(low)
+        self.register_buffer("low", torch.maximum(torch.where(finite, -one, low), -limit))
+        self.register_buffer("high", torch.minimum(torch.where(finite, one, high), limit))
+        self.register_buffer("scale", torch.where(finite, high / 2 - low / 2, one))
+        center = torch.where(finite, high / 2 + low / 2, torch.zeros_like(low))
+        self.register_buffer("offset", center)
+
+    def forward(self, output: torch.Tensor) -> torch.Tensor:
+        """Return the actions for a policy's output, shape (B, size)."""
+        clamped = output.to(torch.float32).clamp(self.low, self.high)
+        return (clamped * self.scale + self.offset).reshape(output.shape[0], *self.shape)
+
+    def described(self) -> dict[str, list[float]]:
+        """Return the numbers by name, without bounds that are infinite for all actions.
+
+        The bounds are those of the scaled output, as `PolicyModule` has them.
+        """
+        numbers = {"scale": self.scale, "offset": self.offset}
+        limits = {"low": self.low, "high": self.high}
+        bounds = {name: limit * self.scale + self.offset for name, limit in limits.items()}
+        numbers |= {name: bound for name, bound in bounds.items() if bound.isfinite().any()}
+        return {name: number.tolist() for name, number in numbers.items()}

@@ -1,0 +1,80 @@
+"""What adapters of torch libraries share to load a policy; see `rltrain.policy`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rltrain.errors import UsageError
+from rltrain.types import ArrayInfo
+from rltrain.unpickling import UnsafePickle, would_run_code
+from rltrain_torch.checkpoints import load
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+__all__ = ["array_info", "fitting", "groups_of", "read_checkpoint"]
+
+
+def read_checkpoint(path: Path, device: str, trusted: bool = False) -> Mapping[str, Any]:
+    """Return what `torch.save` wrote as a mapping.
+
+    Args:
+        path: the checkpoint.
+        device: where its tensors go.
+        trusted: whether to build whatever the file names (`config.trust_checkpoint`).
+
+    Raises:
+        UsageError: it cannot be read; names the checkpoint.
+    """
+    try:
+        loaded = load(str(path), device, trusted)
+    except UnsafePickle as error:
+        raise UsageError(f"--checkpoint {path}: {would_run_code(error)}") from error
+    except Exception as error:
+        raise UsageError(
+            f"--checkpoint {path}: it cannot be read as a checkpoint ({_in_a_line(error)})."
+        ) from error
+    if not isinstance(loaded, Mapping):
+        raise UsageError(
+            f"--checkpoint {path}: is not a checkpoint: it holds a {type(loaded).__name__}, not a "
+            "mapping. Name one that training has saved."
+        )
+    return loaded
+
+
+@contextlib.contextmanager
+def fitting(path: Path) -> Iterator[None]:
+    """Turn what a library raises for a checkpoint that does not fit into a `UsageError`.
+
+    Args:
+        path: the checkpoint. A `UsageError` raised inside says the rest of the message.
+    """
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"--checkpoint {path}: {error}") from error
+    except Exception as error:
+        raise UsageError(
+            f"--checkpoint {path}: does not fit this run ({_in_a_line(error)}). Give the task and "
+            "the agent options that it was trained with."
+        ) from error
+
+
+def array_info(space: Space[Any]) -> ArrayInfo:
+    """Return the shape and dtype of one environment's arrays in a space that is not a `Dict`."""
+    return ArrayInfo(tuple(space.shape or ()), str(space.dtype))
+
+
+def groups_of(space: Space[Any]) -> dict[str, ArrayInfo]:
+    """Return the observation groups of a space by name; one called "policy" if it has none."""
+    from gymnasium.spaces import Dict
+
+    groups = space.spaces if isinstance(space, Dict) else {"policy": space}
+    return {name: array_info(group) for name, group in groups.items()}
+
+
+def _in_a_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,0 +1,289 @@
+"""The writer with wandb's real client; what it has recorded is read back from the disk."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted, Scalars
+from rltrain.types import World
+
+pytest.importorskip("wandb")
+sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
+
+import wandb
+from wandb_file import Recorded, recorded
+from wandb_server import serving
+
+from rltrain_wandb import tracker as client
+from rltrain_wandb.options import WandbOptions
+from rltrain_wandb.plugin import rltrain_provides
+from rltrain_wandb.writer import WandbWriter
+
+SECRET = "a-secret-that-no-tracker-sees"
+KEY = "0123456789" * 4
+ENDED = RunEnded(3, 1536, 1.0, 20.0)
+
+
+@pytest.fixture(autouse=True)
+def apart(monkeypatch, tmp_path):
+    """Keep the client from the network, and from the user's own files and variables."""
+    for name in ("API_KEY", "PROJECT", "ENTITY", "NAME", "RUN_GROUP", "TAGS", "MODE", "DIR"):
+        monkeypatch.delenv(f"WANDB_{name}", raising=False)
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    for name in ("CONFIG_DIR", "CACHE_DIR", "DATA_DIR"):
+        monkeypatch.setenv(f"WANDB_{name}", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(sys, "argv", ["rltrain", "--writer", "wandb"])
+    yield
+    wandb.teardown()  # It has read the variables once for the whole process.
+
+
+def started(run_dir, **values):
+    world = World(world_size=2, local_world_size=2)
+    values.setdefault("config", {"task": "Task-v1", "agent": {"lr": 0.1}})
+    return RunStarted(str(run_dir), "rl_games", "ppo", "Task-v1", world, 8, seed=7, **values)
+
+
+def scalars(iteration):
+    return Scalars(
+        iteration, {"loss/grad (max)": 1 / iteration}, frames=512 * iteration, fps=(9.0, 8.0)
+    )
+
+
+def run(run_dir, *records, first=None, ended=ENDED, **options):
+    run_dir.mkdir(exist_ok=True)
+    writer = WandbWriter(WandbOptions(**{"mode": "offline", **options}))
+    for record in (first or started(run_dir), *records, ended):
+        writer.rltrain_write(record)
+    writer.rltrain_shutdown()
+    return recorded(run_dir)
+
+
+def wait_for(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def said(capsys):
+    lines = capsys.readouterr().out.splitlines()
+    return [line for line in lines if line.startswith("rltrain: wandb")]
+
+
+def test_an_offline_run_has_all_that_was_recorded(tmp_path, capsys):
+    folder = tmp_path / "run"
+    checkpoint = folder / "checkpoints" / "2.pt"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_bytes(b"weights")
+    (folder / "config.yaml").write_text("task: Task-v1\n")
+    video = folder / "clip.mp4"
+    video.write_bytes(b"video")
+    before = random.getstate()
+    (found,) = run(
+        folder,
+        *map(scalars, (1, 2)),
+        Scalars(3, {"odd": math.nan}, frames=1536, episode_return=-math.inf),
+        CheckpointSaved(str(checkpoint), 3),
+        Media(str(video), "clip", 3),
+        project="mine",
+        group="seeds",
+        tags=["a", "b"],
+        checkpoints="all",
+    )
+    assert said(capsys) == []
+    assert random.getstate() == before
+    assert (found.run.project, found.run.run_group, found.run.display_name) == (
+        *("mine", "seeds"),
+        "run",
+    )
+    assert list(found.run.tags) == ["a", "b"]
+    assert found.config["agent"] == {"lr": 0.1}
+    assert found.config["world_size"] == 2
+    assert found.metrics.items() >= {"frames": "", "*": "frames"}.items()
+    assert [row["frames"] for row in found.history] == [512, 1024, 1536, 1536]
+    assert [row.get("loss/grad (max)") for row in found.history] == [1.0, 0.5, None, None]
+    assert found.history[0]["performance/fps"] == 17.0
+    assert math.isnan(found.history[2]["odd"])
+    assert found.history[2]["episode/return"] == -math.inf
+    assert found.history[3]["video/_type"] == "video-file"
+    (file,) = found.file.parent.rglob("*.mp4")
+    assert file.read_bytes() == b"video"
+    (artifact,) = found.artifacts
+    assert {entry.path for entry in artifact.manifest.contents} == {
+        *("checkpoints/2.pt", "config.yaml"),
+    }
+    assert set(artifact.aliases) == {"latest", "iteration-3"}
+    assert (found.summary["outcome"], found.exit_code) == ("finished", 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome", "code"),
+    [({"asked": True}, "stopped", 0), ({"error": "ValueError: no"}, "failed", 1)],
+)
+def test_the_end_of_a_run(changes, outcome, code, tmp_path):
+    (found,) = run(tmp_path / "run", ended=dataclasses.replace(ENDED, **changes))
+    assert (found.summary["outcome"], found.exit_code) == (outcome, code)
+
+
+def test_one_id_through_restarts_and_resumed_runs(tmp_path):
+    folder, later = tmp_path / "first", tmp_path / "second"
+    (begun,) = run(folder, scalars(1), scalars(2), project="mine")
+    checkpoint = str(folder / "checkpoints" / "1.pt")
+    going_on = {"frames": 512, "config": {"checkpoint": checkpoint}}
+    _, again = run(folder, scalars(2), first=started(folder, **going_on), project="mine")
+    (resumed,) = run(later, scalars(2), first=started(later, **going_on))
+    assert {found.run.run_id for found in (begun, again, resumed)} == {begun.run.run_id}
+    assert {found.run.project for found in (begun, again, resumed)} == {"mine"}
+    assert [row["frames"] for row in again.history] == [1024]
+    (new,) = run(tmp_path / "third", first=started(tmp_path / "third", **going_on), resume=False)
+    assert new.run.run_id != begun.run.run_id
+
+
+def test_variables_of_wandb_count_where_an_option_is_not_set(tmp_path, monkeypatch):
+    for name, value in {
+        "PROJECT": "theirs",
+        "RUN_GROUP": "group",
+        "NAME": "name",
+        "TAGS": "x,y",
+        "MODE": "offline",
+    }.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    (found,) = run(tmp_path / "run", mode=None)
+    assert (found.run.project, found.run.run_group) == ("theirs", "group")
+    assert (found.run.display_name, list(found.run.tags)) == ("name", ["x", "y"])
+    (found,) = run(tmp_path / "other", project="mine", name="own", tags=["z"])
+    assert (found.run.project, found.run.display_name) == ("mine", "own")
+    assert list(found.run.tags) == ["z"]
+
+
+def test_a_secret_on_the_command_line_reaches_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["rltrain", f"agent.logger.api_key={SECRET}"])
+    run(tmp_path / "run", scalars(1))
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
+    # The machine, which wandb shows with the command line, is recorded otherwise.
+    monkeypatch.setattr(sys, "argv", ["rltrain", f"agent.logger.name={SECRET}"])
+    (found,) = run(tmp_path / "other", scalars(1))
+    assert SECRET.encode() in found.file.read_bytes()
+
+
+def test_without_a_login_the_run_is_recorded_offline_and_nobody_is_asked(tmp_path, capsys):
+    (found,) = run(tmp_path / "run", scalars(1), mode="online")
+    assert [row["frames"] for row in found.history] == [512]
+    (line,) = said(capsys)
+    assert "No API key configured" in line
+    assert "recorded offline: `wandb sync" in line
+
+
+def test_a_server_that_never_answers_does_not_slow_a_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(client, "INIT_TIMEOUT", 1.0)
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{server.getsockname()[1]}")
+        folder = tmp_path / "run"
+        folder.mkdir()
+        writer = WandbWriter(WandbOptions())
+        before = time.monotonic()
+        for record in (started(folder), *map(scalars, range(1, 300))):
+            writer.rltrain_write(record)
+        assert time.monotonic() - before < 1
+        writer.rltrain_write(ENDED)
+        writer.rltrain_shutdown()
+        (found,) = recorded(folder)
+    assert len(found.history) == 299
+    assert found.summary["outcome"] == "finished"
+    (line,) = said(capsys)
+    assert "recorded offline" in line
+
+
+def test_an_online_run_is_uploaded_while_it_trains(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    monkeypatch.setattr(sys, "argv", ["rltrain", f"agent.logger.api_key={SECRET}"])
+    with serving() as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.uri)
+        folder = tmp_path / "run"
+        folder.mkdir()
+        writer = WandbWriter(WandbOptions())
+        for record in (started(folder), *map(scalars, (1, 2, 3)), ENDED):
+            writer.rltrain_write(record)
+        writer.rltrain_shutdown()
+        assert [row["frames"] for row in server.history] == [512, 1024, 1536]
+        assert server.history[1]["loss/grad (max)"] == 0.5
+        assert not [body for body in server.bodies if SECRET.encode() in body]
+    assert said(capsys) == []
+
+
+def test_a_file_that_is_still_being_written_is_read_as_far_as_it_goes(tmp_path):
+    (whole,) = run(tmp_path / "run", *map(scalars, range(1, 4)))
+    data, cut = whole.file.read_bytes(), tmp_path / "cut.wandb"
+    for size in range(len(data)):
+        cut.write_bytes(data[:size])
+        assert len(Recorded(cut).history) <= 3
+
+
+@pytest.mark.long  # It waits for the client to begin, and to give up.
+def test_a_server_that_falls_silent_does_not_slow_a_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    with serving() as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.uri)
+        folder = tmp_path / "run"
+        folder.mkdir()
+        writer = WandbWriter(WandbOptions(finish_timeout=1.0))
+        for record in (started(folder), scalars(1)):
+            writer.rltrain_write(record)
+        wait_for(lambda: server.history)
+        server.silent.set()
+        before = time.monotonic()
+        for iteration in range(2, 300):
+            writer.rltrain_write(scalars(iteration))
+        assert time.monotonic() - before < 1
+        writer.rltrain_write(ENDED)
+        writer.rltrain_shutdown()
+        assert time.monotonic() - before < 20
+    (line,) = said(capsys)
+    assert "not all was uploaded within 1 s: `wandb sync" in line
+    (file,) = folder.glob("wandb/run-*/run-*.wandb")
+    assert len(Recorded(file).history) == 299
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"mode": "sometimes"}, "neither online nor offline"),
+        ({"project": "a/b"}, "none of / "),
+        ({"project": "a" * 129}, "1 to 128 characters"),
+        ({"tags": [""]}, "1 to 64"),
+        ({"checkpoints": "some"}, "none, last, best, all"),
+        ({"finish_timeout": 0.0}, "greater than 0"),
+    ],
+)
+def test_options_that_wandb_would_refuse_are_refused_before_the_run(options, words):
+    with pytest.raises(ValueError, match=words):
+        WandbOptions(**options)
+
+
+def test_the_spec_names_the_writer():
+    (spec,) = rltrain_provides()
+    module, _, name = spec.factory.partition(":")
+    assert (module, getattr(sys.modules[module], name)) == ("rltrain_wandb.writer", WandbWriter)
+
+
+def test_imports_are_light():
+    code = (
+        "import sys, rltrain_wandb.plugin as plugin, rltrain_wandb.options\n"
+        "plugin.rltrain_provides()\n"
+        "print(sorted({'numpy', 'rich', 'torch', 'wandb'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"

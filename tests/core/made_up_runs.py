@@ -1,0 +1,91 @@
+"""Run folders as a run writes them, with made-up numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+from rltrain.records import Media, RunEnded, RunStarted, Scalars, Warned
+from rltrain.storage.metrics_file import MetricsFile
+from rltrain.storage.run_folder import RunFolder
+from rltrain.testing import make_config
+from rltrain.types import World
+
+SECONDS = 0.5
+"""Of an iteration on one rank."""
+
+
+def make_run(
+    path: Path,
+    *,
+    ranks: int = 2,
+    seed: int = 1,
+    iterations: int = 12,
+    slow: int | None = None,
+    ended: bool = True,
+    error: str | None = None,
+    solved: bool = False,
+    media: tuple[tuple[str, bytes], ...] = (),
+    warning: str | None = None,
+    value: str | None = "losses/a_loss",
+    success: bool = False,
+    **config,
+) -> Path:
+    """Write a run folder; `slow` is a rank that takes twice as long for its rollout."""
+    made = make_config(**{"library": "rl_games", "seed": seed, "check_interval": 5, **config})
+    world = World(world_size=ranks, num_nodes=made.nnodes)
+    file = MetricsFile(path)
+    file.add(
+        RunStarted(
+            *(str(path), made.library, made.algorithm, made.task, world, made.num_envs, seed),
+            config=dataclasses.asdict(made),
+        )
+    )
+    times = [_seconds(rank, ranks, slow) for rank in range(ranks)]
+    whole = sum(map(sum, times)) / ranks
+    for iteration in range(1, iterations + 1):
+        a_rank = made.num_envs * 32
+        file.add(
+            Scalars(
+                iteration=iteration,
+                values=_values(value, iteration, seed),
+                iterations=iterations,
+                frames=a_rank * ranks * iteration,
+                seconds=whole * iteration,
+                fps=(a_rank / whole,) * ranks,
+                episode_return=None if iteration == 1 else 10.0 * iteration + seed,
+                episode_length=None if iteration == 1 else 20.0 * iteration,
+                success_rate=iteration / iterations if success else None,
+                **dict(
+                    zip(("rollout", "update", "collectives"), zip(*times, strict=True), strict=True)
+                ),
+            )
+        )
+    for name, content in media:
+        (path / "videos").mkdir(parents=True, exist_ok=True)
+        (path / "videos" / name).write_bytes(content)
+        file.add(Media(str(path / "videos" / name), Path(name).stem, 2))
+    if warning is not None:
+        file.add(Warned(warning, 3))
+    if ended:
+        frames = made.num_envs * 32 * ranks * iterations
+        file.add(RunEnded(iterations, frames, whole * iterations, 10.0, solved, error))
+    file.write()
+    manifest = {"command": "rltrain --seed N", "host": "a-host", "versions": {"python": "3.11.9"}}
+    RunFolder(path).write_manifest({**manifest, "config": dataclasses.asdict(made)})
+    return path
+
+
+def _values(name: str | None, iteration: int, seed: int) -> dict[str, float]:
+    if name is None:
+        return {}
+    return {name: math.exp(-iteration) + seed, "info/lr": 3e-4, "time/update": 0.1}
+
+
+def _seconds(rank: int, ranks: int, slow: int | None) -> tuple[float, float, float]:
+    """Return a rank's seconds in rollout, update and collectives."""
+    rollout = 0.2 * (2 if rank == slow else 1)
+    waiting = 0.2 if slow is not None and rank != slow else 0.0
+    communication = 0.1 * math.log2(ranks)
+    return rollout, SECONDS - 0.2, waiting + communication

@@ -1,0 +1,147 @@
+"""Exported policies act without rltrain as they do in it: the same returns, step by step."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exported_tasks import CAMERA, make, register
+
+import rltrain
+from rltrain.cli import main
+from rltrain.policies.episodes import Block, play_block
+from rltrain.policies.finding import find_trained
+from rltrain.policies.planning import plan_policy
+from rltrain.policies.session import open_session
+
+pytestmark = pytest.mark.long
+register()
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "run-onnx"
+SMALL = {
+    "params.config.horizon_length": 8,
+    "params.config.minibatch_size": 32,
+    "params.config.mini_epochs": 1,
+    "params.network.mlp.units": [16],
+}
+LSTM = {
+    "+params.network.rnn": {"name": "lstm", "units": 8, "layers": 1},
+    "params.config.seq_length": 4,
+}
+CRITIC = {
+    "+params.config.central_value_config": {
+        "minibatch_size_per_env": 4,
+        "mini_epochs": 1,
+        "learning_rate": 3e-4,
+        "normalize_input": True,
+        "network": {
+            "name": "actor_critic",
+            "central_value": True,
+            "mlp": {"units": [16], "activation": "elu", "initializer": {"name": "default"}},
+        },
+    }
+}
+
+
+@dataclass
+class Case:
+    """A policy of rl_games, and the names in its file."""
+
+    task: str
+    inputs: dict[str, list[int]]
+    agent: dict[str, Any] = field(default_factory=dict)
+    opset: int = 18
+
+    def train(self, log_root: Path) -> Path:
+        """Return the run folder of a short training."""
+        result = rltrain.train(
+            library="rl_games",
+            task=self.task,
+            num_envs=4,
+            max_iterations=1,
+            writers=[],
+            log_root=str(log_root),
+            agent={**SMALL, **self.agent},
+        )
+        return Path(result.run_dir)
+
+
+CASES = {
+    "recurrent": Case(
+        "ExportedVector-v0",
+        {"policy": [3], "state_in.hidden": [1, 8], "state_in.cell": [1, 8]},
+        LSTM,
+    ),
+    "asymmetric": Case(CAMERA, {"policy": [12, 48, 2]}, CRITIC, opset=21),
+    "image": Case("ExportedImage-v0", {"policy": [12, 12, 2]}),
+    "discrete": Case("ExportedChoice-v0", {"policy": [4]}),
+}
+
+
+@pytest.fixture(params=CASES, scope="module")
+def case(request):
+    return CASES[request.param]
+
+
+@pytest.fixture(scope="module")
+def exported(case, tmp_path_factory):
+    """Train and export; return the folder of the files."""
+    run = case.train(tmp_path_factory.mktemp("logs"))
+    formats = ["--format", "onnx", "jit", "pt2", "--opset", str(case.opset)]
+    assert main(["export", str(run), *formats, "--verify", "200"]) == 0
+    return run / "exported"
+
+
+def live_return(run: Path, seed: int) -> tuple[float, int]:
+    """Return the return of the policy in rltrain, and the seed of the environment."""
+    plan = plan_policy(find_trained(str(run), None, {"num_envs": 1}))
+    block = Block(seed, 0)
+    with open_session(plan.config, plan.world, plan.registry) as session:
+        (episode,) = play_block(session, session.load_policy(), block)
+    return episode.episode_return, block.environment_seed
+
+
+def test_the_file_gets_the_return_of_the_live_policy(case, exported, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    from run_policy import play
+
+    for seed in (0, 1):
+        expected, env_seed = live_return(exported.parent, seed)
+        found = play(str(exported / "policy.onnx"), make(case.task), env_seed)
+        assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("case", ["discrete"], indirect=True)
+def test_the_example_runs_as_a_program(case, exported):
+    command = [EXAMPLE / "run_policy.py", exported / "policy.onnx", "CartPole-v1", "0"]
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) > 0
+
+
+def test_the_file_names_its_inputs_and_says_what_it_is(case, exported):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(exported / "policy.onnx"))
+    shapes = {each.name: each.shape for each in session.get_inputs()}
+    assert shapes == {name: ["batch", *shape] for name, shape in case.inputs.items()}
+    assert session.get_outputs()[0].name == "actions"
+    facts = json.loads((exported / "policy.json").read_text())
+    assert {name: each["shape"] for name, each in facts["inputs"].items()} == case.inputs
+    assert facts["files"]["onnx"]["opset"] == case.opset
+    inside = session.get_modelmeta().custom_metadata_map
+    assert json.loads(inside["checkpoint"]) == facts["checkpoint"]
+    assert inside["task"] == case.task
+    for format in ("onnx", "jit", "pt2"):
+        verified = facts["files"][format]["verified"]
+        assert verified["passed"]
+        assert verified["observations"] >= 200
+        assert verified["relative"] <= 1e-5
+        assert verified["choices"] == (0 if case.task == "ExportedChoice-v0" else None)

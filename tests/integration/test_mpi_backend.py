@@ -1,0 +1,134 @@
+"""Ranks that speak MPI: started by the launcher `mpi`, or by the user's own mpiexec.
+
+That they end with the bytes of gloo's is in test_joining.py.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rltrain.errors import UsageError
+
+pytest.importorskip("mpi4py")
+
+from rltrain_mpi.launcher import mpiexec
+from rltrain_mpi.options import MpiOptions
+
+pytestmark = pytest.mark.slow
+
+try:
+    MPIEXEC = (*mpiexec(MpiOptions()), "-n", "2")
+except UsageError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+MPI = ("--distributed", "--backend", "mpi")
+TWO_RANKS = ("--nproc-per-node", "2")
+SHORT = ("--num-envs", "32", "--max-iterations", "3", "--observer", "probe", "--seed", "3")
+SLOW = ("--task", "probe_plugin:Slow-v0", "--num-envs", "2", "--max-iterations", "5000")
+LIMIT = 15
+"""Seconds from the fault to the end of the command."""
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def all_end(ranks: list[int]) -> bool:
+    """mpiexec gives each rank a session of its own."""
+    deadline = time.monotonic() + LIMIT
+    while any(map(is_alive, ranks)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return not any(map(is_alive, ranks))
+
+
+def test_ranks_of_the_users_own_mpiexec_join(command):
+    run = command("--library", "rsl_rl", *MPI, *SHORT, before=MPIEXEC)
+    assert run.returncode == 0, run.stderr
+    assert "2 ranks on cpu" in run.stdout
+    assert len(list(command.log_root.rglob("manifest.json"))) == 1
+
+
+def test_a_rank_that_fails_ends_the_ranks_of_the_users_own_mpiexec(command):
+    process = command.start("--library", "rsl_rl", *MPI, *SLOW, before=MPIEXEC, PLANTED="1:400")
+    ranks = command.ranks(process, 2)
+    run = command.finish(process, timeout=60)
+    assert run.returncode != 0
+    assert "ValueError: planted in one rank's environment" in run.stdout + run.stderr
+    assert all_end(ranks)
+
+
+def test_another_librarys_ranks_are_refused(command):
+    words = ("--library", "rsl_rl", *MPI, *TWO_RANKS, "--launcher", "elastic")
+    run = command(*words, *SHORT)
+    assert run.returncode == 2
+    assert "--backend mpi: MPI knows 1 rank(s), and the run has 2. mpi4py uses" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_exception_in_one_rank_is_the_last_thing_printed(command):
+    process = command.start("--library", "rsl_rl", *MPI, *TWO_RANKS, *SLOW, PLANTED="1:400")
+    ranks = command.ranks(process, 2)
+    run = command.finish(process, timeout=60)
+    assert run.returncode == 1
+    assert "Rank 1 failed" in run.stderr
+    assert run.stderr.rstrip().endswith("ValueError: planted in one rank's environment")
+    assert all_end(ranks)
+
+
+def test_options_that_a_rank_refuses_are_shown_without_a_traceback(command):
+    run = command("--library", "rsl_rl", *MPI, *TWO_RANKS, *SLOW, "env.no_such_option=1")
+    assert run.returncode == 2
+    assert "no_such_option" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
+def test_a_signal_ends_the_run_after_its_iteration(command, number, code):
+    process = command.start("--library", "rsl_rl", *MPI, *TWO_RANKS, *SLOW)
+    ranks = command.ranks(process, 2)
+    deadline = time.monotonic() + 60
+    while not list(command.log_root.glob("*/*/*/checkpoints/model_0.pt")):
+        assert time.monotonic() < deadline, "no iteration was done"
+        time.sleep(0.1)
+    os.killpg(process.pid, number)
+    run = command.finish(process, timeout=60)
+    assert run.returncode == code, run.stderr
+    assert "\nstopped  iteration" in run.stdout
+    assert all_end(ranks)
+
+
+@pytest.mark.parametrize("victim", ["rank", "launcher"])
+def test_sigkill_leaves_nothing_running(command, victim):
+    process = command.start("--library", "rsl_rl", *MPI, *TWO_RANKS, *SLOW)
+    ranks = command.ranks(process, 2)
+    time.sleep(1)
+    os.kill(ranks[1] if victim == "rank" else process.pid, signal.SIGKILL)
+    run = command.finish(process, timeout=LIMIT)
+    assert run.returncode == (137 if victim == "rank" else -9), run.stderr
+    assert all_end(ranks)
+
+
+def test_a_rank_that_hangs_is_named(command):
+    words = ("--library", "rsl_rl", *MPI, *TWO_RANKS, *SLOW, "--hang-timeout", "5")
+    process = command.start(*words, PLANTED="1:400:stop")
+    ranks = command.ranks(process, 2)
+    run = command.finish(process, timeout=90)
+    assert run.returncode != 0
+    assert "Rank 1 hangs, without progress for" in run.stderr
+    assert all_end(ranks)
+
+
+def test_the_doctor_measures_its_ranks(command):
+    doctor = [sys.executable, "-m", "rltrain", "doctor", "--backend", "mpi", *TWO_RANKS]
+    run = subprocess.run(doctor, capture_output=True, text=True, timeout=120, check=False)
+    assert "2 on mpi, started by mpi" in run.stdout, run.stdout

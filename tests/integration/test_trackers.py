@@ -1,0 +1,166 @@
+"""Real runs with the writers of trackers: one run of the tracker through restarts; never slower."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("wandb")
+if importlib.util.find_spec("mlflow") is None:  # To import it takes seconds.
+    pytest.skip("needs mlflow", allow_module_level=True)
+sys.path.insert(0, str(Path(__file__).parents[2] / "src/plugins/rltrain-wandb/tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "src/plugins/rltrain-mlflow/tests"))
+
+from mlflow_servers import Server, never_answering
+from wandb_file import recorded
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+SECRET = "a-secret-that-no-tracker-sees"
+STEPS = 8
+SMALL = (
+    *("--library", "rl_games", "--num-envs", "16", "--max-iterations", "6"),
+    *(f"agent.params.config.horizon_length={STEPS}", "agent.params.config.save_frequency=1"),
+    f"+agent.params.config.api_key={SECRET}",
+)
+"""A run of 6 iterations, with a checkpoint after each."""
+
+ONCE = '''
+"""A third party's observer that kills its own rank once, in the middle of the 4th rollout."""
+import os, pathlib, signal, time
+from rltrain import hookimpl
+from rltrain.specs import ObserverSpec
+
+
+@hookimpl
+def rltrain_provides():
+    return [ObserverSpec(name="once", factory="once_plugin:Once")]
+
+
+class Once:
+    @hookimpl(wrapper=True)
+    def rltrain_make_env(self, session):
+        env = yield
+        step, left, done = env.step, 28, pathlib.Path("killed")
+        remembered = session.run_folder.path / "wandb.json"
+
+        def counted(actions):
+            nonlocal left
+            left -= 1
+            is_last = session.world.rank == session.world.world_size - 1
+            if is_last and left == 0 and not done.exists():
+                while not remembered.exists():  # The client has begun its run.
+                    time.sleep(0.1)
+                time.sleep(3)
+                done.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return step(actions)
+
+        env.step = counted
+        return env
+'''
+
+
+@pytest.fixture
+def apart(tmp_path):
+    """Return variables that keep clients from the network and from the user's own files."""
+    return {
+        "WANDB_BASE_URL": "http://127.0.0.1:9",
+        "WANDB_ERROR_REPORTING": "false",
+        "WANDB_X_TRANSACTION_LOG_FLUSH_INTERVAL": "1",  # Seconds; a killed rank loses the rest.
+        "HOME": str(tmp_path / "home"),
+    }
+
+
+def lines_of(run, tracker):
+    return [line for line in run.stdout.splitlines() if line.startswith(f"rltrain: {tracker}")]
+
+
+def folders_of(run):
+    return sorted(path.parent for path in run.log_root.rglob("manifest.json"))
+
+
+def has_secret(folder):
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return [path for path in files if SECRET.encode() in path.read_bytes()]
+
+
+def test_wandb_has_one_run_through_a_restart_and_a_resumed_run(command, apart):
+    command.install("once_plugin", ONCE)
+    two_ranks = ("--distributed", "--nproc-per-node", "2", "--max-restarts", "1")
+    writers = ("--writer", "console", "wandb", "wandb.mode=offline", "wandb.checkpoints=last")
+    process = command.start(*SMALL, *two_ranks, *writers, "--observer", "once", **apart)
+    run = command.finish(process)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "restart 1 of 1" in run.stdout
+    assert lines_of(run, "wandb") == []
+    assert command.all_gone(process)
+    first, second = recorded(run.folder, ended=False)
+    frames = 2 * 16 * STEPS
+    assert [row["frames"] for row in first.history] == [frames, 2 * frames, 3 * frames]
+    assert [row["frames"] for row in second.history] == [n * frames for n in (4, 5, 6)]
+    assert second.summary["outcome"] == "finished"
+    assert len(second.artifacts) == 1
+    again = command("--resume", "latest", "--max-iterations", "8", **apart)
+    assert again.returncode == 0, again.stdout + again.stderr
+    (resumed,) = recorded(folders_of(again)[-1])
+    assert [row["frames"] for row in resumed.history] == [7 * frames, 8 * frames]
+    assert {found.run.run_id for found in (first, second, resumed)} == {first.run.run_id}
+    assert not has_secret(run.log_root)
+
+
+def test_servers_that_never_answer_do_not_end_or_slow_a_run(command, apart):
+    with never_answering() as uri:
+        run = command(
+            *SMALL,
+            *("--writer", "console", "wandb", "mlflow"),
+            *(f"mlflow.tracking_uri={uri}", "mlflow.finish_timeout=2"),
+            **{**apart, "WANDB_BASE_URL": uri, "WANDB_API_KEY": "k" * 40},
+            WANDB_INIT_TIMEOUT="2",
+        )
+    assert run.returncode == 0, run.stdout + run.stderr
+    (line,) = lines_of(run, "wandb")
+    assert "The run is recorded offline: `wandb sync" in line
+    (found,) = recorded(run.folder)
+    assert len(found.history) == 6
+    (line,) = lines_of(run, "mlflow")
+    assert "records were not sent (no answer for" in line
+    assert not has_secret(run.folder / "wandb")
+
+
+def test_mlflow_has_one_run_of_a_run_and_the_one_that_resumes_it(command, apart, tmp_path):
+    pytest.importorskip("sqlalchemy")
+    pytest.importorskip("pandas")
+    import mlflow
+
+    server = Server(tmp_path)
+    server.start()
+    try:
+        variables = {**apart, "MLFLOW_TRACKING_URI": server.uri}
+        writers = ("--writer", "console", "mlflow", "mlflow.checkpoints=last")
+        run = command(*SMALL, *writers, **variables)
+        assert run.returncode == 0, run.stdout + run.stderr
+        again = command("--resume", "latest", "--max-iterations", "8", **variables)
+        assert again.returncode == 0, again.stdout + again.stderr
+        assert lines_of(run, "mlflow") + lines_of(again, "mlflow") == []
+        client = mlflow.MlflowClient(server.uri)
+        experiment = client.get_experiment_by_name("rltrain")
+        (found,) = client.search_runs([experiment.experiment_id])
+        history = client.get_metric_history(found.info.run_id, "iteration")
+        steps = sorted((metric.step, metric.value) for metric in history)
+        assert steps == [(16 * STEPS * n, n) for n in range(1, 9)]
+        assert found.info.status == "FINISHED"
+        # What is downloaded is a run folder, from which a third run goes on.
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        client.download_artifacts(found.info.run_id, "", str(copy))
+        third = command("--resume", str(copy), "--max-iterations", "9", **variables)
+        assert third.returncode == 0, third.stdout + third.stderr
+        assert "Resuming" in third.stdout
+    finally:
+        server.kill()
+    assert not has_secret(tmp_path / "artifacts")
+    assert SECRET.encode() not in (tmp_path / "mlflow.db").read_bytes()
