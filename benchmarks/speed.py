@@ -24,6 +24,9 @@ from alone import LIBRARIES, TASK, train
 from native import Row, native
 from ranks import on_mpi_ranks, on_ranks
 
+from rltrain.launch.cores import bind_cores
+from rltrain.types import World
+
 WAYS = ("native", "gloo", "mpi", "free")
 WARM_UP = 3
 """Iterations at the start that are not counted."""
@@ -59,6 +62,8 @@ def run_rank(way: str, library: str, num_envs: int, iterations: int, folder: str
             del os.environ[name]
         train("rltrain", library, "cpu", num_envs, iterations, folder, lap, agent)
     else:
+        rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        bind_cores(World(rank, rank, 0, ranks, ranks))  # As rltrain does with ranks that it starts.
         train("rank", library, "cpu", num_envs, iterations, folder, lap, agent, way)
     return [later - earlier for earlier, later in itertools.pairwise(laps)]
 

@@ -8,9 +8,9 @@ import pytest
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
+from rltrain.launch.cores import available_cores
 from rltrain.launch.ranks import (
     MAX_CPU_RANKS,
-    available_cores,
     count_ranks,
     export_rank_env,
     hide_rank_variables,

@@ -183,6 +183,7 @@ class Probe:
 
         folder = pathlib.Path(os.environ["PROBE_FOLDER"])
         rank = session.world.rank
+        (folder / f"cores_{rank}").write_text(" ".join(map(str, os.sched_getaffinity(0))))
         (folder / f"calls_{rank}.json").write_text(json.dumps(self.calls))
         state = {
             f"{role}.{name}": value.detach().clone()

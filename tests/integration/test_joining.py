@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
 import pytest
@@ -53,6 +54,9 @@ def test_parameters_do_not_depend_on_who_starts_the_ranks(
     run = command(*asked, *arguments, launcher=started_by)
     assert run.returncode == 0, run.stderr
     check_parameters(command, library)
+    if not started_by and len(os.sched_getaffinity(0)) > 1:
+        bound = [(command.folder / f"cores_{rank}").read_text().split() for rank in (0, 1)]
+        assert not set(bound[0]) & set(bound[1])
 
 
 def test_two_nodes_end_with_the_same_parameters_too(command):

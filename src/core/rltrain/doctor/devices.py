@@ -9,8 +9,8 @@ from typing import Any
 
 from rltrain.doctor.findings import Finding, ok, problem, warning
 from rltrain.errors import RltrainError
+from rltrain.launch.cores import available_cores
 from rltrain.launch.preflight import preflight
-from rltrain.launch.ranks import available_cores
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec
 

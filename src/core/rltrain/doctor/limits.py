@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rltrain.doctor.findings import Finding, ok, problem, warning
-from rltrain.launch.ranks import available_cores
+from rltrain.launch.cores import available_cores
 
 __all__ = ["limits"]
 

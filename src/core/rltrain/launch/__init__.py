@@ -4,6 +4,7 @@ The names below are for launchers, backends, suites and observers. The modules i
 internal.
 """
 
+from rltrain.launch.cores import available_cores, cores_of_rank
 from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
 from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS, ask_to_end
 from rltrain.launch.hangs import hang_watch
@@ -20,7 +21,6 @@ from rltrain.launch.network import (
 from rltrain.launch.preload import imports_of_library
 from rltrain.launch.rank_log import console_stream
 from rltrain.launch.ranks import (
-    available_cores,
     hide_rank_variables,
     rank_from_env,
     rank_variables,
@@ -43,6 +43,7 @@ __all__ = [
     "caught_signals",
     "check_mujoco_draws",
     "console_stream",
+    "cores_of_rank",
     "end_when_silent",
     "ended_by_signal",
     "failure",

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping, MutableMapping
 
 from rltrain.clusters import read_rank
 from rltrain.config import Placement
 from rltrain.errors import UsageError
+from rltrain.launch.cores import available_cores
 from rltrain.options.checks import flag
 from rltrain.types import World
 
 __all__ = [
-    "available_cores",
     "count_ranks",
     "export_rank_env",
     "hide_rank_variables",
@@ -77,11 +76,6 @@ def hide_rank_variables(environ: MutableMapping[str, str]) -> None:
     """Remove variables that would make a library believe it is one of several ranks."""
     for name in _RANK_VARIABLES:
         environ.pop(name, None)
-
-
-def available_cores() -> int:
-    """Return how many CPU cores this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def select_gpus(

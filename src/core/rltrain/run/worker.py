@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
 from rltrain.launch.collectives import describing
+from rltrain.launch.cores import bind_cores
 from rltrain.launch.echo import echoed, is_shown
 from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS, ask_to_end
 from rltrain.launch.leftovers import private_folder
@@ -201,6 +202,8 @@ def run_launched(
     try:
         world = rank_from_env(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
+        if config.device_kind == "cpu":
+            bind_cores(world)
         with RankLog(log_path(folder, world.rank)) as log:
             result = run(config, _with_device(config, world), log)
         if world.is_root:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rltrain.hookspecs import hookimpl
-from rltrain.launch import available_cores
-from rltrain.types import World
+from rltrain.launch import cores_of_rank
 from rltrain_envpool.env import EnvPoolEnv
 from rltrain_gymnasium.arrays import make_arrays
 
 if TYPE_CHECKING:
     from rltrain.session import Session
 
-__all__ = ["EnvPoolSuite", "threads"]
+__all__ = ["EnvPoolSuite"]
 
 
 class EnvPoolSuite:
@@ -27,10 +26,5 @@ class EnvPoolSuite:
             UsageError: an `env.` option is wrong.
         """
         config, world = session.config, session.world
-        arrays = make_arrays(session.framework, world.device)
-        return EnvPoolEnv(config.task, config.num_envs or 1, config.env, threads(world), arrays)
-
-
-def threads(world: World) -> int:
-    """Return the number of threads for a rank's environments: its share of the node's cores."""
-    return max(1, available_cores() // world.local_world_size)
+        arrays, threads = make_arrays(session.framework, world.device), cores_of_rank(world)
+        return EnvPoolEnv(config.task, config.num_envs or 1, config.env, threads, arrays)

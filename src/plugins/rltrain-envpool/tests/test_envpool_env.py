@@ -18,7 +18,7 @@ from rltrain.types import World
 envpool = pytest.importorskip("envpool")
 
 from rltrain_envpool import suite  # noqa: E402
-from rltrain_envpool.suite import EnvPoolSuite, threads  # noqa: E402
+from rltrain_envpool.suite import EnvPoolSuite  # noqa: E402
 
 CARTPOLE = "envpool/CartPole-v1"
 CHEETAH = "envpool/HalfCheetah-v4"
@@ -136,9 +136,7 @@ def test_threads_end_with_the_environment():
 
 
 def test_the_cores_are_divided_over_the_ranks_of_the_node(monkeypatch):
-    monkeypatch.setattr(suite, "available_cores", lambda: 8)
-    shares = [threads(World(local_world_size=n, world_size=32)) for n in (1, 3, 8, 16)]
-    assert shares == [8, 2, 1, 1]
+    monkeypatch.setattr(suite, "cores_of_rank", lambda world: 8 // world.local_world_size)
     world = World(local_world_size=4, world_size=4)
     assert make(world=world).num_threads == 2
     assert make(world=world, num_threads=5).num_threads == 5

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from rltrain import hookimpl
 from rltrain.config import Placement
-from rltrain.launch import Member, available_cores, interface_of, meet, reachable_address
+from rltrain.launch import Member, cores_of_rank, interface_of, meet, reachable_address
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_torch.fingerprints import fingerprints
@@ -99,9 +99,9 @@ class NcclBackend(TorchBackend):
 
 
 def share_cores(world: World) -> None:
-    """Give this rank's torch its part of the cores, unless the user has chosen."""
+    """Give this rank's torch as many threads as it has cores, unless the user has chosen."""
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, available_cores() // world.local_world_size))
+        torch.set_num_threads(cores_of_rank(world))
 
 
 def _meet(world: World, config: Placement) -> None:
