@@ -10,7 +10,7 @@ from rltrain import hookimpl
 from rltrain.session import Session
 from rltrain.types import GradientSync, ProcessGroup
 
-__all__ = ["FlatGradientSync", "FlatSync", "synchronize"]
+__all__ = ["Bucket", "FlatGradientSync", "FlatSync", "check_count", "synchronize"]
 
 
 def synchronize(
@@ -68,46 +68,74 @@ class FlatSync:
         for index, parameter in enumerate(parameters):
             by_dtype.setdefault(parameter.dtype, []).append(index)
         self._buckets = [
-            _Bucket(indices, [parameters[index] for index in indices])
-            for indices in by_dtype.values()
+            Bucket(indices, [parameters[index] for index in indices], dtype)
+            for dtype, indices in by_dtype.items()
         ]
 
     def __call__(self, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         """Return the averages, as views of buffers that the next call overwrites."""
-        if len(gradients) != self._count:
-            raise ValueError(
-                f"{len(gradients)} gradients were given; the sync was created for {self._count} "
-                "parameters."
-            )
+        check_count(gradients, self._count)
         if self._group.world_size == 1:
             return list(gradients)
         averaged: list[torch.Tensor | None] = [None] * self._count
         for bucket in self._buckets:
-            bucket.reduce(self._group, gradients, averaged)
+            bucket.sum(self._group, gradients, averaged)
+            bucket.buffer.div_(self._group.world_size)
         return averaged
 
 
-class _Bucket:
-    """The parameters of one dtype and their buffer."""
+def check_count(gradients: Sequence[torch.Tensor | None], count: int) -> None:
+    """Check that there is a gradient or None for each parameter.
 
-    def __init__(self, indices: list[int], parameters: list[torch.Tensor]) -> None:
-        first = parameters[0]
+    Raises:
+        ValueError: there are more or fewer.
+    """
+    if len(gradients) != count:
+        raise ValueError(
+            f"{len(gradients)} gradients were given; the sync was created for {count} parameters."
+        )
+
+
+class Bucket:
+    """Parameters whose gradients are summed in one collective.
+
+    Attributes:
+        buffer: the gradients, and after them a flag for each parameter.
+    """
+
+    def __init__(
+        self, indices: list[int], parameters: list[torch.Tensor], dtype: torch.dtype
+    ) -> None:
+        """Make the buffer.
+
+        Args:
+            indices: the parameters' numbers among all of the optimizer.
+            parameters: as many parameters.
+            dtype: in which their gradients are sent.
+        """
         sizes = [parameter.numel() for parameter in parameters]
         self._indices = indices
-        self._buffer = torch.zeros(sum(sizes) + len(sizes), dtype=first.dtype, device=first.device)
-        *parts, self._flags = torch.split(self._buffer, [*sizes, len(sizes)])
+        device = parameters[0].device
+        self.buffer = torch.zeros(sum(sizes) + len(sizes), dtype=dtype, device=device)
+        *parts, self._flags = torch.split(self.buffer, [*sizes, len(sizes)])
         self._views = [
             part.view(parameter.shape) for part, parameter in zip(parts, parameters, strict=True)
         ]
 
     @torch.no_grad()
-    def reduce(
+    def sum(
         self,
         group: ProcessGroup,
         gradients: Sequence[torch.Tensor | None],
-        averaged: list[torch.Tensor | None],
+        sums: list[torch.Tensor | None],
     ) -> None:
-        """Average this bucket's gradients into `averaged`. Collective."""
+        """Put the sums of this bucket's gradients over ranks into `sums`: views. Collective.
+
+        Args:
+            group: the ranks.
+            gradients: of all parameters of the optimizer.
+            sums: the same, where each bucket puts its own.
+        """
         local = [gradients[index] for index in self._indices]
         views, new = [], []
         for view, gradient in zip(self._views, local, strict=True):
@@ -121,11 +149,10 @@ class _Bucket:
         for position in missing:
             self._views[position].zero_()
             self._flags[position] = 0
-        reduced = group.all_reduce(self._buffer, op="sum")
-        if reduced is not self._buffer:
-            self._buffer.copy_(reduced)
-        self._buffer.div_(group.world_size)
+        reduced = group.all_reduce(self.buffer, op="sum")
+        if reduced is not self.buffer:
+            self.buffer.copy_(reduced)
         # Reading a flag waits for the device. Only a rank that lacks a gradient has to do so.
         nowhere = {position for position in missing if not self._flags[position].item()}
         for position, index in enumerate(self._indices):
-            averaged[index] = None if position in nowhere else self._views[position]
+            sums[index] = None if position in nowhere else self._views[position]

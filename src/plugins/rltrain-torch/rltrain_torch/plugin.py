@@ -13,7 +13,7 @@ __all__ = ["rltrain_provides"]
 
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
-    """Declare two backends, a launcher and a gradient sync."""
+    """Declare two backends, a launcher and the gradient syncs."""
     return [
         BackendSpec(
             name="gloo",
@@ -56,5 +56,11 @@ def rltrain_provides() -> Iterable[Spec]:
             factory="rltrain_torch.gradients:FlatGradientSync",
             frameworks=("torch",),
             summary="one all-reduce of all gradients a step",
+        ),
+        GradientSyncSpec(
+            name="bf16",
+            factory="rltrain_torch.bf16:Bf16GradientSync",
+            frameworks=("torch",),
+            summary="half the bytes: bfloat16 with error feedback",
         ),
     ]

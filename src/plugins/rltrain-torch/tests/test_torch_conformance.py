@@ -14,3 +14,8 @@ class TestGloo(BackendConformance):
 
 class TestFlat(GradientSyncConformance):
     grad_sync = "flat"
+
+
+class TestBf16(GradientSyncConformance):
+    grad_sync = "bf16"
+    tolerance = 2**-7
