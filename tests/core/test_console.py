@@ -70,9 +70,11 @@ class TestLines:
             "suite/Task-v1  rl_games ppo  2 ranks on cuda  seed 42",
             "run folder  logs/rl_games/Task-v1/2025-01-01_00-00-00",
             "iteration   1/100  return 187.3  length 190.0  frames 16,384"
-            "  fps 41,200 (20,500 + 20,700)  waiting 12%  left 3:18",
+            "  fps 41,200 (20,500 + 20,700)  waiting 12% (for rank 0), communication 25%"
+            "  left 3:18",
             "iteration  12/100  return 90.5 (best 187.3)  length 190.0  frames 196,608"
-            "  fps 41,200 (20,500 + 20,700)  waiting 12%  left 0:44",
+            "  fps 41,200 (20,500 + 20,700)  waiting 12% (for rank 0), communication 25%"
+            "  left 0:44",
             "solved  iteration  12/100  return 90.5 (best 187.3)  length 190.0  frames 196,608"
             "  time 0:21",
             "checkpoint  logs/rl_games/Task-v1/2025-01-01_00-00-00/checkpoints/ep_1.pth",
@@ -112,6 +114,12 @@ class TestLines:
             *("return nan", "return -", "return -5", "return -7 (best -5)"),
             "return nan (best -5)",
         ]
+
+    def test_ranks_that_are_about_as_fast_wait_for_no_rank_in_particular(self) -> None:
+        alike = {"rollout": (0.5, 0.51), "update": (0.25, 0.25)}
+        assert "waiting 11%, comm" in lines(started(), scalars(1, 1.0, **alike))[2]
+        unknown = dict.fromkeys(("rollout", "update", "collectives"), ())
+        assert "waiting" not in lines(started(), scalars(1, 1.0, **unknown))[2]
 
     def test_one_rank_waits_for_nobody(self) -> None:
         assert "waiting" not in lines(started(ranks=1), scalars(1, 1.0))[2]
@@ -244,7 +252,7 @@ class TestLiveView:
             ["length", "190.0", "info/kl", "0"],
             ["frames", "196,608", "time", "1"],
             ["fps", "41,200 (20,500 + 20,700)"],
-            ["waiting", "12% of the ranks' time"],
+            ["waiting", "12% (for rank 0), communication 25% of the ranks' time"],
             ["time", "0:21"],
             ["checkpoint", "ep_1.pth", "iteration 1"],
             ["run folder", "logs/rl_games/Task-v1/2025-01-01_00-00-00"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import signal
@@ -18,6 +19,7 @@ from rltrain import train
 from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.launch.ending import announce_training, ask_to_end
+from rltrain.metrics.profile import ITERATIONS, PROFILE
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
 from rltrain.run.session import RankSession
@@ -381,6 +383,50 @@ def test_a_rank_that_is_early_waits(ranks, stub):
     assert times.update[1] > 0.05 > times.update[0]
     assert all(0.0 < seconds < 0.05 for seconds in times.rollout)
     assert 0.2 < times.waiting_share < 0.9
+
+
+def test_a_profile_times_all_ranks(ranks, stub, tmp_path):
+    def body(session):
+        for iteration in range(1, ITERATIONS + 2):
+            steps(session, 2)
+            time.sleep(0.01 * session.world.rank)
+            session.record(Scalars(iteration, {}))
+            session.group.barrier()
+            written.append((iteration, (session.run_folder.path / PROFILE).exists()))
+
+    written = []
+    ranks(body, profile=True)
+    assert [there for iteration, there in written] == [False] * 22 + [True] * 4
+    (file,) = tmp_path.glob(f"logs/*/*/*/{PROFILE}")
+    events = [each for each in json.loads(file.read_bytes())["traceEvents"] if each["ph"] == "X"]
+    for rank in (0, 1):
+        own = [each for each in events if each["pid"] == rank]
+        laps = [each for each in own if each["cat"] == "iteration"]
+        assert [each["name"] for each in laps] == [f"iteration {n}" for n in range(1, 13)]
+        assert laps[0]["ts"] == 0
+        assert all(a["ts"] + a["dur"] <= b["ts"] + 1 for a, b in itertools.pairwise(laps))
+        assert sum(each["dur"] for each in laps) > 100_000
+        # The first step of a run comes after a reset.
+        stepping = [each for each in own if each["name"] == "stepping the environment"]
+        assert len(stepping) == 2 * ITERATIONS + 1
+        barriers = [each for each in own if each["name"] == "barrier"]
+        assert len(barriers) == ITERATIONS - 1
+        assert {each["cat"] for each in barriers} == {"collective"}
+
+
+def test_a_run_that_ends_early_has_a_profile_of_what_there_was(ranks, tmp_path):
+    def body(session):
+        session.record(Scalars(1, {}))
+
+    ranks(body, profile=True)
+    (file,) = tmp_path.glob(f"logs/*/*/*/{PROFILE}")
+    names = [each["name"] for each in json.loads(file.read_bytes())["traceEvents"]]
+    assert names.count("iteration 1") == 2
+
+
+def test_one_process_has_a_profile_too(run, tmp_path):
+    result = run(max_iterations=2, profile=True)
+    assert json.loads((Path(result.run_dir) / PROFILE).read_bytes())["traceEvents"]
 
 
 def test_only_rank_0_writes(ranks, stub):

@@ -165,6 +165,8 @@ class RunConfig(Placement):
     """Folder for the ranks' logs; None for the run folder."""
     show_ranks: tuple[int, ...] | str | None = None
     """Ranks of each node whose own output the console shows too, counted on the node; or "all"."""
+    profile: bool = False
+    """Whether all ranks are timed for some iterations."""
     headless: bool = False
     """Whether simulators must not open a window."""
     enable_cameras: bool = False

@@ -246,6 +246,9 @@ class RunOptions:
         flags=("--local-ranks-filter",),
         default_text="none: it is in the ranks' logs",
     )
+    profile: bool = switch(
+        OUTPUT, "time all ranks for 12 iterations: profile.json in the run folder, for Perfetto"
+    )
     writers: tuple[str, ...] | None = named(
         None,
         OUTPUT,

@@ -17,7 +17,7 @@ _ELSEWHERE = frozenset(
         *("node_rank", "master_addr", "master_port", "coordinator_address", "rdzv_endpoint"),
         *("rdzv_id", "local_addr", "writers", "observers", "renders", "headless", "no_plugins"),
         *("join_timeout", "hang_timeout", "trust_checkpoint", "keep", "checkpoint_interval"),
-        *("auto_resume", "resume", "gpu_ids", "device", "cluster"),
+        *("auto_resume", "resume", "gpu_ids", "device", "cluster", "profile"),
     }
 )
 """Options that say where a run is and what it writes, not what it learns."""

@@ -15,6 +15,7 @@ from rltrain.report.environment import environment_section
 from rltrain.report.groups import Group, differences, grouped
 from rltrain.report.numbers import slugs
 from rltrain.report.page import Folded, Heading, Page, Pictures, Section, Table, Text
+from rltrain.report.profile import profile_blocks
 from rltrain.report.runs import Run
 from rltrain.report.summary import summary_section
 from rltrain.report.timing import mean_times, rank_times, slowest
@@ -126,7 +127,8 @@ def _times(groups: Sequence[Group], suffix: str) -> list[Any]:
         "Communication: in collectives after that. With NCCL and jax, a part of the last two "
         "counts as update."
     )
-    return [Text(lines), Pictures(pictures), Text([note])]
+    profiles = [block for group in groups for run in group.runs for block in profile_blocks(run)]
+    return [Text(lines), Pictures(pictures), Text([note]), *profiles]
 
 
 def _values(groups: Sequence[Group], suffix: str) -> list[Any]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rltrain.launch.rank_log import say
+from rltrain.metrics.profile import PROFILE
 from rltrain.records import Record, RunStarted, Scalars, Warned
 from rltrain.run.unwritten import IO_ERROR, Unwritten, records_of
 from rltrain.storage import manifest
@@ -70,6 +73,15 @@ class Output:
                 self._unwritten.remove(records_of(name))
             elif not self._unwritten.is_of_writer(name, error):
                 raise error
+
+    def write_profile(self, profile: Mapping[str, Any] | None) -> None:
+        """Write the times of all ranks, if there are some."""
+        if profile is None:
+            return
+        text = json.dumps(profile, separators=(",", ":"))
+        with self._unwritten.attempt(PROFILE, self._folder.path):
+            path = self._folder.write_atomically(PROFILE, lambda path: path.write_text(text))
+            say(f"profile: {path} opens at https://ui.perfetto.dev; `rltrain report` sums it up")
 
     def saving(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which a checkpoint is saved, if the disk takes it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rltrain.launch.pulse import PulseWriter
 from rltrain.metrics.divergence import check_divergence
 from rltrain.metrics.numbers import Numbers
+from rltrain.metrics.profile import Profile
 from rltrain.metrics.progress import Progress
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.run.output import Output
@@ -85,6 +86,7 @@ class PluginSession:
         self._solved = False
         self._checkpoint: str | None = None
         self._output = Output(plugins)
+        self._profile: Profile | None = None
         self._on_iteration: Callable[[], None] = lambda: None
 
     @property
@@ -183,6 +185,8 @@ class PluginSession:
         if isinstance(record, Scalars):
             record = self._progress.advance(record, self.requests.votes(record.iteration))
             self.pulse.done(record.iteration)
+            if self._profile is not None:
+                self._output.write_profile(self._profile.done(record.iteration))
             record = self._react_to_numbers(record)
             stop, self.should_save = self.requests.count(self._progress.votes)
             self.should_stop |= stop and record.iteration != record.iterations

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rltrain.errors import NonFiniteError, PluginError, RltrainError
 from rltrain.launch import make_report
 from rltrain.metrics.divergence import check_divergence
+from rltrain.metrics.profile import Profile
 from rltrain.options.secrets import hide
 from rltrain.records import RunStarted
 from rltrain.run.agreement import agree
@@ -61,6 +62,8 @@ class RankSession(PluginSession):
                 )
             self.pulse.phase("ending")
             self._progress.finish()
+            if self._profile is not None:
+                self._output.write_profile(self._profile.finish())
             check_divergence(self.group, self._watched, self._progress.iteration)
         except BaseException as raised:
             error = self._because_of_numbers(raised) or raised
@@ -145,6 +148,8 @@ class RankSession(PluginSession):
             lambda: (self.pulse.stepping, self.pulse.waiting),
         )
         self.requests.start()
+        if config.profile:
+            self._profile = Profile(self.group, self.pulse)
 
     def _because_of_numbers(self, error: BaseException) -> NonFiniteError | None:
         """Return the true error if a library has stumbled over NaN before its iteration ended."""

@@ -75,6 +75,6 @@ def _progress(run: RunState) -> list[str]:
 
 def _speed(run: RunState) -> list[str]:
     words = [f"fps {speed(run.latest.fps)}"]
-    if run.waiting is not None:
-        words.append(f"waiting {percent(run.waiting)}")
+    if run.shares is not None:
+        words.append(f"waiting {run.shares}")
     return words

@@ -105,8 +105,8 @@ def _progress(run: RunState) -> list[tuple[str, str]]:
 
 def _rest(run: RunState) -> list[tuple[str, str]]:
     rows = [("fps", speed(run.latest.fps))]
-    if run.waiting is not None:
-        rows.append(("waiting", f"{percent(run.waiting)} of the ranks' time"))
+    if run.shares is not None:
+        rows.append(("waiting", f"{run.shares} of the ranks' time"))
     rows.append(("time", duration(run.elapsed)))
     if run.checkpoint is not None:
         words = [Path(run.checkpoint.path).name, f"iteration {run.checkpoint.iteration}"]

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import math
 import shlex
+import statistics
 import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from rltrain.builtin.console.words import duration, shortest
+from rltrain.builtin.console.words import duration, percent, shortest
 from rltrain.records import CheckpointSaved, Record, RunEnded, RunStarted, Scalars, Warned
 
-__all__ = ["RunState"]
+__all__ = ["RunState", "Shares"]
 
 _RECENT = 20
-"""Iterations over which the share of waiting is taken: in a single one it is mostly chance."""
+"""Iterations over which shares of the time are taken: in a single one it is mostly chance."""
+
+
+_STANDS_OUT = 1.03
+"""How much more than the median rank's the work of a slowest rank is, at least."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of all ranks' time, 0 to 1."""
+
+    waiting: float
+    communication: float
+    slowest: int | None
+    """The rank for which the others wait, if there is one."""
+
+    def __str__(self) -> str:
+        reason = "" if self.slowest is None else f" (for rank {self.slowest})"
+        return f"{percent(self.waiting)}{reason}, communication {percent(self.communication)}"
 
 
 @dataclass
@@ -84,16 +103,26 @@ class RunState:
         return f"{now.iteration:{len(total) or 1}}" + (total and f"/{total}")
 
     @property
-    def waiting(self) -> float | None:
-        """Share of waiting in all ranks' time, 0 to 1; None if no rank has another to wait for."""
+    def shares(self) -> Shares | None:
+        """Where the ranks' time goes; None if no rank has another to wait for."""
         if self.started.world.world_size == 1 or not self._recent:
             return None
-        times = [
-            (sum(record.waiting), sum((*record.rollout, *record.update, *record.collectives)))
-            for record in self._recent
+        whole = sum(sum((*each.rollout, *each.update, *each.collectives)) for each in self._recent)
+        if not whole:
+            return None
+        waiting = sum(sum(each.waiting) for each in self._recent)
+        communication = sum(each.communication * len(each.collectives) for each in self._recent)
+        return Shares(waiting / whole, communication / whole, self._slowest())
+
+    def _slowest(self) -> int | None:
+        """Return the rank whose own work takes longest, if that stands out."""
+        recent = [each for each in self._recent if len(each.rollout) == len(self.latest.rollout)]
+        own = [
+            sum(each.rollout[rank] + each.update[rank] for each in recent)
+            for rank in range(len(self.latest.rollout))
         ]
-        waiting, whole = map(sum, zip(*times, strict=True))
-        return waiting / whole if whole else None
+        rank = max(range(len(own)), key=own.__getitem__)
+        return rank if own[rank] > _STANDS_OUT * statistics.median_low(own) else None
 
     @property
     def elapsed(self) -> float:

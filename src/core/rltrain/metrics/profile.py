@@ -1,0 +1,66 @@
+"""`profile.json` in the run folder: what each rank did in the first iterations, and when.
+
+The file is in the Trace Event Format, which Perfetto (https://ui.perfetto.dev) and Chrome's
+`about:tracing` open: a process for each rank, with a slice for each iteration, and in it one for
+each step of the environments, each collective and each checkpoint. Times are in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rltrain.launch.pulse import PulseWriter, Span
+from rltrain.types import ProcessGroup
+
+__all__ = ["ITERATIONS", "PROFILE", "Profile"]
+
+PROFILE = "profile.json"
+"""The file's name."""
+
+ITERATIONS = 12
+"""How many are timed: the first two, in which libraries compile and load, and ten more."""
+
+
+class Profile:
+    """Times one rank. All ranks call the same methods at the same time."""
+
+    def __init__(self, group: ProcessGroup, pulse: PulseWriter) -> None:
+        """Begin to time. Collective: clocks of several machines differ, so all begin at 0."""
+        group.barrier()
+        self._group, self._pulse = group, pulse
+        pulse.begin_timing()
+        self._iterations: list[int] = []
+
+    def done(self, iteration: int) -> dict[str, Any] | None:
+        """Note the end of an iteration. Collective after the last that is timed.
+
+        Returns:
+            On rank 0, after the last one, the content of the file; otherwise None.
+        """
+        if not self._pulse.is_timing:
+            return None
+        self._pulse.lap("iteration", f"iteration {iteration}")
+        self._iterations.append(iteration)
+        return self.finish() if len(self._iterations) == ITERATIONS else None
+
+    def finish(self) -> dict[str, Any] | None:
+        """Stop timing, if it goes on. Collective then. It returns what `done` returns."""
+        if not self._pulse.is_timing:
+            return None
+        ranks = self._group.gather_objects(self._pulse.end_timing(), dst=0)
+        return _trace(ranks) if self._group.rank == 0 and self._iterations else None
+
+
+def _trace(ranks: Sequence[Sequence[Span]]) -> dict[str, Any]:
+    """Return all ranks' times in the Trace Event Format."""
+    events: list[dict[str, Any]] = []
+    for rank, spans in enumerate(ranks):
+        events.append(
+            {"ph": "M", "name": "process_name", "pid": rank, "args": {"name": f"rank {rank}"}}
+        )
+        events += [
+            {"ph": "X", "cat": kind, "name": name, "pid": rank, "tid": 0, "ts": begin, "dur": took}
+            for kind, name, begin, took in spans
+        ]
+    return {"traceEvents": events, "displayTimeUnit": "ms"}
