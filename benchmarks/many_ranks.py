@@ -8,6 +8,7 @@ everything that grows with their square would show here.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -72,17 +73,20 @@ def measure(library: str, ranks: int) -> tuple[float, float, float]:
         return time.monotonic() - start, most, logs / 1024
 
 
-def memory_of(session: int) -> float:
-    """Return the memory of a session's processes in MiB; shared pages are counted once (PSS)."""
-    total = 0
+def memory_of(process: int) -> float:
+    """Return the memory of a process and all below it in MiB; shared pages count once (PSS)."""
+    parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
-        try:
-            if not entry.name.isdigit() or os.getsid(int(entry.name)) != session:
-                continue
-            lines = (entry / "smaps_rollup").read_text().splitlines()
-        except OSError:
-            continue  # It has just ended.
-        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        with contextlib.suppress(OSError, ValueError):  # It has just ended, or is no process.
+            status = (entry / "stat").read_text().rpartition(")")[2].split()
+            parents[int(entry.name)] = int(status[1])
+    total, family = 0, [process]
+    while family:
+        parent = family.pop()
+        family += [child for child, its in parents.items() if its == parent]
+        with contextlib.suppress(OSError):
+            lines = Path(f"/proc/{parent}/smaps_rollup").read_text().splitlines()
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total / 1024
 
 

@@ -18,7 +18,6 @@ import os
 import statistics
 import sys
 import time
-from typing import NamedTuple
 
 from alone import LIBRARIES, TASK, train
 from native import Row, native
@@ -28,6 +27,13 @@ from rltrain.launch.cores import bind_cores
 from rltrain.types import World
 
 WAYS = ("native", "gloo", "mpi", "free")
+RATIOS = (
+    ("gloo", "native"),
+    ("mpi", "native"),
+    ("gloo", "free"),
+    ("mpi", "free"),
+    ("free", "native"),
+)
 WARM_UP = 3
 """Iterations at the start that are not counted."""
 
@@ -35,13 +41,8 @@ _SKRL = {"agent.learning_rate_scheduler": "KLAdaptiveLR"}
 """The other libraries adapt the learning rate by default."""
 
 
-class Speeds(NamedTuple):
-    """Environment steps per second of all ranks together, a value a round."""
-
-    native: list[float]
-    gloo: list[float]
-    mpi: list[float]
-    free: list[float]
+Speeds = dict[str, list[float]]
+"""By way, environment steps per second of all ranks together, a value a round."""
 
 
 def run_rank(way: str, library: str, num_envs: int, iterations: int, folder: str) -> list[float]:
@@ -55,7 +56,9 @@ def run_rank(way: str, library: str, num_envs: int, iterations: int, folder: str
         laps.append(time.perf_counter())
 
     agent = _SKRL if library == "skrl" else {}
-    if way == "native":
+    if way == "native" and os.environ["WORLD_SIZE"] == "1":
+        train("native", library, "cpu", num_envs, iterations, folder, lap, agent)
+    elif way == "native":
         native(Row(library, "", agent), iterations, folder, num_envs, lap)
     elif way == "free":
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
@@ -93,16 +96,18 @@ def steps_of(library: str) -> int:
 
 def measure(library: str, ranks: int, num_envs: int, iterations: int, rounds: int) -> Speeds:
     """Train in each way, one after the other, again and again."""
-    speeds = Speeds([], [], [], [])
+    speeds: Speeds = {way: [] for way in (WAYS if ranks > 1 else ("native", "free"))}
     for _ in range(rounds):
-        for way, found in zip(WAYS, speeds, strict=True):
+        for way, found in speeds.items():
             found.append(speed(way, library, ranks, num_envs, iterations))
     return speeds
 
 
-def ratio(some: list[float], others: list[float]) -> str:
+def ratio(speeds: Speeds, some: str, others: str) -> str:
     """Return the median of the rounds' ratios, and the smallest and largest."""
-    each = [one / other for one, other in zip(some, others, strict=True)]
+    if not {some, others} <= speeds.keys():
+        return ""
+    each = [one / other for one, other in zip(speeds[some], speeds[others], strict=True)]
     return f"{statistics.median(each):.2f} ({min(each):.2f} to {max(each):.2f})"
 
 
@@ -110,27 +115,23 @@ def main() -> None:
     """Print a row for each library and number of environments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", nargs="+", default=LIBRARIES)
-    parser.add_argument("--ranks", type=int, nargs="+", default=[2])
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--num-envs", type=int, nargs="+", default=[64, 512])
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     print(f"{TASK} on {os.cpu_count()} cores; environment steps/s of all ranks\n")
-    print(f"| library | ranks | environments each | {' | '.join(WAYS)} | ", end="")
-    print("gloo to native | mpi to native | gloo to free | mpi to free |")
-    print(f"|{'---|' * 11}", flush=True)
+    head = ["library", "ranks", "environments each", *WAYS, *(" to ".join(each) for each in RATIOS)]
+    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
     for library in given.library:
         for ranks in given.ranks:
             for num_envs in given.num_envs:
                 found = measure(library, ranks, num_envs, given.iterations, given.rounds)
-                medians = " | ".join(f"{statistics.median(each):,.0f}" for each in found)
-                ratios = [
-                    ratio(ours, other)
-                    for other in (found.native, found.free)
-                    for ours in (found.gloo, found.mpi)
+                medians = [
+                    f"{statistics.median(found[w]):,.0f}" if w in found else "" for w in WAYS
                 ]
-                row = [library, str(ranks), str(num_envs), medians, *ratios]
-                print(f"| {' | '.join(row)} |", flush=True)
+                ratios = [ratio(found, *each) for each in RATIOS]
+                print(f"| {' | '.join([library, str(ranks), str(num_envs), *medians, *ratios])} |")
 
 
 if __name__ == "__main__":

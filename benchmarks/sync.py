@@ -1,0 +1,119 @@
+"""Measures one average of gradients by each gradient sync, and one bare all-reduce of their bytes.
+
+    python benchmarks/sync.py
+    python benchmarks/sync.py --ranks 2 --backend gloo mpi --megabytes 0.1 1 10 68
+
+The gradients are those of twelve parameters of equal size. All ways take turns within one run, so
+that a busy machine slows them alike. Each number is the median of rank 0's seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ranks import on_mpi_ranks, on_ranks
+
+from rltrain.launch.cores import bind_cores
+from rltrain.types import World
+
+SYNCS = ("flat", "bf16")
+PARAMETERS = 12
+SECONDS = 4.0
+"""How long one size is measured, about."""
+
+
+def run_rank(backend: str, megabytes: float, folder: str) -> dict[str, float]:
+    """Average in one rank; return the median seconds of each way."""
+    import torch
+
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    world = World(rank, rank, 0, ranks, ranks)
+    bind_cores(world)  # As rltrain does with ranks that it starts.
+    torch.set_num_threads(1)
+    group = made_group(backend, world)
+    size = max(int(megabytes * 1e6 / 4 / PARAMETERS), 1)
+    parameters = [torch.zeros(size) for _ in range(PARAMETERS)]
+    gradients = [torch.randn(size) for _ in parameters]
+    whole = torch.randn(size * PARAMETERS)
+    ways: dict[str, Callable[[], Any]] = {"bare": lambda: group.all_reduce(whole)}
+    for name in SYNCS:
+        ways[name] = averaging(name, group, parameters, gradients)
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    rounds = None
+    began, done = time.perf_counter(), 0
+    while rounds is None or done < rounds:
+        for name, call in ways.items():
+            group.barrier()
+            before = time.perf_counter()
+            call()
+            took[name].append(time.perf_counter() - before)
+            whole.fill_(1.0)  # Sums of sums would overflow.
+        done += 1
+        if done == 5:  # All ranks must make as many.
+            one = (time.perf_counter() - began) / done
+            rounds = int(group.broadcast(torch.tensor(float(max(10, min(SECONDS / one, 2000))))))
+    group.close()
+    return {name: statistics.median(each[3:]) for name, each in took.items()}
+
+
+def made_group(backend: str, world: World) -> Any:
+    """Join the other ranks."""
+    if backend == "mpi":
+        from rltrain.testing import make_config
+        from rltrain_mpi.backend import MpiBackend
+
+        config = make_config(distributed=True, backend="mpi", nproc_per_node=world.world_size)
+        return MpiBackend().rltrain_init_distributed(world, config)
+    from rltrain_torch.group import TorchProcessGroup
+
+    return TorchProcessGroup("gloo", world)
+
+
+def averaging(name: str, group: Any, parameters: Any, gradients: Any) -> Callable[[], Any]:
+    """Make a gradient sync, as a session does."""
+    from types import SimpleNamespace
+
+    from rltrain.plugins.registry import discover
+    from rltrain.specs import GradientSyncSpec, load_object
+
+    plugin = load_object(discover().get(GradientSyncSpec, name).factory)()
+    hook: Any = plugin.rltrain_gradient_sync
+    wanted = {"session": SimpleNamespace(group=group), "parameters": parameters, "extras": 0}
+    taken = hook.__code__.co_varnames[1 : hook.__code__.co_argcount]
+    sync = hook(**{key: value for key, value in wanted.items() if key in taken})
+    return lambda: sync(gradients)
+
+
+def main() -> None:
+    """Print a row for each backend, number of ranks and size."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", nargs="+", default=["gloo", "mpi"])
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2])
+    parser.add_argument("--megabytes", type=float, nargs="+", default=[0.02, 0.1, 1, 10, 68])
+    given = parser.parse_args()
+    print(f"{os.cpu_count()} cores; milliseconds of one average, and as a multiple of bare\n")
+    head = ["backend", "ranks", "MB", "bare", *(x for name in SYNCS for x in (name, "to bare"))]
+    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
+    for backend in given.backend:
+        for ranks in given.ranks:
+            for megabytes in given.megabytes:
+                start = on_mpi_ranks if backend == "mpi" else on_ranks
+                found = start(run_rank, ranks, backend, megabytes)
+                if isinstance(found, str):
+                    sys.exit(f"{backend}, {ranks} ranks, {megabytes} MB: {found}")
+                bare = found[0]["bare"]
+                cells = [f"{1e3 * bare:.3g}"]
+                for name in SYNCS:
+                    cells += [f"{1e3 * found[0][name]:.3g}", f"{found[0][name] / bare:.2f}"]
+                row = [backend, str(ranks), f"{megabytes:g}", *cells]
+                print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
