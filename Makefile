@@ -74,7 +74,7 @@ ON_ISAACLAB := -m pytest src/plugins/rltrain-isaaclab/tests/test_isaaclab_ranks.
 CUDA_PYTHON ?= python3
 FAST := -m "not slow and not long"
 
-.PHONY: help train test test-all test-fast test-cuda docs lint format clean resolve \
+.PHONY: help bench train test test-all test-fast test-cuda docs lint format clean resolve \
 	$(SETS:%=test-%)
 
 help:
@@ -84,6 +84,7 @@ help:
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
 	@echo "make test-cuda  the tests that need a GPU; skipped without one"
+	@echo "make bench      measure speed, start and memory, for docs/speed.md: an hour, on an idle machine"
 	@echo "make docs       the documentation site, in build/site"
 	@echo "make lint       ruff, mypy --strict, and the architecture's imports"
 	@echo "make format     format the code"
@@ -135,6 +136,9 @@ test-mjlab: .venv-mjlab/.ready
 # Runs with any Python that has torch with CUDA, and installs nothing.
 test-cuda:
 	$(TIMEOUT) 1800 $(CUDA_PYTHON) -m pytest tests/cuda -m cuda
+
+bench: $(READY)
+	$(BIN)/python benchmarks/bench.py
 
 # Not in .venv, because only the site needs these packages.
 docs: .venv-docs/.ready

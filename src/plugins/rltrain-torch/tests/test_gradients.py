@@ -51,6 +51,31 @@ def test_gradients_are_averaged_over_ranks(world_size, in_place):
             torch.testing.assert_close(gradient, mean)
 
 
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_large_gradients_are_averaged_to_the_same_numbers(world_size):
+    """In one pass for two ranks; also those that have accumulated in the buffer itself."""
+
+    def work(group):
+        made = [torch.nn.Parameter(torch.zeros(300, 1000)), torch.nn.Parameter(torch.zeros(7))]
+        sync = FlatSync(InPlace(group), made)
+        first = [each.clone() for each in sync(gradients(made, group.rank))]
+        views = sync(gradients(made, group.rank))
+        for view in views:
+            view.add_(group.rank)
+        again = [each.clone() for each in sync(views)]
+        return first, again, sync([None, gradients(made, group.rank)[1]])
+
+    made = [torch.zeros(300, 1000), torch.zeros(7)]
+    per_rank = [gradients(made, rank) for rank in range(world_size)]
+    total = [sum(rank[index] for rank in per_rank) for index in (0, 1)]
+    for first, again, partly in FakeWorld(world_size).run(work):
+        for mean, later, expected in zip(first, again, total, strict=True):
+            assert torch.equal(mean, expected / world_size)
+            torch.testing.assert_close(later, expected / world_size + (world_size - 1) / 2)
+        assert partly[0] is None
+        assert torch.equal(partly[1], total[1] / world_size)
+
+
 def test_one_all_reduce_serves_each_dtype():
     dtypes = (torch.float32, torch.bfloat16, torch.float64)
 
