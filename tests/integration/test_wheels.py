@@ -49,7 +49,7 @@ def test_all_wheels_install_together_and_train(tmp_path):
     command = str(clean / "bin" / "rltrain")
     listed = json.loads(run(command, "plugins", "--json", cwd=tmp_path))
     # The libraries that they adapt are in none of rltrain's own extras.
-    extra = {"envpool", "isaaclab", "mjlab", "mlflow", "playground", "ray", "slurm", "wandb"}
+    extra = {"envpool", "isaaclab", "mjlab", "mlflow", "mpi", "playground", "ray", "slurm", "wandb"}
     assert {row["name"] for row in listed if row["status"] != "ready"} == extra
     assert {row["name"] for row in listed if row["kind"] == "library"} == {
         "rl_games",

@@ -76,28 +76,36 @@ class ElasticLauncher:
             RankFailed: a rank failed.
             UsageError: a rank refused the configuration, or the nodes did not find each other.
         """
-        with private_folder() as reports, with_temporary_files(reports), _prepared_process(config):
-            return self._launch(config, work, reports)
+        with private_folder() as reports, with_temporary_files(reports):
+            signals = _Signals(reports)
+            try:
+                with _prepared_process(config):
+                    return self._launch(config, work, reports, signals)
+            except BaseException as error:
+                # A signal may also come while the failure of a rank is read.
+                if number := signals.raised(error):
+                    raise ended_by_signal(number) from None
+                raise
 
     def _launch(
-        self, config: Placement, work: Callable[..., TrainResult | None], reports: Path
+        self,
+        config: Placement,
+        work: Callable[..., TrainResult | None],
+        reports: Path,
+        signals: _Signals,
     ) -> TrainResult:
-        from torch.distributed.elastic.multiprocessing import SignalException
         from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
         from torch.distributed.elastic.rendezvous.api import RendezvousError
         from torch.distributed.launcher.api import elastic_launch
 
         results: dict[int, Any] = {}
         failed: BaseException | None = None
-        signals = _Signals(reports)
         try:
             attended = launch_config(config, reports, signals.look, hang_watch(config, reports))
             results = elastic_launch(attended, work)(config, str(reports))
         except ChildFailedError as error:
             rank, process = next(iter(error.failures.items()))
             failed = failure(reports, rank, process.exitcode)
-        except SignalException as error:
-            failed = ended_by_signal(signals.last or error.sigval)
         except RendezvousError as error:
             flags = "--node-rank, --master-addr and --master-port"
             if config.rdzv_endpoint is not None:
@@ -113,14 +121,10 @@ class ElasticLauncher:
 
 
 class _Signals:
-    """Asks ranks to end after their iteration when a signal arrives; the next one ends them.
-
-    Attributes:
-        last: the signal that ends the ranks.
-    """
+    """Asks ranks to end after their iteration when a signal arrives; the next one ends them."""
 
     def __init__(self, reports: Path) -> None:
-        self.last: signal.Signals | None = None
+        self._last: signal.Signals | None = None
         self._reports = reports
         self._handled = [number for number in _SIGNALS if _is_free(number)]
 
@@ -134,9 +138,15 @@ class _Signals:
         from torch.distributed.elastic.multiprocessing import SignalException
 
         if not ask_to_end(self._reports, number):
-            self.last = signal.Signals(number)
+            self._last = signal.Signals(number)
             # torch elastic passes this signal on, and ranks that train ignore Ctrl-C.
-            raise SignalException(f"{self.last.name} has arrived", signal.SIGTERM)
+            raise SignalException(f"{self._last.name} has arrived", signal.SIGTERM)
+
+    def raised(self, error: BaseException) -> signal.Signals | None:
+        """Return the signal that has raised an error, here or in torch elastic; None if none."""
+        from torch.distributed.elastic.multiprocessing import SignalException
+
+        return self._last or error.sigval if isinstance(error, SignalException) else None
 
 
 def _is_free(number: signal.Signals) -> bool:

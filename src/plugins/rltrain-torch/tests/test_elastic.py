@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import operator
+import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from rltrain.errors import RltrainError
 from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec
 from rltrain.testing import make_config
+from rltrain_torch import elastic
 from rltrain_torch.elastic import PRELOADED, SHUTDOWN_TIMEOUT, launch_config
 
 TO_PRELOAD = f"""
@@ -84,3 +89,19 @@ def test_torch_elastic_takes_a_range_of_nodes(tmp_path):
     config = launch_config(made, tmp_path, look)
     assert (config.min_nodes, config.max_nodes, config.run_id) == (1, 4, "mine")
     assert (config.rdzv_configs["of"], config.rdzv_configs["join_timeout"]) == ("rltrain-c10d", 300)
+
+
+def test_a_signal_that_comes_after_a_rank_has_failed_is_told_as_such(monkeypatch):
+    """The lifeline of several nodes sends one about when this node's ranks lose their peers."""
+
+    def while_it_is_read(*_):
+        os.kill(os.getpid(), signal.SIGQUIT)
+        raise AssertionError("a handler has run")
+
+    monkeypatch.setattr(elastic, "failure", while_it_is_read)
+    before = signal.getsignal(signal.SIGQUIT)
+    config = make_config(distributed=True, nproc_per_node=1)
+    with pytest.raises(RltrainError, match="SIGQUIT"):
+        # Fails in a rank: a config cannot be divided by a path.
+        elastic.ElasticLauncher().launch(config, operator.truediv)
+    assert signal.getsignal(signal.SIGQUIT) == before
