@@ -66,8 +66,14 @@ def run_rank(way: str, library: str, num_envs: int, iterations: int, folder: str
         train("rltrain", library, "cpu", num_envs, iterations, folder, lap, agent)
     else:
         rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        bind_cores(World(rank, rank, 0, ranks, ranks))  # As rltrain does with ranks that it starts.
-        train("rank", library, "cpu", num_envs, iterations, folder, lap, agent, way)
+        world = World(rank, rank, 0, ranks, ranks)
+
+        def bound_lap() -> None:
+            if not laps:
+                bind_cores(world)  # As rltrain does with ranks that it starts.
+            lap()
+
+        train("rank", library, "cpu", num_envs, iterations, folder, bound_lap, agent, way)
     return [later - earlier for earlier, later in itertools.pairwise(laps)]
 
 

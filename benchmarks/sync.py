@@ -3,8 +3,10 @@
     python benchmarks/sync.py
     python benchmarks/sync.py --ranks 2 --backend gloo mpi --megabytes 0.1 1 10 68
 
-The gradients are those of twelve parameters of equal size. All ways take turns within one run, so
-that a busy machine slows them alike. Each number is the median of rank 0's seconds.
+The gradients are those of twelve parameters of equal size. "copied" copies them into one buffer
+before the bare all-reduce: the least that gradients cost which lie apart. All ways take turns
+within one run, so that a busy machine slows them alike. Each number is the median of rank 0's
+seconds.
 """
 
 from __future__ import annotations
@@ -34,14 +36,20 @@ def run_rank(backend: str, megabytes: float, folder: str) -> dict[str, float]:
 
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     world = World(rank, rank, 0, ranks, ranks)
-    bind_cores(world)  # As rltrain does with ranks that it starts.
     torch.set_num_threads(1)
     group = made_group(backend, world)
+    bind_cores(world)  # As rltrain does with ranks that it starts.
     size = max(int(megabytes * 1e6 / 4 / PARAMETERS), 1)
     parameters = [torch.zeros(size) for _ in range(PARAMETERS)]
     gradients = [torch.randn(size) for _ in parameters]
     whole = torch.randn(size * PARAMETERS)
-    ways: dict[str, Callable[[], Any]] = {"bare": lambda: group.all_reduce(whole)}
+    parts = whole.split(size)
+
+    def copied() -> None:
+        torch._foreach_copy_(parts, gradients)
+        group.all_reduce(whole)
+
+    ways: dict[str, Callable[[], Any]] = {"bare": lambda: group.all_reduce(whole), "copied": copied}
     for name in SYNCS:
         ways[name] = averaging(name, group, parameters, gradients)
     took: dict[str, list[float]] = {name: [] for name in ways}
@@ -98,7 +106,13 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, nargs="+", default=[0.02, 0.1, 1, 10, 68])
     given = parser.parse_args()
     print(f"{os.cpu_count()} cores; milliseconds of one average, and as a multiple of bare\n")
-    head = ["backend", "ranks", "MB", "bare", *(x for name in SYNCS for x in (name, "to bare"))]
+    head = [
+        "backend",
+        "ranks",
+        "MB",
+        "bare",
+        *(x for name in ("copied", *SYNCS) for x in (name, "to bare")),
+    ]
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
     for backend in given.backend:
         for ranks in given.ranks:
@@ -109,7 +123,7 @@ def main() -> None:
                     sys.exit(f"{backend}, {ranks} ranks, {megabytes} MB: {found}")
                 bare = found[0]["bare"]
                 cells = [f"{1e3 * bare:.3g}"]
-                for name in SYNCS:
+                for name in ("copied", *SYNCS):
                     cells += [f"{1e3 * found[0][name]:.3g}", f"{found[0][name] / bare:.2f}"]
                 row = [backend, str(ranks), f"{megabytes:g}", *cells]
                 print(f"| {' | '.join(row)} |", flush=True)

@@ -25,11 +25,14 @@ def cores_of_rank(world: World) -> int:
 
 
 def bind_cores(world: World) -> None:
-    """Keep this rank on its own part of the node's cores.
+    """Keep this thread, and those that it starts later, on this rank's part of the node's cores.
 
-    Ranks that wait for each other many times a second otherwise often wake up on one core. It does
-    nothing if the user has chosen by OMP_PROC_BIND, if mpiexec or the like has already done it, or
-    if there are more ranks than cores.
+    Ranks that wait for each other many times a second otherwise often wake up on one core. Call it
+    when the process group is there: gloo's own threads must be free to run beside this one, or an
+    average of a megabyte takes several times as long on a single core (benchmarks/sync.py).
+
+    It does nothing if the user has chosen by OMP_PROC_BIND, if mpiexec or the like has already done
+    it, or if there are more ranks than cores.
     """
     cores, ranks = sorted(os.sched_getaffinity(0), key=_position), world.local_world_size
     if "OMP_PROC_BIND" in os.environ or not 1 < ranks <= len(cores) or _are_own():

@@ -89,6 +89,8 @@ def run_rank(
 
     def begin(folder: RunFolder) -> None:
         log.move(folder.log_file(world.rank, config.rank_log_dir))
+        if has_launcher and config.device_kind == "cpu":
+            bind_cores(world)
         if not has_launcher:
             neighbors = session.group.gather_objects((machine(), str(reports)))
             watched.enter_context(watching(world.rank, neighbors, config.hang_timeout))
@@ -202,8 +204,6 @@ def run_launched(
     try:
         world = rank_from_env(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
-        if config.device_kind == "cpu":
-            bind_cores(world)
         with RankLog(log_path(folder, world.rank)) as log:
             result = run(config, _with_device(config, world), log)
         if world.is_root:

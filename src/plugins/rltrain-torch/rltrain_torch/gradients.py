@@ -127,6 +127,7 @@ class Bucket:
         device = parameters[0].device
         self.buffer = torch.zeros(sum(sizes) + len(sizes), dtype=dtype, device=device)
         *parts, self._flags = torch.split(self.buffer, [*sizes, len(sizes)])
+        self._ones = torch.ones_like(self._flags)
         self.is_large = device.type == "cpu" and self.buffer.numel() >= _LARGE
         self._views = [
             part.view(parameter.shape) for part, parameter in zip(parts, parameters, strict=True)
@@ -149,30 +150,33 @@ class Bucket:
             scale: by what to multiply each gradient before.
         """
         local = [gradients[index] for index in self._indices]
-        self._fill(local, scale)
         missing = [position for position, gradient in enumerate(local) if gradient is None]
-        for position in missing:
-            self._views[position].zero_()
-            self._flags[position] = 0
+        self._fill(local, missing, scale)
         reduced = group.all_reduce(self.buffer, op="sum")
         if reduced is not self.buffer:
             self.buffer.copy_(reduced)
-        # Reading a flag waits for the device. Only a rank that lacks a gradient has to do so.
-        nowhere = {position for position in missing if not self._flags[position].item()}
-        for position, index in enumerate(self._indices):
-            sums[index] = None if position in nowhere else self._views[position]
+        for index, view in zip(self._indices, self._views, strict=True):
+            sums[index] = view
+        for position in missing:
+            # Reading a flag waits for the device. Only a rank that lacks a gradient has to do so.
+            if not self._flags[position].item():
+                sums[self._indices[position]] = None
 
-    def _fill(self, gradients: Sequence[torch.Tensor | None], scale: float) -> None:
-        """Copy this bucket's gradients into the buffer, and set all flags."""
-        self._flags.fill_(1)
-        given = [
-            (view, gradient)
+    def _fill(
+        self, gradients: Sequence[torch.Tensor | None], missing: Sequence[int], scale: float
+    ) -> None:
+        """Copy this bucket's gradients into the buffer, and set the flags."""
+        for position in missing:
+            self._views[position].zero_()
+        new = [
+            view if gradient is None else gradient
             for view, gradient in zip(self._views, gradients, strict=True)
-            if gradient is not None and (gradient is not view or scale != 1)
         ]
-        if scale != 1:
-            for view, gradient in given:
+        if scale == 1:
+            torch._foreach_copy_([*self._views, self._flags], [*new, self._ones])
+        else:
+            self._flags.copy_(self._ones)
+            for view, gradient in zip(self._views, new, strict=True):
                 torch.mul(gradient, scale, out=view)
-        elif given:
-            views, new = zip(*given, strict=True)
-            torch._foreach_copy_(views, new)
+        for position in missing:
+            self._flags[position] = 0
