@@ -18,7 +18,7 @@ _RECENT = 20
 """Iterations over which shares of the time are taken: in a single one it is mostly chance."""
 
 
-_STANDS_OUT = 1.03
+_STANDS_OUT = 1.1
 """How much more than the median rank's the work of a slowest rank is, at least."""
 
 
