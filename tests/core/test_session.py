@@ -19,9 +19,9 @@ from rltrain import train
 from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.launch.ending import announce_training, ask_to_end
-from rltrain.metrics.profile import ITERATIONS, PROFILE
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
+from rltrain.run.profile import ITERATIONS, PROFILE
 from rltrain.run.session import RankSession
 from rltrain.session import Session
 from rltrain.storage.checkpoints import read_state

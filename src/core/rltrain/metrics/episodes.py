@@ -104,7 +104,8 @@ def _count(
         successes,
         judged,
     )
-    return running * (1.0 - done), length * (1.0 - done), sums
+    going_on = 1.0 - done
+    return running * going_on, length * going_on, sums
 
 
 class EpisodeWindow:

@@ -6,7 +6,6 @@ are copied to the host, once an iteration.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -110,11 +109,14 @@ class EnvNumbers:
         self._checks.append(self.tick())
         if not values:
             return
-        count = _count
-        if self._arrays is not None and self._arrays.owns(next(iter(values.values()))):
-            count = self._arrays.compile(_count)
         counts = {name: self._counts[name] for name in values if name in self._counts}
-        self._counts |= count(counts, values)
+        if self._arrays is not None and self._arrays.owns(next(iter(values.values()))):
+            self._counts |= self._arrays.compile(_count)(counts, values)
+            return
+        import numpy as np
+
+        with np.errstate(invalid="ignore"):  # It would warn of infinity minus infinity.
+            self._counts |= _count(counts, values)
 
     def _zeros_like(self, count: Any) -> Any:
         if self._arrays is not None and self._arrays.owns(count):
@@ -153,6 +155,8 @@ def _count(counts: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
     """Return the counts, each of shape (num_envs,), after another check."""
     added = {}
     for name, x in values.items():
-        is_finite = (abs(x).reshape((len(x), -1)) < math.inf).all(1)
-        added[name] = counts.get(name, 0) + ~is_finite * 1
+        zeros = x - x  # Or NaN. On the CPU, sums are ten times as fast as comparing and `all`.
+        if x.ndim > 1:
+            zeros = zeros.reshape((len(x), -1)).sum(1)
+        added[name] = counts.get(name, 0) + (zeros != 0)
     return added

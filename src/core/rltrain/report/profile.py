@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.metrics.profile import PROFILE
 from rltrain.report.numbers import number
 from rltrain.report.page import Folded, Table, Text
 from rltrain.report.runs import Run
+from rltrain.run.profile import PROFILE
 
 __all__ = ["profile_blocks"]
 

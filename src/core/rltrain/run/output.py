@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rltrain.launch.rank_log import say
-from rltrain.metrics.profile import PROFILE
 from rltrain.records import Record, RunStarted, Scalars, Warned
+from rltrain.run.profile import PROFILE
 from rltrain.run.unwritten import IO_ERROR, Unwritten, records_of
 from rltrain.storage import manifest
 from rltrain.storage.metrics_file import METRICS, MetricsFile

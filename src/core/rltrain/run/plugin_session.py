@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rltrain.launch.pulse import PulseWriter
 from rltrain.metrics.divergence import check_divergence
 from rltrain.metrics.numbers import Numbers
-from rltrain.metrics.profile import Profile
 from rltrain.metrics.progress import Progress
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.run.output import Output
+from rltrain.run.profile import Profile
 from rltrain.run.requests import Requests
 from rltrain.run.seeding import CoreSeeding
 from rltrain.seeding import SeedPlan

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from rltrain.errors import NonFiniteError, PluginError, RltrainError
 from rltrain.launch import make_report
 from rltrain.metrics.divergence import check_divergence
-from rltrain.metrics.profile import Profile
 from rltrain.options.secrets import hide
 from rltrain.records import RunStarted
 from rltrain.run.agreement import agree
 from rltrain.run.group import SingleProcess
 from rltrain.run.noted import NotedGroup
 from rltrain.run.plugin_session import PluginSession
+from rltrain.run.profile import Profile
 from rltrain.seeding import SeedPlan
 from rltrain.storage import manifest
 from rltrain.storage.resume import nothing_to_resume, resumption
