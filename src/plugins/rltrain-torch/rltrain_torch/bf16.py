@@ -85,7 +85,7 @@ class Bf16Sync:
         if self._group.world_size == 1:
             return list(gradients)
         sums: list[torch.Tensor | None] = [None] * self._count
-        self._bucket.sum(self._group, self._rounded(gradients), sums)
+        self._bucket.reduce(self._group, self._rounded(gradients), sums)
         means: list[torch.Tensor | None] = [
             None if total is None else mean for total, mean in zip(sums, self._means, strict=True)
         ]

@@ -84,7 +84,7 @@ class FlatSync:
         ranks = self._group.world_size
         for bucket in self._buckets:
             at_once = bucket.is_large and ranks & (ranks - 1) == 0
-            bucket.sum(self._group, gradients, averaged, 1 / ranks if at_once else 1.0)
+            bucket.reduce(self._group, gradients, averaged, 1 / ranks if at_once else 1.0)
             if not at_once:
                 bucket.buffer.div_(ranks)
         return averaged
@@ -134,7 +134,7 @@ class Bucket:
         ]
 
     @torch.no_grad()
-    def sum(
+    def reduce(
         self,
         group: ProcessGroup,
         gradients: Sequence[torch.Tensor | None],
