@@ -36,7 +36,9 @@ def wait(config, reports, ignoring=False):
     """Signal that this rank runs, and run forever."""
     if ignoring:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    Path(config.log_root, f"{rank()}.pid").write_text(str(os.getpid()))
+    partial = Path(config.log_root, f"{rank()}.partial")
+    partial.write_text(str(os.getpid()))
+    partial.rename(partial.with_suffix(".pid"))  # The rank may be ended at any time.
     threading.Event().wait(120)
 
 
