@@ -84,7 +84,7 @@ help:
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
 	@echo "make test-cuda  the tests that need a GPU; skipped without one"
-	@echo "make bench      measure speed, start and memory, for docs/speed.md: an hour, on an idle machine"
+	@echo "make bench      measure speed, start and memory, for docs/speed.md: hours, on an idle machine"
 	@echo "make docs       the documentation site, in build/site"
 	@echo "make lint       ruff, mypy --strict, and the architecture's imports"
 	@echo "make format     format the code"
