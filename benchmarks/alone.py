@@ -77,7 +77,10 @@ def train(
 
 def _rltrain(plan: Any, lap: Lap) -> None:
     from rltrain import hookimpl
+    from rltrain.launch.heap import keep_freed_memory
     from rltrain.run.worker import make_session
+
+    keep_freed_memory()  # As rltrain's ranks do.
 
     class Laps:
         @hookimpl(wrapper=True)

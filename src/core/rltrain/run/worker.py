@@ -20,6 +20,7 @@ from typing import TypeVar
 from rltrain.config import Placement, RunConfig
 from rltrain.launch.collectives import describing
 from rltrain.launch.cores import bind_cores
+from rltrain.launch.heap import keep_freed_memory
 from rltrain.launch.echo import echoed, is_shown
 from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS, ask_to_end
 from rltrain.launch.leftovers import private_folder
@@ -97,6 +98,7 @@ def run_rank(
         if notes is not None:
             notes.set_run_dir(folder.path)
 
+    keep_freed_memory()
     if notes is not None and world.node_rank > 0:
         log.copy_console(notes.console)
     reports = log.path.parent
