@@ -27,6 +27,7 @@ SCRIPTS = {
         "speed.py --ranks 1 2 --num-envs 64 --rounds 1 --iterations 5",
     ),
     "One average of gradients": ("sync.py", "sync.py --megabytes 0.1 --backend gloo"),
+    "Gradients sent early": ("overlap.py", "overlap.py --megabytes 4"),
     "Start": (
         "startup.py --ranks 1 2 4 8 --rounds 3",
         "startup.py --ranks 2 --rounds 1 --library rsl_rl",

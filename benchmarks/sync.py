@@ -12,6 +12,7 @@ seconds.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import statistics
 import sys
@@ -51,7 +52,7 @@ def run_rank(backend: str, megabytes: float, folder: str) -> dict[str, float]:
 
     ways: dict[str, Callable[[], Any]] = {"bare": lambda: group.all_reduce(whole), "copied": copied}
     for name in SYNCS:
-        ways[name] = averaging(name, group, parameters, gradients)
+        ways[name] = functools.partial(sync_of(name, group, parameters), gradients)
     took: dict[str, list[float]] = {name: [] for name in ways}
     rounds = None
     began, done = time.perf_counter(), 0
@@ -83,7 +84,7 @@ def made_group(backend: str, world: World) -> Any:
     return TorchProcessGroup("gloo", world)
 
 
-def averaging(name: str, group: Any, parameters: Any, gradients: Any) -> Callable[[], Any]:
+def sync_of(name: str, group: Any, parameters: Any) -> Any:
     """Make a gradient sync, as a session does."""
     from types import SimpleNamespace
 
@@ -94,8 +95,7 @@ def averaging(name: str, group: Any, parameters: Any, gradients: Any) -> Callabl
     hook: Any = plugin.rltrain_gradient_sync
     wanted = {"session": SimpleNamespace(group=group), "parameters": parameters, "extras": 0}
     taken = hook.__code__.co_varnames[1 : hook.__code__.co_argcount]
-    sync = hook(**{key: value for key, value in wanted.items() if key in taken})
-    return lambda: sync(gradients)
+    return hook(**{key: value for key, value in wanted.items() if key in taken})
 
 
 def main() -> None:

@@ -16,9 +16,12 @@ from rltrain.launch.ranks import (
     hide_rank_variables,
     rank_device,
     rank_from_env,
+    restrict_gpus,
+    restrict_to_own_gpu,
     select_gpus,
+    with_device,
 )
-from rltrain.run.worker import _see_one_gpu, _select_gpus, _with_device, run_launched
+from rltrain.run.worker import run_launched
 from rltrain.testing import make_config
 from rltrain.types import World
 
@@ -165,7 +168,7 @@ def test_a_rank_takes_the_device_of_its_local_rank():
     assert rank_device("cpu", 3, 0) == "cpu"
 
 
-def test_ranks_that_each_see_one_gpu_take_their_first():
+def test_ranks_that_eachrestrict_to_own_gpu_take_their_first():
     assert rank_device("cuda", 3, 1) == "cuda:0"
 
 
@@ -188,7 +191,7 @@ def test_ranks_that_share_gpus_take_them_in_turn():
 def test_a_started_rank_is_on_the_device_of_the_plan(kind, ids, place):
     config = make_config(device_kind=kind, gpu_ids=ids)
     world = World(rank=1, local_rank=1, world_size=2, local_world_size=2)
-    assert _with_device(config, world).device == place
+    assert with_device(config, world).device == place
 
 
 def test_more_local_ranks_than_gpus_are_refused():
@@ -213,7 +216,7 @@ def test_chosen_gpus_are_indices_into_the_visible_ones(monkeypatch, visible, ids
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    _select_gpus(ids)
+    restrict_gpus(ids)
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == shown
 
 
@@ -236,11 +239,11 @@ def test_a_rank_can_see_its_own_gpu_only(monkeypatch, visible, ids, local, shown
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     placement = Placement(backend="nccl", device_kind="cuda", gpu_ids=ids, virtual_local_rank=True)
-    _select_gpus(ids)
-    _see_one_gpu(placement)
+    restrict_gpus(ids)
+    restrict_to_own_gpu(placement)
     world = rank_from_env(os.environ)
     assert (world.rank, world.local_rank) == (local, 0)
-    assert _with_device(placement, world).device == "cuda:0"
+    assert with_device(placement, world).device == "cuda:0"
     assert os.environ["CUDA_VISIBLE_DEVICES"] == shown
 
 

@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,13 +20,14 @@ from rltrain import train
 from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.launch.ending import announce_training, ask_to_end
+from rltrain.launch.pulse import PulseWriter
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
-from rltrain.run.profile import ITERATIONS, PROFILE
+from rltrain.run.profile import ITERATIONS, PROFILE, Profile
 from rltrain.run.session import RankSession
 from rltrain.session import Session
 from rltrain.storage.checkpoints import read_state
-from rltrain.testing import make_config
+from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
 from rltrain_torch.arrays import TorchArrays
 
@@ -399,11 +401,11 @@ def test_a_profile_times_all_ranks(ranks, stub, tmp_path):
     assert [there for iteration, there in written] == [False] * 22 + [True] * 4
     (file,) = tmp_path.glob(f"logs/*/*/*/{PROFILE}")
     events = [each for each in json.loads(file.read_bytes())["traceEvents"] if each["ph"] == "X"]
+    assert min(each["ts"] for each in events if each["cat"] == "iteration") == 0
     for rank in (0, 1):
         own = [each for each in events if each["pid"] == rank]
         laps = [each for each in own if each["cat"] == "iteration"]
         assert [each["name"] for each in laps] == [f"iteration {n}" for n in range(1, 13)]
-        assert laps[0]["ts"] == 0
         assert all(a["ts"] + a["dur"] <= b["ts"] + 1 for a, b in itertools.pairwise(laps))
         assert sum(each["dur"] for each in laps) > 100_000
         # The first step of a run comes after a reset.
@@ -412,6 +414,32 @@ def test_a_profile_times_all_ranks(ranks, stub, tmp_path):
         barriers = [each for each in own if each["name"] == "barrier"]
         assert len(barriers) == ITERATIONS - 1
         assert {each["cat"] for each in barriers} == {"collective"}
+
+
+@pytest.mark.parametrize("one_machine", [True, False])
+def test_ranks_of_one_machine_are_timed_by_its_clock(one_machine, monkeypatch):
+    # Where a rank leaves the first barrier late, its times must not begin at 0. Fake ranks run one
+    # after the other, so each one's sleep delays those that follow.
+    def work(group):
+        def barrier():
+            group.barrier()
+            time.sleep(0.5)
+
+        pulse, gather = PulseWriter(), group.gather_objects
+        late = SimpleNamespace(rank=group.rank, barrier=barrier, gather_objects=gather)
+        timed = Profile(late, pulse)
+        group.barrier()
+        pulse.enter("met")
+        pulse.leave()
+        timed.done(1)
+        return timed.finish()
+
+    if not one_machine:
+        numbers = map(str, itertools.count())
+        monkeypatch.setattr("rltrain.run.profile.machine", lambda: next(numbers))
+    trace = FakeWorld(2).run(work)[0]
+    first, second = (each["ts"] for each in trace["traceEvents"] if each["name"] == "met")
+    assert (abs(first - second) < 250_000) is one_machine
 
 
 def test_a_run_that_ends_early_has_a_profile_of_what_there_was(ranks, tmp_path):

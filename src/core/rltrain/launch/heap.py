@@ -25,8 +25,7 @@ def keep_freed_memory() -> None:
 
     By default, glibc gives large arrays pages of their own, and gives back what is free at the top
     of its heap. So a step of training gets its activations as new pages, which Linux must clear,
-    again and again: a sixth of the time on the CPU (benchmarks/speed.py), and ranks wait for
-    whichever got its pages last.
+    again and again, and ranks wait for whichever got its pages last (docs/clusters.md, "Memory").
 
     It does nothing with another C library, or if the user has chosen by a variable such as
     MALLOC_TRIM_THRESHOLD_ or GLIBC_TUNABLES.

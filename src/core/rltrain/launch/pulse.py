@@ -135,10 +135,11 @@ class PulseWriter:
         """Whether what the rank does is kept."""
         return self._spans is not None
 
-    def begin_timing(self) -> None:
-        """Keep what the rank does from now on."""
+    def begin_timing(self) -> float:
+        """Keep what the rank does from now on, and return the time by this machine's clock."""
         self._spans = []
         self._origin = self._lap = time.perf_counter()
+        return self._origin
 
     def lap(self, kind: str, name: str) -> None:
         """Keep the time since the last call, or since the beginning."""

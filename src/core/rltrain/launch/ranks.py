@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, MutableMapping
 
 from rltrain.clusters import read_rank
@@ -19,7 +20,10 @@ __all__ = [
     "rank_device",
     "rank_from_env",
     "rank_variables",
+    "restrict_gpus",
+    "restrict_to_own_gpu",
     "select_gpus",
+    "with_device",
 ]
 
 MAX_CPU_RANKS = 8
@@ -173,3 +177,28 @@ def rank_device(
             f"Start fewer ranks a node, or use --device cpu.{instead}"
         )
     return f"{kind}:{index}"
+
+
+def with_device(placement: Placement, world: World) -> World:
+    """Assign a launched rank its device; the plan has checked that there are enough."""
+    visible = len(placement.gpu_ids or ()) or world.local_world_size
+    device = rank_device(placement.device_kind, world.local_rank, visible, shared=True)
+    return dataclasses.replace(world, device=device)
+
+
+def restrict_gpus(gpu_ids: tuple[int, ...] | None) -> None:
+    """Restrict this process to the chosen GPUs, given as indices into CUDA_VISIBLE_DEVICES."""
+    if gpu_ids is None:
+        return
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = visible.split(",") if visible else None
+    chosen = [names[index].strip() if names else str(index) for index in gpu_ids]
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(chosen)
+
+
+def restrict_to_own_gpu(placement: Placement) -> None:
+    """Restrict a launched rank to its own GPU, as torchrun does with --virtual-local-rank."""
+    if placement.device_kind != "cpu":
+        chosen = len(placement.gpu_ids or ()) or int(os.environ["LOCAL_WORLD_SIZE"])
+        restrict_gpus((int(os.environ["LOCAL_RANK"]) % chosen,))
+    os.environ["LOCAL_RANK"] = "0"

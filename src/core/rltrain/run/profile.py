@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rltrain.launch.pulse import PulseWriter, Span
+from rltrain.launch.self_watch import machine
 from rltrain.types import ProcessGroup
 
 __all__ = ["ITERATIONS", "PROFILE", "Profile"]
@@ -26,10 +27,13 @@ class Profile:
     """Times one rank. All ranks call the same methods at the same time."""
 
     def __init__(self, group: ProcessGroup, pulse: PulseWriter) -> None:
-        """Begin to time. Collective: clocks of several machines differ, so all begin at 0."""
+        """Begin to time. Collective.
+
+        Clocks of several machines differ: each begins at 0 when its first rank leaves a barrier.
+        """
         group.barrier()
         self._group, self._pulse = group, pulse
-        pulse.begin_timing()
+        self._began = pulse.begin_timing()
         self._iterations: list[int] = []
 
     def done(self, iteration: int) -> dict[str, Any] | None:
@@ -48,19 +52,34 @@ class Profile:
         """Stop timing, if it goes on. Collective then. It returns what `done` returns."""
         if not self._pulse.is_timing:
             return None
-        ranks = self._group.gather_objects(self._pulse.end_timing(), dst=0)
+        mine = machine(), self._began, self._pulse.end_timing()
+        ranks = self._group.gather_objects(mine, dst=0)
         return _trace(ranks) if self._group.rank == 0 and self._iterations else None
 
 
-def _trace(ranks: Sequence[Sequence[Span]]) -> dict[str, Any]:
-    """Return all ranks' times in the Trace Event Format."""
+def _trace(ranks: Sequence[tuple[str, float, Sequence[Span]]]) -> dict[str, Any]:
+    """Return all ranks' times in the Trace Event Format.
+
+    Args:
+        ranks: each one's machine, when it began by that machine's clock, and its times from then.
+    """
     events: list[dict[str, Any]] = []
-    for rank, spans in enumerate(ranks):
+    for rank, (place, began, spans) in enumerate(ranks):
+        first = min(other for there, other, _ in ranks if there == place)
+        later = round((began - first) * 1e6)
         events.append(
             {"ph": "M", "name": "process_name", "pid": rank, "args": {"name": f"rank {rank}"}}
         )
         events += [
-            {"ph": "X", "cat": kind, "name": name, "pid": rank, "tid": 0, "ts": begin, "dur": took}
+            {
+                "ph": "X",
+                "cat": kind,
+                "name": name,
+                "pid": rank,
+                "tid": 0,
+                "ts": begin,
+                "dur": took,
+            }
             for kind, name, begin, took in spans
         ]
     return {"traceEvents": events, "displayTimeUnit": "ms"}

@@ -20,14 +20,20 @@ from typing import TypeVar
 from rltrain.config import Placement, RunConfig
 from rltrain.launch.collectives import describing
 from rltrain.launch.cores import bind_cores
-from rltrain.launch.heap import keep_freed_memory
 from rltrain.launch.echo import echoed, is_shown
 from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS, ask_to_end
+from rltrain.launch.heap import keep_freed_memory
 from rltrain.launch.leftovers import private_folder
 from rltrain.launch.notes import Notes
 from rltrain.launch.pulse import pulse_file
 from rltrain.launch.rank_log import RankLog
-from rltrain.launch.ranks import export_rank_env, rank_device, rank_from_env
+from rltrain.launch.ranks import (
+    export_rank_env,
+    rank_from_env,
+    restrict_gpus,
+    restrict_to_own_gpu,
+    with_device,
+)
 from rltrain.launch.reports import (
     ended_by_signal,
     forget_reports,
@@ -138,7 +144,7 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
         run: trains, or measures the rank for `rltrain doctor`.
     """
     if config.distributed:
-        _select_gpus(config.gpu_ids)
+        restrict_gpus(config.gpu_ids)
         export_rank_env(world, config, os.environ)
     with (
         private_folder() as folder,
@@ -200,14 +206,14 @@ def run_launched(
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
     first = rank - int(os.environ["LOCAL_RANK"])
     forget_reports(folder, rank, range(first, first + int(os.environ["LOCAL_WORLD_SIZE"])))
-    _select_gpus(config.gpu_ids)
+    restrict_gpus(config.gpu_ids)
     if config.virtual_local_rank:
-        _see_one_gpu(config)
+        restrict_to_own_gpu(config)
     try:
         world = rank_from_env(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
         with RankLog(log_path(folder, world.rank)) as log:
-            result = run(config, _with_device(config, world), log)
+            result = run(config, with_device(config, world), log)
         if world.is_root:
             return result
         return _of_other_node(result) if world.place == 0 else None
@@ -261,31 +267,6 @@ def _of_other_node(result: T) -> T | None:
     if not isinstance(result, TrainResult) or not result.exit_code:
         return None
     return dataclasses.replace(result, run_dir="", checkpoint=None)
-
-
-def _with_device(placement: Placement, world: World) -> World:
-    """Assign a launched rank its device; the plan has checked that there are enough."""
-    visible = len(placement.gpu_ids or ()) or world.local_world_size
-    device = rank_device(placement.device_kind, world.local_rank, visible, shared=True)
-    return dataclasses.replace(world, device=device)
-
-
-def _select_gpus(gpu_ids: tuple[int, ...] | None) -> None:
-    """Restrict this process to the chosen GPUs, given as indices into CUDA_VISIBLE_DEVICES."""
-    if gpu_ids is None:
-        return
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = visible.split(",") if visible else None
-    chosen = [names[index].strip() if names else str(index) for index in gpu_ids]
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(chosen)
-
-
-def _see_one_gpu(placement: Placement) -> None:
-    """Restrict a launched rank to its own GPU, as torchrun does with --virtual-local-rank."""
-    if placement.device_kind != "cpu":
-        chosen = len(placement.gpu_ids or ()) or int(os.environ["LOCAL_WORLD_SIZE"])
-        _select_gpus((int(os.environ["LOCAL_RANK"]) % chosen,))
-    os.environ["LOCAL_RANK"] = "0"
 
 
 def _end_with_launcher() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-__all__ = ["destroy_default_group", "optional"]
+__all__ = ["destroy_default_group", "last_of", "optional"]
 
 
 def destroy_default_group() -> None:
@@ -16,14 +16,21 @@ def destroy_default_group() -> None:
     every tenth group with 2.7.0, in none with 2.9.1). The backend's own Python object releases the
     GIL before it is destroyed, so it must be the last one to go.
     """
-    import torch
     import torch.distributed as dist
 
     group = dist.group.WORLD
     assert group is not None, "the caller has checked that the group exists"
-    gloo = group._get_backend(torch.device("cpu")) if dist.get_backend() == "gloo" else None
+    last = last_of(group)
     dist.destroy_process_group()
-    del group, gloo
+    del group, last
+
+
+def last_of(group: Any) -> Any:
+    """Return the object that must be freed after a group, or None; see `destroy_default_group`."""
+    import torch
+    import torch.distributed as dist
+
+    return group._get_backend(torch.device("cpu")) if dist.get_backend(group) == "gloo" else None
 
 
 def optional(**options: Any) -> dict[str, Any]:

@@ -106,6 +106,7 @@ class Bucket:
     """Parameters whose gradients are summed in one collective.
 
     Attributes:
+        indices: the parameters' numbers among all of the optimizer.
         buffer: the gradients, and after them a flag for each parameter.
         is_large: whether it takes less time to multiply each gradient while it is copied, than to
             copy all in one call and to divide all in another. A multiplication is as exact as the
@@ -118,12 +119,12 @@ class Bucket:
         """Make the buffer.
 
         Args:
-            indices: the parameters' numbers among all of the optimizer.
+            indices: see above.
             parameters: as many parameters.
             dtype: in which their gradients are sent.
         """
         sizes = [parameter.numel() for parameter in parameters]
-        self._indices = indices
+        self.indices = indices
         device = parameters[0].device
         self.buffer = torch.zeros(sum(sizes) + len(sizes), dtype=dtype, device=device)
         *parts, self._flags = torch.split(self.buffer, [*sizes, len(sizes)])
@@ -149,28 +150,22 @@ class Bucket:
             sums: the same, where each bucket puts its own.
             scale: by what to multiply each gradient before.
         """
-        local = [gradients[index] for index in self._indices]
-        missing = [position for position, gradient in enumerate(local) if gradient is None]
-        self._fill(local, missing, scale)
+        self.fill(gradients, scale)
         reduced = group.all_reduce(self.buffer, op="sum")
         if reduced is not self.buffer:
             self.buffer.copy_(reduced)
-        for index, view in zip(self._indices, self._views, strict=True):
-            sums[index] = view
-        for position in missing:
-            # Reading a flag waits for the device. Only a rank that lacks a gradient has to do so.
-            if not self._flags[position].item():
-                sums[self._indices[position]] = None
+        self.read(gradients, sums)
 
-    def _fill(
-        self, gradients: Sequence[torch.Tensor | None], missing: Sequence[int], scale: float
-    ) -> None:
-        """Copy this bucket's gradients into the buffer, and set the flags."""
+    @torch.no_grad()
+    def fill(self, gradients: Sequence[torch.Tensor | None], scale: float = 1.0) -> None:
+        """Copy this bucket's gradients into the buffer, and set the flags; see `reduce`."""
+        local = [gradients[index] for index in self.indices]
+        missing = [position for position, gradient in enumerate(local) if gradient is None]
         for position in missing:
             self._views[position].zero_()
         new = [
             view if gradient is None else gradient
-            for view, gradient in zip(self._views, gradients, strict=True)
+            for view, gradient in zip(self._views, local, strict=True)
         ]
         if scale == 1:
             torch._foreach_copy_([*self._views, self._flags], [*new, self._ones])
@@ -180,3 +175,16 @@ class Bucket:
                 torch.mul(gradient, scale, out=view)
         for position in missing:
             self._flags[position] = 0
+
+    def read(
+        self, gradients: Sequence[torch.Tensor | None], sums: list[torch.Tensor | None]
+    ) -> None:
+        """Put what the buffer holds after its collective into `sums`; see `reduce`."""
+        for position, (index, view) in enumerate(zip(self.indices, self._views, strict=True)):
+            # Reading a flag waits for the device. Only a rank that lacks a gradient has to do so.
+            is_absent = gradients[index] is None and not self._flags[position].item()
+            sums[index] = None if is_absent else view
+
+    def owns(self, gradient: torch.Tensor | None) -> bool:
+        """Return whether a gradient is one of the sums that this bucket has returned."""
+        return any(gradient is view for view in self._views)

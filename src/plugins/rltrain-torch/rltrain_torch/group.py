@@ -19,7 +19,7 @@ from rltrain.types import ReduceOp, World
 from rltrain.unpickling import pack_object, unpack_object
 from rltrain_torch.compat import destroy_default_group
 
-__all__ = ["TorchProcessGroup"]
+__all__ = ["TIMEOUT", "TorchProcessGroup"]
 
 TIMEOUT = timedelta(minutes=30)
 """Maximum time of a collective. Ranks may spend minutes compiling or loading a simulator."""

@@ -63,4 +63,10 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch",),
             summary="half the bytes: bfloat16 with error feedback",
         ),
+        GradientSyncSpec(
+            name="overlap",
+            factory="rltrain_torch.overlap:OverlapGradientSync",
+            frameworks=("torch",),
+            summary="sent in parts, while the backward pass goes on",
+        ),
     ]
