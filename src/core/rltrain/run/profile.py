@@ -70,16 +70,7 @@ def _trace(ranks: Sequence[tuple[str, float, Sequence[Span]]]) -> dict[str, Any]
         events.append(
             {"ph": "M", "name": "process_name", "pid": rank, "args": {"name": f"rank {rank}"}}
         )
-        events += [
-            {
-                "ph": "X",
-                "cat": kind,
-                "name": name,
-                "pid": rank,
-                "tid": 0,
-                "ts": begin,
-                "dur": took,
-            }
-            for kind, name, begin, took in spans
-        ]
+        for kind, name, begin, took in spans:
+            event = {"ph": "X", "cat": kind, "name": name, "pid": rank, "tid": 0}
+            events.append(event | {"ts": later + begin, "dur": took})
     return {"traceEvents": events, "displayTimeUnit": "ms"}

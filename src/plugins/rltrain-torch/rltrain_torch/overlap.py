@@ -137,7 +137,9 @@ class _Part:
 
         for index, parameter in zip(self._bucket.indices, self._parameters, strict=True):
             if parameter.requires_grad and parameter.is_leaf:
-                parameter.register_post_accumulate_grad_hook(functools.partial(note, index))
+                parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                    functools.partial(note, index)
+                )
 
     @property
     def is_complete(self) -> bool:
