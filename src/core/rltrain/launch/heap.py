@@ -7,8 +7,8 @@ import os
 
 __all__ = ["keep_freed_memory"]
 
-_CHOSEN = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD")
-"""Variables by which users choose how memory is allocated."""
+_CHOSEN = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
+"""Variables by which users choose how glibc allocates memory."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h."""
@@ -27,8 +27,8 @@ def keep_freed_memory() -> None:
     of its heap. So a step of training gets its activations as new pages, which Linux must clear,
     again and again, and ranks wait for whichever got its pages last (docs/clusters.md, "Memory").
 
-    It does nothing with another C library, or if the user has chosen by a variable such as
-    MALLOC_TRIM_THRESHOLD_ or GLIBC_TUNABLES.
+    It changes nothing with another C library or allocator, or if the user has chosen by a variable
+    such as MALLOC_TRIM_THRESHOLD_ or GLIBC_TUNABLES.
     """
     if any(name in os.environ for name in _CHOSEN):
         return
