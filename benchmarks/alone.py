@@ -14,7 +14,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -42,6 +42,7 @@ def train(
     lap: Lap,
     agent: Mapping[str, Any] | None = None,
     backend: str = "gloo",
+    more: Sequence[tuple[str, object]] = (),
 ) -> None:
     """Train in this process.
 
@@ -55,6 +56,7 @@ def train(
         lap: called at the start of each iteration.
         agent: further options of the library, by dotted key.
         backend: that of a rank on the CPU.
+        more: names and plugins with run hooks, for rltrain.
     """
     from rltrain.plan.resolve import make_plan
 
@@ -72,10 +74,10 @@ def train(
         native = {"rl_games": _rl_games, "rsl_rl": _rsl_rl, "skrl": _skrl}[library]
         native(copy.deepcopy(dict(plan.config.agent)), env, device, iterations, folder)
     else:
-        _rltrain(plan, lap)
+        _rltrain(plan, lap, more)
 
 
-def _rltrain(plan: Any, lap: Lap) -> None:
+def _rltrain(plan: Any, lap: Lap, more: Sequence[tuple[str, object]]) -> None:
     from rltrain import hookimpl
     from rltrain.launch.heap import keep_freed_memory
     from rltrain.run.worker import make_session
@@ -87,7 +89,7 @@ def _rltrain(plan: Any, lap: Lap) -> None:
         def rltrain_make_env(self) -> Iterator[None]:
             return lapped((yield), plan.iteration.steps, lap)
 
-    make_session(plan.config, plan.world, plan.registry, [("laps", Laps())]).run()
+    make_session(plan.config, plan.world, plan.registry, [("laps", Laps()), *more]).run()
 
 
 def _environments(device: str, num_envs: int) -> Any:

@@ -5,31 +5,38 @@
 
 Each row trains the embedded cart-pole on real processes, each with one thread. "native" is the
 library's own runner and agent on gloo, of which only the startup is replaced (see `native.py`);
-"gloo" and "mpi" are rltrain with these backends; "free" are as many single processes at the same
-time, which never speak: the limit. A run's speed is that of
-its median iteration, without the first ones. The ways take turns, round after round.
+"gloo" and "mpi" are rltrain with these backends. "bare" is the limit of gloo: rltrain with one bare
+all-reduce of as many bytes in the place of each average of gradients. "free" are as many single
+processes at the same time, which never speak: the limit of all. A run's speed is that of its median
+iteration, without the first ones. The ways take turns, round after round.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import os
 import statistics
 import sys
 import time
+from typing import Any
 
 from alone import LIBRARIES, TASK, train
 from native import Row, native
 from ranks import on_mpi_ranks, on_ranks
 
+from rltrain import hookimpl
+from rltrain.errors import DivergenceError
 from rltrain.launch.cores import bind_cores
-from rltrain.types import World
+from rltrain.session import Session
+from rltrain.types import GradientSync, World
 
-WAYS = ("native", "gloo", "mpi", "free")
+WAYS = ("native", "gloo", "mpi", "bare", "free")
 RATIOS = (
     ("gloo", "native"),
     ("mpi", "native"),
+    ("gloo", "bare"),
     ("gloo", "free"),
     ("mpi", "free"),
     ("free", "native"),
@@ -73,8 +80,38 @@ def run_rank(way: str, library: str, num_envs: int, iterations: int, folder: str
                 bind_cores(world)  # As rltrain does with ranks that it starts.
             lap()
 
-        train("rank", library, "cpu", num_envs, iterations, folder, bound_lap, agent, way)
+        backend, more = ("gloo", [("bare", Bare())]) if way == "bare" else (way, [])
+        with contextlib.suppress(*([DivergenceError] if way == "bare" else [])):
+            train(
+                "rank",
+                library,
+                "cpu",
+                num_envs,
+                iterations,
+                folder,
+                bound_lap,
+                agent,
+                backend,
+                more,
+            )
     return [later - earlier for earlier, later in itertools.pairwise(laps)]
+
+
+class Bare:
+    """A gradient sync that averages nothing, but costs one all-reduce of as many bytes."""
+
+    @hookimpl
+    def rltrain_gradient_sync(self, session: Session, parameters: Any) -> GradientSync:
+        """Return the gradient sync."""
+        import torch
+
+        buffer = torch.zeros(sum(parameter.numel() for parameter in parameters))
+
+        def sync(gradients: Any) -> Any:
+            session.group.all_reduce(buffer)
+            return gradients
+
+        return sync
 
 
 def speed(way: str, library: str, ranks: int, num_envs: int, iterations: int) -> float:
