@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.config import Placement
+from rltrain.launch.cores import bind_cores
 from rltrain.launch.rank_log import RankLog
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import discover
@@ -32,10 +34,10 @@ Filled = Callable[[int, float, str], Any]
 
 def work(placement: Placement, report_dir: str) -> None:
     """Run as one of the test ranks that rltrain's launcher started."""
-    run_launched(placement, report_dir, meet)
+    run_launched(placement, report_dir, functools.partial(meet, has_launcher=True))
 
 
-def meet(placement: Placement, world: World, log: RankLog) -> None:
+def meet(placement: Placement, world: World, log: RankLog, *, has_launcher: bool = False) -> None:
     """Make the process group as a training run does, and measure it. Collective."""
     folder = Path(placement.log_root)
     spec = discover(placement.no_plugins).get(BackendSpec, placement.backend)
@@ -48,6 +50,8 @@ def meet(placement: Placement, world: World, log: RankLog) -> None:
         group: ProcessGroup = plugins.first(
             "rltrain_init_distributed", f"backend {spec.name!r}", world=world, config=placement
         )
+        if has_launcher and placement.device_kind == "cpu":
+            bind_cores(world)
         _write_stage(folder, world, "is in the first all-reduce")
         result = measure(group, filled)
         _write_stage(folder, world, "leaves the process group")
