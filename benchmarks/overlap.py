@@ -13,18 +13,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
-from ranks import on_ranks
-from sync import made_group, sync_of
-
-from rltrain.launch.cores import bind_cores
-from rltrain.launch.heap import keep_freed_memory
-from rltrain.types import World
+from ranks import on_mpi_ranks, on_ranks
+from sync import joined, medians, sync_of
 
 WAYS = ("alone", "flat", "overlap")
 LAYERS = 8
@@ -36,29 +30,11 @@ def run_rank(backend: str, megabytes: float, batch: int, folder: str) -> dict[st
     """Train in one rank; return the median seconds of each way."""
     import torch
 
-    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    world = World(rank, rank, 0, ranks, ranks)
-    torch.set_num_threads(1)
-    keep_freed_memory()
-    group = made_group(backend, world)
-    bind_cores(world)  # As rltrain does with ranks that it starts.
+    group = joined(backend)
     width = max(int((megabytes * 1e6 / 4 / LAYERS) ** 0.5), 1)
     x = torch.randn(batch, width)
     steps = {way: _step(way, group, width, x) for way in WAYS}
-    took: dict[str, list[float]] = {way: [] for way in WAYS}
-    began, done, rounds = time.perf_counter(), 0, None
-    while rounds is None or done < rounds:
-        for way, step in steps.items():
-            group.barrier()
-            before = time.perf_counter()
-            step()
-            took[way].append(time.perf_counter() - before)
-        done += 1
-        if done == 5:  # All ranks must make as many.
-            one = (time.perf_counter() - began) / done
-            rounds = int(group.broadcast(torch.tensor(float(max(10, min(SECONDS / one, 1000))))))
-    group.close()
-    return {way: statistics.median(each[3:]) for way, each in took.items()}
+    return medians(group, steps, SECONDS)
 
 
 def _step(way: str, group: Any, width: int, x: Any) -> Callable[[], None]:
@@ -92,7 +68,8 @@ def main() -> None:
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
     for backend in given.backend:
         for megabytes in given.megabytes:
-            found = on_ranks(run_rank, given.ranks, backend, megabytes, given.batch)
+            start = on_mpi_ranks if backend == "mpi" else on_ranks
+            found = start(run_rank, given.ranks, backend, megabytes, given.batch)
             if isinstance(found, str):
                 sys.exit(f"{backend}, {megabytes} MB: {found}")
             took = found[0]

@@ -17,12 +17,13 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ranks import on_mpi_ranks, on_ranks
 
 from rltrain.launch.cores import bind_cores
+from rltrain.launch.heap import keep_freed_memory
 from rltrain.types import World
 
 SYNCS = ("flat", "bf16")
@@ -35,44 +36,75 @@ def run_rank(backend: str, megabytes: float, folder: str) -> dict[str, float]:
     """Average in one rank; return the median seconds of each way."""
     import torch
 
-    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    world = World(rank, rank, 0, ranks, ranks)
-    torch.set_num_threads(1)
-    group = made_group(backend, world)
-    bind_cores(world)  # As rltrain does with ranks that it starts.
+    group = joined(backend)
     size = max(int(megabytes * 1e6 / 4 / PARAMETERS), 1)
     parameters = [torch.zeros(size) for _ in range(PARAMETERS)]
     gradients = [torch.randn(size) for _ in parameters]
     whole = torch.randn(size * PARAMETERS)
     parts = whole.split(size)
 
-    def copied() -> None:
-        torch._foreach_copy_(parts, gradients)
+    def bare() -> None:
         group.all_reduce(whole)
 
-    ways: dict[str, Callable[[], Any]] = {"bare": lambda: group.all_reduce(whole), "copied": copied}
+    def copied() -> None:
+        torch._foreach_copy_(parts, gradients)
+        bare()
+
+    ways: dict[str, Callable[[], Any]] = {"bare": bare, "copied": copied}
     for name in SYNCS:
         ways[name] = functools.partial(sync_of(name, group, parameters), gradients)
+    # Sums of sums would overflow.
+    return medians(group, ways, SECONDS, before=lambda: whole.fill_(1.0))
+
+
+def medians(
+    group: Any,
+    ways: Mapping[str, Callable[[], Any]],
+    seconds: float,
+    before: Callable[[], Any] = lambda: None,
+) -> dict[str, float]:
+    """Let ways take turns, and return the median seconds of each. Collective; it ends the group.
+
+    Args:
+        group: the ranks.
+        ways: by name, what to call.
+        seconds: how long all of it takes, about.
+        before: called before each call, and not timed.
+    """
+    import torch
+
     took: dict[str, list[float]] = {name: [] for name in ways}
     rounds = None
-    began, done = time.perf_counter(), 0
+    start, done = time.perf_counter(), 0
     while rounds is None or done < rounds:
         for name, call in ways.items():
+            before()
             group.barrier()
-            before = time.perf_counter()
+            began = time.perf_counter()
             call()
-            took[name].append(time.perf_counter() - before)
-            whole.fill_(1.0)  # Sums of sums would overflow.
+            took[name].append(time.perf_counter() - began)
         done += 1
         if done == 5:  # All ranks must make as many.
-            one = (time.perf_counter() - began) / done
-            rounds = int(group.broadcast(torch.tensor(float(max(10, min(SECONDS / one, 2000))))))
+            one = (time.perf_counter() - start) / done
+            rounds = int(group.broadcast(torch.tensor(float(max(10, min(seconds / one, 2000))))))
     group.close()
     return {name: statistics.median(each[3:]) for name, each in took.items()}
 
 
-def made_group(backend: str, world: World) -> Any:
-    """Join the other ranks."""
+def joined(backend: str) -> Any:
+    """Join the other ranks, with one thread and its own core, as a rank that rltrain starts."""
+    import torch
+
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    world = World(rank, rank, 0, ranks, ranks)
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    group = _group(backend, world)
+    bind_cores(world)
+    return group
+
+
+def _group(backend: str, world: World) -> Any:
     if backend == "mpi":
         from rltrain.testing import make_config
         from rltrain_mpi.backend import MpiBackend
