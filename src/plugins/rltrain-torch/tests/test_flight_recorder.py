@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 import torch._C._distributed_c10d as c10d
@@ -24,6 +26,10 @@ RECORDS_GLOO = hasattr(c10d, "_dump_fr_trace")
 def test_the_last_collectives_are_told_with_the_lines_that_called_them(group):
     dist.all_reduce(torch.ones(3))
     dist.broadcast(torch.ones(2, 5), src=0)
+    # gloo's thread marks a collective as completed just after the caller has gone on.
+    deadline = time.monotonic() + 10
+    while "not completed" in last_collectives() and time.monotonic() < deadline:
+        time.sleep(0.01)
     first, second = last_collectives().splitlines()[-2:]
     assert "gloo:all_reduce [[3]], begun " in first
     assert f" s ago, completed, at {__file__}:" in first
