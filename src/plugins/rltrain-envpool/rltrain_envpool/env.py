@@ -160,13 +160,14 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
 
     def _reset_finished(self, pool: Any, done: Any, final: Mapping[str, Any]) -> dict[str, Any]:
         """Reset the finished environments; return the observations from which all continue."""
-        observations = {group: rows.copy() for group, rows in final.items()}
         finished = np.flatnonzero(done).astype(np.int32)
-        if len(finished):
-            observed, _ = pool.reset(finished)
-            for group, rows in self._observations.encode(observed, len(finished)).items():
-                observations[group][finished] = rows
-            self._lengths[finished] = 0
+        if not len(finished):
+            return dict(final)
+        observations = {group: rows.copy() for group, rows in final.items()}
+        observed, _ = pool.reset(finished)
+        for group, rows in self._observations.encode(observed, len(finished)).items():
+            observations[group][finished] = rows
+        self._lengths[finished] = 0
         return observations
 
     def _log_and_success(self, step_info: Mapping[str, Any]) -> dict[str, Any]:

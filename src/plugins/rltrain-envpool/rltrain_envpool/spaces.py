@@ -64,7 +64,9 @@ class Observations:
         self.space = boxes["policy"] if len(boxes) == 1 else Dict(boxes)
 
     def encode(self, observed: Any, count: int) -> dict[str, npt.NDArray[np.float32]]:
-        """Convert observations to new arrays.
+        """Convert observations, without a copy where they fit as they are.
+
+        EnvPool returns new arrays from each call, so they may be kept and written to.
 
         Args:
             observed: arrays of shape (count, ...), nested like EnvPool's space.
@@ -73,16 +75,20 @@ class Observations:
         Returns:
             float32 of shape (count, components) for each group.
         """
-        encoded = {}
-        for group, leaves in self._leaves.items():
-            rows = np.empty((count, self._widths[group]), np.float32)
-            start = 0
-            for path, leaf in leaves:
-                end = start + _width(leaf)
-                _encode(_at(observed, path), leaf, rows[:, start:end])
-                start = end
-            encoded[group] = rows
-        return encoded
+        return {group: self._encode(group, observed, count) for group in self._leaves}
+
+    def _encode(self, group: str, observed: Any, count: int) -> npt.NDArray[np.float32]:
+        leaves, width = self._leaves[group], self._widths[group]
+        if len(leaves) == 1 and not isinstance(leaves[0][1], Discrete):
+            values = np.asarray(_at(observed, leaves[0][0]))
+            return values.reshape(count, width).astype(np.float32, copy=False)
+        rows = np.empty((count, width), np.float32)
+        start = 0
+        for path, leaf in leaves:
+            end = start + _width(leaf)
+            _encode(_at(observed, path), leaf, rows[:, start:end])
+            start = end
+        return rows
 
 
 class Actions:

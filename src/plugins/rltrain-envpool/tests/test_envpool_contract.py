@@ -48,6 +48,23 @@ def test_envpool_resets_in_the_next_step_and_a_partial_reset_acts_at_once():
     assert made.step(np.zeros(3, int))[-1]["elapsed_step"].tolist() == [1, 0, 1]
 
 
+def test_every_call_returns_arrays_of_its_own():
+    """The suite passes them on without a copy."""
+    pool = envpool.make_gymnasium("CartPole-v1", num_envs=3, seed=1)
+    kept = [pool.reset()[0]]
+    for _ in range(30):
+        observations, rewards, terminations, *_ = pool.step(np.ones(3, int))
+        kept += [observations, rewards]
+        if terminations.any():
+            kept.append(pool.reset(np.flatnonzero(terminations).astype(np.int32))[0])
+    copies = [array.copy() for array in kept]
+    for _ in range(30):
+        pool.step(np.ones(3, int))
+    for array, copied in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(array, copied)
+    assert kept[0].flags.writeable
+
+
 def test_a_termination_in_the_last_step_is_reported_as_a_truncation():
     limit = 1
     while True:

@@ -37,6 +37,10 @@ class Arrays(Protocol):
         """Return values as an array of the kind; numpy and torch do not copy one that fits."""
         ...
 
+    def new(self, values: npt.NDArray[Any], kind: Kind) -> Any:
+        """Return values as an array of the kind that shares no memory with them."""
+        ...
+
     def to_numpy(self, values: Any) -> npt.NDArray[Any]:
         """Convert an array of the framework, or a nested sequence, to numpy."""
         ...
@@ -82,6 +86,10 @@ class NumpyArrays:
     def asarray(self, values: Any, kind: Kind) -> Any:
         """Return values as an array of the kind."""
         return np.asarray(values, dtype=_NUMPY[kind])
+
+    def new(self, values: npt.NDArray[Any], kind: Kind) -> Any:
+        """Return values as a new array of the kind."""
+        return np.array(values, dtype=_NUMPY[kind])
 
     def to_numpy(self, values: Any) -> npt.NDArray[Any]:
         """Return values as an array."""
@@ -131,6 +139,10 @@ class TorchArrays:
     def asarray(self, values: Any, kind: Kind) -> Any:
         """Return values as a detached tensor of the kind on the device."""
         return self.xp.as_tensor(values, dtype=self._kinds[kind], device=self.device).detach()
+
+    def new(self, values: npt.NDArray[Any], kind: Kind) -> Any:
+        """Return values as a new tensor of the kind on the device."""
+        return self.xp.tensor(values, dtype=self._kinds[kind], device=self.device)
 
     def to_numpy(self, values: Any) -> npt.NDArray[Any]:
         """Copy a tensor to the host."""
@@ -189,6 +201,10 @@ class JaxArrays:
         if isinstance(values, self._jax.core.Tracer) or values.device == self._device:
             return values if values.dtype == dtype else values.astype(dtype)
         return self.asarray(self._jax.device_put(values, self._device), kind)
+
+    def new(self, values: npt.NDArray[Any], kind: Kind) -> Any:
+        """Return values as a new array of the kind on the device."""
+        return self.asarray(values, kind)
 
     def to_numpy(self, values: Any) -> npt.NDArray[Any]:
         """Convert an array to numpy, read-only; on the CPU both share memory."""

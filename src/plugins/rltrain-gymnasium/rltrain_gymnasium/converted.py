@@ -48,7 +48,7 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
         Args:
             task: the task's name, for messages.
             env: the environments, with SAME_STEP autoreset. Their observations are vectors, images
-                or a Dict of these.
+                or a Dict of these, and may be in the same memory at each step.
             arrays: makes the arrays on the session's device.
 
         Raises:
@@ -97,11 +97,16 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
         )
         truncations = truncations & ~terminations
         done = terminations | truncations
-        info["final_obs"] = self._converted(_with_final(observations, done, info))
+        final, converted = info.get("final_obs"), self._converted(observations)
+        info["final_obs"] = (
+            converted
+            if final is None
+            else self._converted(_with_final(observations, done, final))
+        )
         info["_final_obs"] = self._arrays.asarray(done, "bool")
         self._add_success(info)
         return (
-            self._converted(observations),
+            converted,
             self._arrays.asarray(rewards, "float"),
             self._arrays.asarray(terminations, "bool"),
             self._arrays.asarray(truncations, "bool"),
@@ -117,11 +122,12 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
         self._env.close(**kwargs)
 
     def _converted(self, observations: Any) -> Any:
+        """Return new arrays: Gymnasium writes the next observations where these are."""
         if isinstance(observations, Mapping):
             return {name: self._converted(group) for name, group in observations.items()}
         image = observations.ndim == 4
         kind: Kind = "byte" if image and observations.dtype == np.uint8 else "float"
-        return self._arrays.asarray(observations, kind)
+        return self._arrays.new(observations, kind)
 
     def _add_success(self, info: dict[str, Any]) -> None:
         """Move the success of ended episodes to `info["success"]`, where the session counts it."""
@@ -165,7 +171,8 @@ def make_converted(
     creators = [create] * num_envs
     if renders:
         creators[0] = partial(_make_rendering, task, dict(options))
-    env = SyncVectorEnv(creators, autoreset_mode=AutoresetMode.SAME_STEP)
+    # Not copied, because they are converted to new arrays.
+    env = SyncVectorEnv(creators, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
     return ConvertedVectorEnv(task, env, arrays)
 
 
@@ -186,18 +193,18 @@ def _make_rendering(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any,
     return _make_grouped(task, {**options, "render_mode": "rgb_array"})
 
 
-def _with_final(observations: Any, done: npt.NDArray[Any], info: Mapping[str, Any]) -> Any:
+def _with_final(observations: Any, done: npt.NDArray[Any], final: Any) -> Any:
     """Return a copy of the observations with final observations in the rows of ended episodes."""
     ended = np.flatnonzero(done)
     if isinstance(observations, Mapping):
         last = {name: group.copy() for name, group in observations.items()}
         for index in ended:
             for name, group in last.items():
-                group[index] = info["final_obs"][index][name]
+                group[index] = final[index][name]
         return last
     last = observations.copy()
     for index in ended:
-        last[index] = info["final_obs"][index]
+        last[index] = final[index]
     return last
 
 

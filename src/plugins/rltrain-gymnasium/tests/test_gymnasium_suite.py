@@ -409,6 +409,23 @@ def test_converter_gives_jax_and_torch_the_same_values(probe):
         np.testing.assert_array_equal(left, right.numpy())
 
 
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_converter_leaves_earlier_observations_as_they_are(framework):
+    env = make("CartPole-v1", 3, framework=framework)
+    ones = np.ones(3, np.int64)
+    actions = torch.as_tensor(ones) if framework == "torch" else jnp.asarray(ones)
+    kept = [env.reset(seed=0)[0]]
+    for _ in range(20):
+        observations, *_, info = env.step(actions)
+        kept += [observations, info["final_obs"]]
+    copies = [np.array(observations) for observations in kept]
+    for _ in range(5):
+        env.step(actions)
+    for observations, copied in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(np.asarray(observations), copied)
+    assert len({copied.tobytes() for copied in copies}) > 20
+
+
 def test_converter_gives_each_environment_its_own_copy_of_the_action(probe):
     """Jax arrays are read-only, but an environment may write to its action."""
 
