@@ -14,6 +14,8 @@ EPISODE_SUMS = 5
 """Number of sums over episodes: returns, lengths, number of episodes, successes, and number of
 episodes for which the task reports success or failure."""
 
+_NOT_STATE = ("_arrays", "_zeros")
+
 
 class EpisodeCounter:
     """Counts returns, lengths and successes of one rank's episodes, on the arrays' own device.
@@ -32,11 +34,12 @@ class EpisodeCounter:
         self.steps = 0
         """Environment steps, over this rank's environments."""
         self._arrays = arrays
-        self._zeros: tuple[Any, Any] = (0.0, 0.0)
-        """The initial value of a per-environment count, and of a sum."""
+        self._zeros: Any = 0.0
+        """The initial value of a count of each environment."""
         self._return: Any = 0.0
         self._length: Any = 0.0
         self._sums: Any = (0.0,) * EPISODE_SUMS
+        """By environment: added up over them only when they are taken."""
 
     def step(self, rewards: Any, terminations: Any, truncations: Any, success: Any = None) -> None:
         """Count one step of every environment; each argument has shape (num_envs,).
@@ -50,7 +53,7 @@ class EpisodeCounter:
         self.steps += len(rewards)
         count: Callable[..., Any] = _count
         if self._arrays is not None and self._arrays.owns(rewards):
-            if isinstance(self._zeros[0], float):
+            if isinstance(self._zeros, float):
                 self._begin_on_device(self._arrays.zeros_like(rewards))
             count = self._arrays.compile(_count)
         self._return, self._length, self._sums = count(
@@ -59,20 +62,19 @@ class EpisodeCounter:
 
     def restart(self) -> None:
         """Start a new episode in every environment, as a reset does; drop unfinished ones."""
-        self._return = self._length = self._zeros[0]
+        self._return = self._length = self._zeros
 
     def take(self) -> tuple[Any, ...]:
         """Return the sums (see `EPISODE_SUMS`) over the episodes that ended since the last call.
 
         They are where the rewards are: reading them waits for the device.
         """
-        sums, self._sums = self._sums, (self._zeros[1],) * EPISODE_SUMS
-        taken: tuple[Any, ...] = sums
-        return taken
+        sums, self._sums = self._sums, (self._zeros,) * EPISODE_SUMS
+        return tuple(x if isinstance(x, float) else x.sum() for x in sums)
 
     def get_state(self) -> dict[str, Any]:
         """Return the counter's state."""
-        return {name: value for name, value in vars(self).items() if name != "_arrays"}
+        return {name: value for name, value in vars(self).items() if name not in _NOT_STATE}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Continue from the state of another counter."""
@@ -80,11 +82,11 @@ class EpisodeCounter:
 
     def _begin_on_device(self, zeros: Any) -> None:
         """Keep zeros on the rewards' device: zeros on the host would be copied there each time."""
-        self._zeros = zeros, zeros.sum()
+        self._zeros = zeros
         if isinstance(self._return, float):
             self._return = self._length = zeros
         if isinstance(self._sums[0], float):
-            self._sums = (self._zeros[1],) * EPISODE_SUMS
+            self._sums = (zeros,) * EPISODE_SUMS
 
 
 def _count(
@@ -93,19 +95,13 @@ def _count(
     """Return the next state of an `EpisodeCounter`: running returns, running lengths, sums."""
     done = (terminations | truncations) * 1.0
     running, length = state[0] + rewards, state[1] + 1.0
+    returned, lasted = running * done, length * done
     returns, lengths, count, successes, judged = state[2]
     if success is not None:
-        successes = successes + (success * done).sum()
-        judged = judged + done.sum()
-    sums = (
-        returns + (running * done).sum(),
-        lengths + (length * done).sum(),
-        count + done.sum(),
-        successes,
-        judged,
-    )
-    going_on = 1.0 - done
-    return running * going_on, length * going_on, sums
+        successes = successes + success * done
+        judged = judged + done
+    sums = (returns + returned, lengths + lasted, count + done, successes, judged)
+    return running - returned, length - lasted, sums
 
 
 class EpisodeWindow:

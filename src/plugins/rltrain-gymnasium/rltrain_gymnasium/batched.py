@@ -192,7 +192,7 @@ def _reset_all(
 ) -> Any:
     """Return initial states and their observations."""
     state = _initial_state(uniform, task, num_envs, bound)
-    return state, _observations(xp, task, state, coordinates)
+    return state, _observations(xp, task, state, coordinates, kept=True)
 
 
 def _step_all(
@@ -214,20 +214,31 @@ def _step_all(
     done = terminations | truncations
     info = {"final_obs": _observations(xp, task, state, coordinates), "_final_obs": done}
     state = xp.where(done[:, None], _initial_state(uniform, task, num_envs, bound), state)
-    result = (_observations(xp, task, state, coordinates), rewards, terminations, truncations, info)
-    return (state, lengths * ~done), result
+    observations = _observations(xp, task, state, coordinates, kept=True)
+    return (state, lengths * ~done), (observations, rewards, terminations, truncations, info)
 
 
-def _observations(xp: Any, task: BatchedTask, state: Any, coordinates: tuple[Any, ...]) -> Any:
-    """Return the observations of a state: an array, or a dictionary by group if it has images."""
+def _observations(
+    xp: Any, task: BatchedTask, state: Any, coordinates: tuple[Any, ...], kept: bool = False
+) -> Any:
+    """Return the observations of a state: an array, or a dictionary by group if it has images.
+
+    Of a state that is kept for the next step they are a copy, because the caller may write to them.
+    """
     vector = task.observe(xp, state)
+    if kept and vector is state:
+        vector = state * 1.0
     images = task.render(xp, state, coordinates)
     return {task.vector_group: vector, **images} if images else vector
 
 
 def _initial_state(uniform: Uniform, task: BatchedTask, num_envs: int, bound: Any) -> Any:
     """Draw a state for every environment, which is cheaper than selecting those that need one."""
-    return (2.0 * uniform(num_envs, len(task.initial_bound)) - 1.0) * bound
+    drawn = uniform(num_envs, len(task.initial_bound))
+    drawn *= 2.0
+    drawn -= 1.0
+    drawn *= bound
+    return drawn
 
 
 def make_batched(

@@ -101,7 +101,10 @@ class BatchedTask(ABC):
 
     @abstractmethod
     def observe(self, xp: Any, state: Any) -> Any:
-        """Return the observations of a state as a new array, shape (num_envs, components)."""
+        """Return the observations of a state: a new array, or the state itself.
+
+        Its shape is (num_envs, components).
+        """
 
     @abstractmethod
     def picture(self, state: Sequence[float]) -> npt.NDArray[np.uint8]:
