@@ -27,6 +27,10 @@ SCRIPTS = {
         "speed.py --ranks 1 2 --num-envs 64 --rounds 1 --iterations 5",
     ),
     "One average of gradients": ("sync.py", "sync.py --megabytes 0.1 --backend gloo"),
+    "Stepping": (
+        "stepping.py",
+        "stepping.py --task rltrain/CartPoleContinuous-v1 envpool/CartPole-v1 --num-envs 64",
+    ),
     "Gradients sent early": ("overlap.py", "overlap.py --megabytes 4"),
     "Start": (
         "startup.py --ranks 1 2 4 8 --rounds 3",

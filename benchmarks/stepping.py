@@ -1,7 +1,7 @@
 """Measures what rltrain adds to a step of the environments.
 
     python benchmarks/stepping.py
-    python benchmarks/stepping.py --task envpool/Ant-v5 --num-envs 64 4096
+    python benchmarks/stepping.py --task envpool/Ant-v5 --num-envs 64 512
 
 Each row steps a task with random actions in one thread. "own" is the step of the simulator's own
 vector environment, with actions in its own format: what the suite cannot avoid. "suite" is the
@@ -31,9 +31,9 @@ TASKS = (
     "rltrain/CartPoleContinuous-v1",
     "rltrain/Pendulum-v1",
     "CartPole-v1",
-    "HalfCheetah-v5",
+    "InvertedPendulum-v5",
     "envpool/CartPole-v1",
-    "envpool/HalfCheetah-v5",
+    "envpool/InvertedPendulum-v5",
 )
 TURN = 50
 """Steps of one way before the next one has its turn."""

@@ -225,6 +225,17 @@ def test_huge_gradients_in_half_precision_are_finite():
     assert losses(body) == [("", {})] * 2
 
 
+def test_gradients_of_several_types_are_checked_together():
+    numbers = Numbers("stop", TorchArrays())
+    types = torch.float32, torch.float64, torch.bfloat16
+    parameters = [torch.ones(2, dtype=kind, requires_grad=True) for kind in types]
+    sync = numbers.checked(lambda gradients: gradients, parameters)
+    sync([*parameters[:2], None])
+    assert numbers.count({})[2] == 0
+    sync([*parameters[:2], torch.tensor([1.0, INF], dtype=torch.bfloat16)])
+    assert numbers.count({})[2] == 1
+
+
 @pytest.mark.parametrize("framework", ["torch", "jax"])
 def test_skip_leaves_out_an_update_on_all_ranks(framework):
     make = MAKE[framework]

@@ -91,5 +91,5 @@ class CheckedSync:
 
 def _count(counts: Any, norms: Any) -> Any:
     """Return how many updates were not finite, by parameter, after another one."""
-    broken = ~(norms < math.inf) * 1
-    return broken if counts is None else counts + broken
+    broken = norms - norms != 0  # NaN, also for infinity.
+    return broken * 1 if counts is None else counts + broken

@@ -99,9 +99,7 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
         done = terminations | truncations
         final, converted = info.get("final_obs"), self._converted(observations)
         info["final_obs"] = (
-            converted
-            if final is None
-            else self._converted(_with_final(observations, done, final))
+            converted if final is None else self._converted(_with_final(observations, done, final))
         )
         info["_final_obs"] = self._arrays.asarray(done, "bool")
         self._add_success(info)

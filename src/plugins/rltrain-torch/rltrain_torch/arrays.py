@@ -50,12 +50,11 @@ class TorchArrays:
         given = [index for index, gradient in enumerate(gradients) if gradient is not None]
         if not given:
             return None
-        # Half precision would overflow much earlier.
-        wide = [
-            gradient.float() if gradient.dtype.itemsize < 4 else gradient
-            for gradient in (gradients[index].detach() for index in given)
-        ]
-        norms = torch.stack([norm.float() for norm in torch._foreach_norm(wide)])
+        with torch.no_grad():
+            here = (gradients[index] for index in given)
+            # Half precision would overflow much earlier.
+            wide = [x.float() if x.dtype.itemsize < 4 else x for x in here]
+            norms = torch.stack(torch._foreach_norm(wide)).float()
         if len(given) == len(gradients):
             return norms
         return norms.new_zeros(len(gradients)).index_copy(
