@@ -77,18 +77,18 @@ def _own(step: Callable[[Any], Any], actions: Any) -> Callable[[], Any]:
     return lambda: step(actions)
 
 
-def measure(task: str, num_envs: int, turns: int) -> list[list[float] | None]:
-    """Return the microseconds a step of each way, a value a turn."""
+def measure(task: str, num_envs: int, rounds: int) -> list[list[float] | None]:
+    """Return the microseconds a step of each way, a value a round."""
     steps = ways(task, num_envs)
     taken: list[list[float] | None] = [None if step is None else [] for step in steps]
-    for turn in range(turns + 1):
+    for round_ in range(rounds + 1):
         for step, times in zip(steps, taken, strict=True):
             if step is None or times is None:
                 continue
             began = time.perf_counter()
             for _ in range(TURN):
                 step()
-            if turn:  # The first one warms up.
+            if round_:  # The first one warms up.
                 times.append((time.perf_counter() - began) / TURN * 1e6)
     return taken
 
@@ -98,14 +98,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--task", nargs="+", default=TASKS)
     parser.add_argument("--num-envs", type=int, nargs="+", default=[64, 512])
-    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
     torch.set_num_threads(1)
     print("| task | environments | own (µs) | suite | counted | suite minus own | counting |")
     print(f"|{'---|' * 7}", flush=True)
     for task in given.task:
         for num_envs in given.num_envs:
-            own, suite, counted = measure(task, num_envs, given.turns)
+            own, suite, counted = measure(task, num_envs, given.rounds)
             cells = [task, str(num_envs), *map(_cell, (own, suite, counted))]
             cells += [_difference(suite, own), _difference(counted, suite)]
             print(f"| {' | '.join(cells)} |", flush=True)
