@@ -84,6 +84,27 @@ def test_images_and_whole_numbers_pass(array):
     assert found(env) == "rank 2: observations[depth], first in environment 0"
 
 
+@pytest.mark.filterwarnings("error")
+def test_numbers_whose_sum_overflows_pass(array):
+    env = EnvNumbers(array.arrays)
+    huge = array([[3e38, 3e38], [3e38, 3e38]])
+    env.reset(huge)
+    env.step(huge, array([3e38, 3e38]))
+    assert env.count() == {"observations": 0, "rewards": 0}
+
+
+def test_half_precision_is_checked():
+    env = EnvNumbers(ARRAYS["torch"])
+    for bad in (1.0, NAN):
+        values = {
+            "policy": torch.tensor([[bad], [1.0]], dtype=torch.bfloat16),
+            "critic": torch.ones(2, 1),
+        }
+        env.step(values, torch.ones(2))
+    assert found(env) == "rank 2: observations[policy], first in environment 0"
+    assert env.count() == {"observations": 1, "rewards": 0}
+
+
 def test_skip_puts_zero_in_their_place(array):
     env = EnvNumbers(array.arrays, replaces=True)
     observations, rewards = env.step(

@@ -146,6 +146,14 @@ class Arrays(Protocol):
         """Return an array as one of numpy, and whether it was on the CPU."""
         ...
 
+    def view_on_host(self, x: Any) -> Any:
+        """Return a numpy array that shares the memory of an array, or else the array itself.
+
+        It does so where numpy is faster for small arrays: on the CPU, in a framework that does not
+        compute while the host goes on. It returns everything else as it is.
+        """
+        ...
+
     def from_host(self, array: Any, device: str) -> Any:
         """Return a numpy array as one of this framework, with memory of its own.
 

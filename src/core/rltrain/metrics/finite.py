@@ -7,6 +7,7 @@ are copied to the host, once an iteration.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -110,14 +111,22 @@ class EnvNumbers:
         self._checks.append(self.tick())
         if not values:
             return
-        counts = {name: self._counts[name] for name in values if name in self._counts}
-        if self._arrays is not None and self._arrays.owns(next(iter(values.values()))):
-            self._counts |= self._arrays.compile(_count)(counts, values)
-            return
+        if self._arrays is not None:
+            values = {name: self._arrays.view_on_host(x) for name, x in values.items()}
+            if self._arrays.owns(next(iter(values.values()))):
+                counts = {name: self._counts[name] for name in values if name in self._counts}
+                self._counts |= self._arrays.compile(_count)(counts, values)
+                return
         import numpy as np
 
-        with np.errstate(invalid="ignore"):  # It would warn of infinity minus infinity.
-            self._counts |= _count(counts, values)
+        with np.errstate(invalid="ignore", over="ignore"):
+            # Here the host may look at once. A sum is not finite if a number is not.
+            new = {
+                name: x
+                for name, x in values.items()
+                if name not in self._counts or not math.isfinite(x.sum())
+            }
+            self._counts |= _count(self._counts, new)
 
     def _zeros_like(self, count: Any) -> Any:
         if self._arrays is not None and self._arrays.owns(count):

@@ -19,6 +19,12 @@ class TorchArrays:
         """Return a tensor as an array of numpy, and whether it was on the CPU."""
         return x.detach().cpu().numpy(), x.device.type == "cpu"
 
+    def view_on_host(self, x: Any) -> Any:
+        """Return a numpy array that shares the memory of a tensor on the CPU."""
+        if not self.owns(x) or x.device.type != "cpu" or str(x.dtype) == "torch.bfloat16":
+            return x
+        return x.detach().numpy()
+
     def from_host(self, array: Any, device: str) -> Any:
         """Return a numpy array as a tensor on a device."""
         import torch
