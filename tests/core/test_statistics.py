@@ -67,6 +67,16 @@ def test_successes_are_counted_among_the_episodes_that_end(array):
     assert counter.take() == (0, 6, 4, 1, 2)
 
 
+def test_a_counter_on_the_cpu_continues_from_one_on_a_device():
+    """What was on a device is loaded as tensors."""
+    counter = EpisodeCounter(ARRAYS["torch"])
+    tensors = torch.tensor([5.0, 0.0]), torch.tensor([1.0, 0.0])
+    sums = (torch.zeros(2),) * 5
+    counter.set_state({"steps": 2, "_return": tensors[0], "_length": tensors[1], "_sums": sums})
+    counter.step(torch.ones(2), torch.tensor([True, False]), torch.tensor([False, False]))
+    assert counter.take() == (6, 2, 1, 0, 0)
+
+
 def test_a_counter_continues_from_another(array):
     counter, other, done = array.counter(), array.counter(), array([True])
     counter.step(array([5.0]), array([False]), array([False]))

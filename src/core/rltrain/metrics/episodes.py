@@ -52,10 +52,9 @@ class EpisodeCounter:
             success: which of the ended episodes were successes; None if the task does not say.
         """
         self.steps += len(rewards)
-        if self._arrays is not None:
-            view = self._arrays.view_on_host
-            rewards, terminations, truncations = map(view, (rewards, terminations, truncations))
-            success = None if success is None else view(success)
+        rewards, terminations, truncations, success = map(
+            self._viewed, (rewards, terminations, truncations, success)
+        )
         count: Callable[..., Any] = _count
         if self._arrays is not None and self._arrays.owns(rewards):
             if isinstance(self._zeros, float):
@@ -82,8 +81,13 @@ class EpisodeCounter:
         return {name: value for name, value in vars(self).items() if name not in _NOT_STATE}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Continue from the state of another counter."""
-        vars(self).update(state)
+        """Continue from the state of another counter, which may have been on another device."""
+        vars(self).update({name: self._viewed(value) for name, value in state.items()})
+
+    def _viewed(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(self._viewed, value))
+        return value if self._arrays is None else self._arrays.view_on_host(value)
 
     def _begin_on_device(self, zeros: Any) -> None:
         """Keep zeros on the rewards' device: zeros on the host would be copied there each time."""
