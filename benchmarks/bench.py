@@ -23,8 +23,12 @@ TIMEOUT = 2 * 3600
 
 SCRIPTS = {
     "Steps a second": (
-        "speed.py --ranks 1 2 4 --num-envs 64 512 4096 --rounds 3 --iterations 12",
+        "speed.py --ranks 1 2 4 --num-envs 64 512 --rounds 3 --iterations 8",
         "speed.py --ranks 1 2 --num-envs 64 --rounds 1 --iterations 5",
+    ),
+    "Steps a second of many environments": (
+        "speed.py --ranks 1 2 4 --num-envs 4096 --rounds 2 --iterations 5",
+        "speed.py --library rsl_rl --ranks 2 --num-envs 4096 --rounds 1 --iterations 2",
     ),
     "One average of gradients": ("sync.py", "sync.py --megabytes 0.1 --backend gloo"),
     "Stepping": (

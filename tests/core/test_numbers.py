@@ -17,8 +17,16 @@ from rltrain.metrics.numbers import Numbers
 from rltrain_jax.arrays import JaxArrays
 from rltrain_torch.arrays import TorchArrays
 
-ARRAYS = {"numpy": None, "torch": TorchArrays(), "jax": JaxArrays()}
-MAKE = {"numpy": np.array, "torch": torch.tensor, "jax": jnp.array}
+
+class OnDevice(TorchArrays):
+    """Arrays that are not on the host."""
+
+    def view_on_host(self, x):
+        return x
+
+
+ARRAYS = {"numpy": None, "torch": TorchArrays(), "device": OnDevice(), "jax": JaxArrays()}
+MAKE = {"numpy": np.array, "torch": torch.tensor, "device": torch.tensor, "jax": jnp.array}
 NAN, INF = math.nan, math.inf
 
 

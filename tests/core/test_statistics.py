@@ -14,14 +14,29 @@ from rltrain.metrics.episodes import EpisodeCounter, EpisodeWindow
 from rltrain.plugins.manager import arrays_by_framework
 from rltrain.plugins.registry import discover
 from rltrain.storage import pickling
+from rltrain_torch.arrays import TorchArrays
 
-ARRAYS = arrays_by_framework(discover())
+
+class OnDevice(TorchArrays):
+    """Arrays that are not on the host."""
+
+    def view_on_host(self, x):
+        return x
 
 
-@pytest.fixture(params=["numpy", "torch", "jax"])
+ARRAYS = {**arrays_by_framework(discover()), "device": OnDevice()}
+MAKE = {
+    "numpy": np.asarray,
+    "torch": torch.as_tensor,
+    "device": torch.as_tensor,
+    "jax": jnp.asarray,
+}
+
+
+@pytest.fixture(params=MAKE)
 def array(request):
     """Make an array of each framework, and counters of its arrays."""
-    make = {"numpy": np.asarray, "torch": torch.as_tensor, "jax": jnp.asarray}[request.param]
+    make = MAKE[request.param]
     array = functools.partial(make)
     array.counter = lambda: EpisodeCounter(ARRAYS.get(request.param))
     return array
@@ -100,6 +115,7 @@ def test_counting_with_jax_is_one_program(caplog):
     counter, none = EpisodeCounter(ARRAYS["jax"]), jnp.zeros(3, bool)
     given = jnp.ones(3), none, none
     counter.step(*given)
+    counter.take()
     with jax.log_compiles(), jax.transfer_guard("disallow"):
         for _ in range(3):
             counter.step(*given)

@@ -20,6 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import alone
 
+from rltrain_torch.arrays import TorchArrays
+
 SMALL = {
     "rl_games": {
         "params.config.horizon_length": 8,
@@ -48,6 +50,12 @@ ON_RANKS = {
     "skrl": {"rltrain_torch/late_mean.py": 2},
 }
 """By library, what else is read on one of several ranks."""
+
+
+@pytest.fixture(autouse=True)
+def as_on_a_gpu(monkeypatch):
+    """Let nothing be counted by numpy, which is for tensors on the CPU."""
+    monkeypatch.setattr(TorchArrays, "view_on_host", lambda self, x: x)
 
 
 def by_file(places):

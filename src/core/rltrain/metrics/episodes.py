@@ -74,7 +74,10 @@ class EpisodeCounter:
         They are where the rewards are: reading them waits for the device.
         """
         sums, self._sums = self._sums, (self._zeros,) * EPISODE_SUMS
-        return tuple(x if isinstance(x, float) else x.sum() for x in sums)
+        add_up: Callable[..., tuple[Any, ...]] = _add_up
+        if self._arrays is not None and self._arrays.owns(sums[0]):
+            add_up = self._arrays.compile(_add_up)
+        return add_up(sums)
 
     def get_state(self) -> dict[str, Any]:
         """Return the counter's state."""
@@ -111,6 +114,11 @@ def _count(
         judged = judged + done
     sums = (returns + returned, lengths + lasted, count + done, successes, judged)
     return running - returned, length - lasted, sums
+
+
+def _add_up(sums: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return sums over the environments."""
+    return tuple(x if isinstance(x, float) else x.sum() for x in sums)
 
 
 class EpisodeWindow:
