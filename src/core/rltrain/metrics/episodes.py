@@ -85,7 +85,9 @@ class EpisodeCounter:
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Continue from the state of another counter, which may have been on another device."""
-        vars(self).update({name: self._viewed(value) for name, value in state.items()})
+        # Checkpoints of version 0.1 hold zeros, too.
+        kept = {name: value for name, value in state.items() if name not in _NOT_STATE}
+        vars(self).update({name: self._viewed(value) for name, value in kept.items()})
 
     def _viewed(self, value: Any) -> Any:
         if isinstance(value, tuple):
