@@ -16,6 +16,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -65,16 +66,12 @@ def ways(task: str, num_envs: int) -> Ways:
         env.reset(seed=1)
     drawn = suite.action_space.sample()
     actions = torch.as_tensor(drawn)
-    own = None
+    own: Callable[[], Any] | None = None
     if task.startswith("envpool/"):
-        own = _own(beneath._pool.step, beneath._actions.decode(drawn))
+        own = partial(beneath._pool.step, beneath._actions.decode(drawn))
     elif not task.startswith("rltrain/"):
-        own = _own(beneath._env.step, beneath._actions(actions))
-    return Ways(own, _own(suite.step, actions), _own(counted.step, actions))
-
-
-def _own(step: Callable[[Any], Any], actions: Any) -> Callable[[], Any]:
-    return lambda: step(actions)
+        own = partial(beneath._env.step, beneath._actions(actions))
+    return Ways(own, partial(suite.step, actions), partial(counted.step, actions))
 
 
 def measure(task: str, num_envs: int, rounds: int) -> list[list[float] | None]:
