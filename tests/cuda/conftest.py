@@ -6,6 +6,7 @@ RLTRAIN_TEST_DEVICE=cpu runs the tests that make sense on the CPU, to try the te
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from pathlib import Path
 
@@ -14,6 +15,9 @@ import pytest
 HERE = Path(__file__).parent
 # Makes the modules beside the tests, and `benchmarks`, importable.
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+
+# jax would take most of the GPU's memory, which the runs of other tests and workers need too.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 from on_device import KIND  # noqa: E402
 

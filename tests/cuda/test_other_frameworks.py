@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -53,11 +56,20 @@ def test_a_gpu_computes_the_checksums_of_arrays_that_the_cpu_does(jax):
         assert list(fingerprints(there).values()) == checksums["cpu"]
 
 
-def test_jax_still_has_the_cpu_after_counting_gpus(jax):
-    from rltrain_jax.devices import count_cuda
-
-    count_cuda()
-    assert jax.devices("cpu")
+@pytest.mark.gpu_only
+def test_jaxs_gpus_are_counted_as_jax_does_and_without_it(jax):
+    code = "import sys, rltrain_jax.devices as d; print(d.count_cuda(), 'jax' in sys.modules)"
+    for visible, number in ((None, len(jax.devices("cuda"))), ("", 0), ("-1", 0)):
+        variables = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        assert done.stdout.split() == [str(number), "False"]
 
 
 def test_mjlab_trains_on_warp(tmp_path):

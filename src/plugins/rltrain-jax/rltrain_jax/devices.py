@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 from pathlib import Path
 from typing import Any
+
+from rltrain.errors import RltrainError
 
 __all__ = ["about", "count_cuda", "filled", "local_device"]
 
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
 """Of NVIDIA's driver, and of the one for WSL."""
+
+_NO_DEVICE = 100
+"""CUDA_ERROR_NO_DEVICE: CUDA_VISIBLE_DEVICES hides them all (cuda.h, CUresult)."""
 
 
 def local_device(name: str) -> Any:
@@ -18,31 +24,45 @@ def local_device(name: str) -> Any:
     With several processes, jax sees one device in each, whatever its index on the node.
 
     Raises:
-        RuntimeError: jax has no such device.
+        RltrainError: jax has no such device, or cannot open it.
     """
     import jax
 
     kind, _, index = name.partition(":")
-    devices = jax.local_devices(backend=kind)
+    try:
+        devices = jax.local_devices(backend=kind)
+    except RuntimeError as error:  # On a GPU with full memory, too: "no supported devices found".
+        raise RltrainError(
+            f"jax cannot open {name}: {error} If other processes hold the GPU's memory, as "
+            "`nvidia-smi` shows, end them or use other GPUs: --gpu-ids."
+        ) from error
     place = int(index or 0) if len(devices) > 1 else 0
     if place >= len(devices):
-        raise RuntimeError(f"jax has no device {name}: there are {', '.join(map(str, devices))}.")
+        raise RltrainError(f"jax has no device {name}: there are {', '.join(map(str, devices))}.")
     return devices[place]
 
 
 def count_cuda() -> int:
     """Return how many GPUs jax can use; CUDA_VISIBLE_DEVICES limits them.
 
-    A launcher calls it in a child process: jax keeps the GPUs open.
-    """
-    if not any(Path(name).exists() for name in _DRIVER_FILES):
-        return 0
-    import jax
+    The driver counts them: jax would open each, which takes seconds, and finds none where another
+    process has taken their memory.
 
-    try:
-        return jax.local_device_count("cuda")
-    except RuntimeError:  # jax without its CUDA plugin.
+    Raises:
+        RltrainError: the driver does not work.
+    """
+    plugins = importlib.metadata.entry_points(group="jax_plugins")
+    there = any(Path(name).exists() for name in _DRIVER_FILES)
+    if not there or not any("cuda" in plugin.name for plugin in plugins):
         return 0
+    driver, number = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
+    failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(number))
+    if failed not in (0, _NO_DEVICE):
+        raise RltrainError(
+            f"NVIDIA's driver answers with CUDA error {failed} when jax asks for GPUs; nvidia-smi "
+            "may say why. On the CPU: --device cpu."
+        )
+    return number.value
 
 
 def about() -> dict[str, str]:

@@ -7,11 +7,26 @@ environment.
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
+
+import mjlab  # Sets MUJOCO_GL=egl, unless it has a value.
+import warp
+
+from rltrain.errors import UsageError
+
+try:
+    import mujoco  # noqa: F401
+except (AttributeError, ImportError) as error:  # What PyOpenGL and MuJoCo raise without EGL.
+    raise UsageError(
+        "mjlab needs MuJoCo, which cannot load OpenGL as MUJOCO_GL="
+        f"{os.environ.get('MUJOCO_GL')} asks: {type(error).__name__}: {error}. To train without "
+        "pictures: MUJOCO_GL=disabled. For pictures, install EGL (libegl1 on Debian), and let "
+        "containers use the GPU for graphics: NVIDIA_DRIVER_CAPABILITIES=all."
+    ) from error
 
 # Registers mjlab's own tasks, and those of the entry-point group `mjlab.tasks`.
 import mjlab.tasks  # noqa: F401
-import warp
 from mjlab.tasks.registry import list_tasks, load_env_cfg, load_rl_cfg
 
 __all__ = ["agent_config", "env_config", "episode_steps", "names", "start_warp"]

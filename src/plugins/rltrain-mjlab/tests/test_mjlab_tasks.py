@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -70,6 +71,25 @@ def test_names_match_mjlab():
         assert not config.is_finite_horizon
     assert describe("Mjlab-Lift-Cube-Yam-Rgb").observations["camera"].shape == (32, 32, 3)
     assert describe("mjlab-cartpole-balance") is None
+
+
+@pytest.mark.long  # Separate processes import mjlab.
+def test_without_egl_the_error_says_how_to_train_without_pictures(tmp_path):
+    (tmp_path / "OpenGL").mkdir()
+    (tmp_path / "OpenGL" / "__init__.py").write_text("None.eglQueryString")  # As PyOpenGL does.
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from rltrain.errors import UsageError
+try:
+    from rltrain_mjlab import registry
+    print(len(registry.names()) > 0)
+except UsageError as error:
+    print(error)
+"""
+    environ = {key: value for key, value in os.environ.items() if key != "MUJOCO_GL"}
+    assert "MUJOCO_GL=egl asks: AttributeError: " in run(code, env=environ)
+    assert run(code, env={**environ, "MUJOCO_GL": "disabled"}) == "True"
 
 
 @pytest.mark.long  # A separate process imports mjlab.

@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from rltrain import hookimpl
 from rltrain.config import Placement
+from rltrain.errors import RltrainError
 from rltrain.launch import Member, cores_of_rank, interface_of, meet, reachable_address
 from rltrain.session import Session
 from rltrain.types import World
@@ -117,9 +118,22 @@ def _meet(world: World, config: Placement) -> None:
 
 
 def _select_device(world: World) -> None:
-    """Make this rank's GPU torch's default CUDA device."""
-    if world.device.startswith("cuda"):
+    """Make this rank's GPU torch's default CUDA device.
+
+    Raises:
+        RltrainError: other processes have taken the GPU's memory.
+    """
+    if not world.device.startswith("cuda"):
+        return
+    try:
         torch.cuda.set_device(world.device)
+    except RuntimeError as error:
+        if "out of memory" not in str(error):
+            raise
+        raise RltrainError(
+            f"Rank {world.rank} cannot open {world.device}: its memory is full. `nvidia-smi` shows "
+            "which processes hold it. End them, or use other GPUs: --gpu-ids."
+        ) from error
 
 
 def _broadcast_state(session: Session, model: torch.nn.Module) -> None:

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from rltrain.errors import RltrainError
+from rltrain.testing import make_config
+from rltrain.types import World
+from rltrain_torch.backends import GlooBackend
 from rltrain_torch.devices import _DRIVER_FILES, about, count_cuda, filled
 
 
@@ -81,3 +85,13 @@ def test_torch_reports_what_it_was_built_for():
 def test_the_doctor_reduces_a_vector_on_the_device():
     x = filled(3, 2.0, "cpu")
     assert (x.tolist(), x.dtype, x.device.type) == ([2.0, 2.0, 2.0], torch.float32, "cpu")
+
+
+def test_a_gpu_whose_memory_others_have_taken_is_named(monkeypatch):
+    def full(device):
+        raise RuntimeError("CUDA error: out of memory")
+
+    monkeypatch.setattr(torch.cuda, "set_device", full)
+    world = World(device="cuda:1")
+    with pytest.raises(RltrainError, match=r"Rank 0 cannot open cuda:1: .*--gpu-ids"):
+        GlooBackend().rltrain_init_distributed(world, make_config())
