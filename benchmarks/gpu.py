@@ -12,8 +12,9 @@ runs, with the lowest and the highest. "native" is the library's own runner, age
 "rltrain" the same training through rltrain in one process; "one rank" a process group of one rank
 (NCCL); "two ranks" are two gloo ranks on one GPU, each with half of the environments. Waits and
 launches are those of one iteration, counted in a separate run: warnings of torch's sync debug mode,
-and kernel launches in torch's profiler. The last command tests the script on the CPU, where no
-kernels are launched.
+and kernel launches in torch's profiler. Most of a run's time is its start, so a library takes
+several minutes. Each run's median goes to stderr too, at once. The last command tests the script on
+the CPU, where no kernels are launched.
 """
 
 from __future__ import annotations
@@ -128,8 +129,9 @@ def measure(run: Run, repeats: int) -> None:
     medians: dict[str, list[float]] = {how: [] for how in KINDS}
     for _ in range(repeats):
         for how in KINDS:
-            times = first_rank(timed, how, run)["times"]
-            medians[how].append(statistics.median(times[WARM - 1 :]))
+            median = statistics.median(first_rank(timed, how, run)["times"][WARM - 1 :])
+            medians[how].append(median)
+            print(f"{run.library}, {how}: {1e3 * median:.2f} ms", file=sys.stderr, flush=True)
     base = statistics.median(medians["native"])
     for how, seconds in medians.items():
         counts = first_rank(counted, how, run._replace(iterations=WARM + 2))
