@@ -85,16 +85,18 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
     print(machine())
+    failed = []
     for heading, lines in SCRIPTS.items():
         line = lines[given.quick]
         print(f"\n## {heading}\n\n`python benchmarks/{line}`\n", flush=True)
         script, *words = line.split()
         run = [sys.executable, str(HERE / script), *words]
-        code = subprocess.run(run, timeout=TIMEOUT, check=False).returncode
-        if code:
-            sys.exit(f"{line}: exit status {code}")
+        if code := subprocess.run(run, timeout=TIMEOUT, check=False).returncode:
+            failed.append(f"{line}: exit status {code}")
     print("\n## Commands\n", flush=True)
     command_line(1 if given.quick else 5)
+    if failed:
+        sys.exit("\n".join(failed))
 
 
 if __name__ == "__main__":
