@@ -60,16 +60,11 @@ def test_a_gpu_computes_the_checksums_of_arrays_that_the_cpu_does(jax):
 def test_jaxs_gpus_are_counted_as_jax_does_and_without_it(jax):
     code = "import sys, rltrain_jax.devices as d; print(d.count_cuda(), 'jax' in sys.modules)"
     for visible, number in ((None, len(jax.devices("cuda"))), ("", 0), ("-1", 0)):
-        variables = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
+        environ = (
+            dict(os.environ) if visible is None else os.environ | {"CUDA_VISIBLE_DEVICES": visible}
         )
-        assert done.stdout.split() == [str(number), "False"]
+        words = subprocess.check_output([sys.executable, "-c", code], env=environ, timeout=120)
+        assert words.decode().split() == [str(number), "False"]
 
 
 def test_mjlab_trains_on_warp(tmp_path):

@@ -49,13 +49,19 @@ def count_cuda() -> int:
     process has taken their memory.
 
     Raises:
-        RltrainError: the driver does not work.
+        RltrainError: the driver cannot be loaded, or does not work.
     """
     plugins = importlib.metadata.entry_points(group="jax_plugins")
     there = any(Path(name).exists() for name in _DRIVER_FILES)
     if not there or not any("cuda" in plugin.name for plugin in plugins):
         return 0
-    driver, number = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
+    number = ctypes.c_int(0)
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:  # A container may have the driver's files without its libraries.
+        raise RltrainError(
+            f"jax cannot use the GPUs: {error}. On the CPU: --device cpu."
+        ) from error
     failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(number))
     if failed not in (0, _NO_DEVICE):
         raise RltrainError(

@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+from ctypes.util import find_library
 from importlib import metadata
 from pathlib import Path
 
@@ -99,7 +100,8 @@ def with_driver(monkeypatch, tmp_path, driver, plugins=("xla_cuda13",)):
     plugin = [metadata.EntryPoint(name, "jax_plugins.x", "jax_plugins") for name in plugins]
     monkeypatch.setattr(devices, "_DRIVER_FILES", (str(tmp_path),))
     monkeypatch.setattr(metadata, "entry_points", lambda group: metadata.EntryPoints(plugin))
-    monkeypatch.setattr(ctypes, "CDLL", {"libcuda.so.1": driver}.__getitem__)
+    if driver is not None:
+        monkeypatch.setattr(ctypes, "CDLL", {"libcuda.so.1": driver}.__getitem__)
     return count_cuda()
 
 
@@ -112,6 +114,12 @@ def test_the_driver_counts_the_gpus_that_jax_can_use(monkeypatch, tmp_path):
 def test_a_driver_that_does_not_work_is_named_instead_of_taking_the_cpu(monkeypatch, tmp_path):
     with pytest.raises(RltrainError, match=r"CUDA error 803 when jax asks for GPUs.*--device cpu"):
         with_driver(monkeypatch, tmp_path, Driver(0, error=803))
+
+
+@pytest.mark.skipif(find_library("cuda") is not None, reason="there is a GPU's driver")
+def test_a_container_with_the_drivers_files_but_not_its_library_is_named(monkeypatch, tmp_path):
+    with pytest.raises(RltrainError, match=r"libcuda.so.1: .*--device cpu"):
+        with_driver(monkeypatch, tmp_path, None)
 
 
 def test_jax_reports_what_it_is_installed_for():
