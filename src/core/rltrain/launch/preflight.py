@@ -23,9 +23,14 @@ TIMEOUT = 120
 
 _CODE = """
 import json, sys
+from rltrain.errors import RltrainError
 from rltrain.specs import load_object
-result = load_object(sys.argv[1])(*json.loads(sys.argv[2]))
-print("\\n" + json.dumps(result))
+refusal, result = None, None
+try:
+    result = load_object(sys.argv[1])(*json.loads(sys.argv[2]))
+except RltrainError as error:
+    refusal = str(error)
+print("\\n" + json.dumps([refusal, result]))
 """
 
 
@@ -41,7 +46,7 @@ def preflight(path: str, *arguments: Any, in_child: bool) -> Any:
         What the function returned, which must be JSON-serializable too.
 
     Raises:
-        RltrainError: the child failed.
+        RltrainError: the function raised one, or the child failed.
     """
     return _call_in_child(path, *arguments) if in_child else load_object(path)(*arguments)
 
@@ -58,4 +63,7 @@ def _call_in_child(path: str, *arguments: Any) -> Any:
         raise RltrainError(f"{path} did not answer within {TIMEOUT} s.") from error
     if child.returncode != 0:
         raise RltrainError(f"{path} failed:\n{child.stderr}")
-    return json.loads(child.stdout.splitlines()[-1])
+    refusal, result = json.loads(child.stdout.splitlines()[-1])
+    if refusal is not None:
+        raise RltrainError(refusal)
+    return result
