@@ -185,13 +185,13 @@ def test_keys_change_speed_and_environment():
 
 
 def test_real_time_takes_as_long_as_the_simulation(session, play):
-    session.env.step_dt = 0.02
+    session.env.step_dt = 0.05
     began = time.monotonic()
     play(10, controls=Controls(2))
-    assert time.monotonic() - began >= 0.17
+    assert time.monotonic() - began >= 0.45
     began = time.monotonic()
     play(10, controls=Controls(2, speed=8.0))
-    assert time.monotonic() - began < 0.17
+    assert time.monotonic() - began < 0.45
 
 
 def test_ctrl_c_ends_with_a_summary(session, play):

@@ -230,7 +230,7 @@ def test_a_server_that_never_answers_does_not_slow_a_run(tmp_path, capsys):
         write(uri, tmp_path / "run", *map(scalars, range(1, 300)), finish_timeout=1.0)
         assert 1 <= time.monotonic() - before < 4
     (line,) = said(capsys)
-    assert line == "rltrain: mlflow: 299 records were not sent (no answer for 1 s)"
+    assert line.startswith("rltrain: mlflow: 299 records were not sent (no answer for ")
 
 
 def test_a_server_that_is_not_there_is_named_once(tmp_path, capsys):
