@@ -12,9 +12,9 @@ from rltrain.options import tuned_in
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import TaskInfo
 
-__all__ = ["PREFIX", "describe", "rltrain_provides", "tasks", "tuned"]
+__all__ = ["describe", "rltrain_provides", "tasks", "tuned"]
 
-PREFIX = "envpool/"
+_PREFIX = "envpool/"
 """The prefix of task names, because many of EnvPool's names are Gymnasium's too."""
 
 
@@ -27,7 +27,7 @@ def describe(task: str) -> TaskInfo | None:
     Raises:
         UsageError: the task cannot be made on this machine, or no library can train it.
     """
-    if not task.startswith(PREFIX):
+    if not task.startswith(_PREFIX):
         return None
     from rltrain_envpool.tasks import describe_task
 
@@ -38,7 +38,7 @@ def tasks() -> list[str]:
     """Return the names of all tasks, except the families whose observations are images."""
     from rltrain_envpool.tasks import learnable
 
-    return [PREFIX + name for name in learnable()]
+    return [_PREFIX + name for name in learnable()]
 
 
 def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | None:

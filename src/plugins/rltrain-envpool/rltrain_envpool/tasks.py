@@ -11,7 +11,6 @@ from envpool.registration import registry
 from rltrain.errors import UsageError
 from rltrain.options import unknown_env_option
 from rltrain.types import TaskInfo
-from rltrain_envpool.plugin import PREFIX
 from rltrain_envpool.spaces import Actions, Observations, space_of
 
 __all__ = ["configured", "describe_task", "learnable", "make_pool", "steps_limit"]
@@ -52,7 +51,7 @@ def describe_task(task: str) -> TaskInfo | None:
     Raises:
         UsageError: the task cannot be made on this machine, or no library can train it.
     """
-    if task.removeprefix(PREFIX) not in envpool.list_all_envs():
+    if _own_name(task) not in envpool.list_all_envs():
         return None
     spec = _spec(task)
     actions = Actions(task, spec)
@@ -103,13 +102,18 @@ def make_pool(task: str, **settings: Any) -> Any:
     return pool
 
 
+def _own_name(task: str) -> str:
+    """Return EnvPool's name of a task, which stands after the prefix."""
+    return task.partition("/")[2]
+
+
 def _spec(task: str, **options: Any) -> Any:
     return _made(envpool.make_spec, task, options)
 
 
 def _made(make: Callable[..., Any], task: str, settings: Mapping[str, Any]) -> Any:
     try:
-        return make(task.removeprefix(PREFIX), **settings)
+        return make(_own_name(task), **settings)
     except (ImportError, RuntimeError) as error:
         raise UsageError(f"The task {task!r} cannot be made on this machine: {error}") from error
 
