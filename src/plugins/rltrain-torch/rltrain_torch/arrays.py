@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,8 @@ class TorchArrays:
 
     def owns(self, x: Any) -> bool:
         """Return whether an object is a tensor."""
-        return type(x).__module__.partition(".")[0] == "torch" and hasattr(x, "detach")
+        torch = sys.modules.get("torch")
+        return torch is not None and isinstance(x, torch.Tensor)
 
     def to_host(self, x: Any) -> tuple[Any, bool]:
         """Return a tensor as an array of numpy, and whether it was on the CPU."""
@@ -21,9 +23,12 @@ class TorchArrays:
 
     def view_on_host(self, x: Any) -> Any:
         """Return a numpy array that shares the memory of a tensor on the CPU."""
-        if not self.owns(x) or x.device.type != "cpu" or str(x.dtype) == "torch.bfloat16":
+        if not self.owns(x) or not x.is_cpu:
             return x
-        return x.detach().numpy()
+        try:
+            return x.detach().numpy()
+        except TypeError:  # numpy has no bfloat16.
+            return x
 
     def from_host(self, array: Any, device: str) -> Any:
         """Return a numpy array as a tensor on a device."""
