@@ -39,22 +39,27 @@ def run_rank(backend: str, megabytes: float, folder: str) -> dict[str, float]:
     group = joined(backend)
     size = max(int(megabytes * 1e6 / 4 / PARAMETERS), 1)
     parameters = [torch.zeros(size) for _ in range(PARAMETERS)]
-    gradients = [torch.randn(size) for _ in parameters]
-    whole = torch.randn(size * PARAMETERS)
-    parts = whole.split(size)
+    gradients = [torch.zeros(size) for _ in parameters]
+    whole = torch.zeros(size * PARAMETERS)
+    buffer = torch.empty_like(whole)
+    parts = buffer.split(size)
 
     def bare() -> None:
         group.all_reduce(whole)
 
     def copied() -> None:
         torch._foreach_copy_(parts, gradients)
-        bare()
+        group.all_reduce(buffer)
+
+    def written() -> None:
+        """Leave in the caches what a backward pass has just written, for each way alike."""
+        for gradient in (whole, *gradients):
+            gradient.fill_(1.0)  # Else sums of sums would overflow.
 
     ways: dict[str, Callable[[], Any]] = {"bare": bare, "copied": copied}
     for name in SYNCS:
         ways[name] = functools.partial(sync_of(name, group, parameters), gradients)
-    # Sums of sums would overflow.
-    return medians(group, ways, SECONDS, before=lambda: whole.fill_(1.0))
+    return medians(group, ways, SECONDS, before=written)
 
 
 def medians(

@@ -12,8 +12,8 @@ from rltrain.types import GradientSync, ProcessGroup
 
 __all__ = ["Bucket", "FlatGradientSync", "FlatSync", "check_count", "synchronize"]
 
-_LARGE = 1 << 18
-"""Elements from which a buffer is large: 1 MiB of float32, measured by benchmarks/sync.py."""
+_LARGE = 1 << 20
+"""Elements from which a buffer is large: it does not stay in the caches of a CPU."""
 
 
 def synchronize(
@@ -83,10 +83,10 @@ class FlatSync:
         averaged: list[torch.Tensor | None] = [None] * self._count
         ranks = self._group.world_size
         for bucket in self._buckets:
-            at_once = bucket.is_large and ranks & (ranks - 1) == 0
+            at_once = bucket.is_large and _is_power_of_two(ranks)
             bucket.reduce(self._group, gradients, averaged, 1 / ranks if at_once else 1.0)
             if not at_once:
-                bucket.buffer.div_(ranks)
+                bucket.divide(ranks)
         return averaged
 
 
@@ -102,6 +102,11 @@ def check_count(gradients: Sequence[torch.Tensor | None], count: int) -> None:
         )
 
 
+def _is_power_of_two(ranks: int) -> bool:
+    """Return whether to multiply by 1 / ranks is as exact as to divide."""
+    return ranks & (ranks - 1) == 0
+
+
 class Bucket:
     """Parameters whose gradients are summed in one collective.
 
@@ -109,8 +114,7 @@ class Bucket:
         indices: the parameters' numbers among all of the optimizer.
         buffer: the gradients, and after them a flag for each parameter.
         is_large: whether it takes less time to multiply each gradient while it is copied, than to
-            copy all in one call and to divide all in another. A multiplication is as exact as the
-            division if the number of ranks is a power of two.
+            copy all in one call and to divide all in another.
     """
 
     def __init__(
@@ -133,8 +137,8 @@ class Bucket:
         self._views = [
             part.view(parameter.shape) for part, parameter in zip(parts, parameters, strict=True)
         ]
+        self._parts = [*self._views, self._flags]
 
-    @torch.no_grad()
     def reduce(
         self,
         group: ProcessGroup,
@@ -159,22 +163,29 @@ class Bucket:
     @torch.no_grad()
     def fill(self, gradients: Sequence[torch.Tensor | None], scale: float = 1.0) -> None:
         """Copy this bucket's gradients into the buffer, and set the flags; see `reduce`."""
-        local = [gradients[index] for index in self.indices]
-        missing = [position for position, gradient in enumerate(local) if gradient is None]
-        for position in missing:
-            self._views[position].zero_()
-        new = [
-            view if gradient is None else gradient
-            for view, gradient in zip(self._views, local, strict=True)
-        ]
+        new: list[torch.Tensor] = []
+        missing = []
+        for position, index in enumerate(self.indices):
+            gradient = gradients[index]
+            if gradient is None:
+                missing.append(position)
+                gradient = self._views[position].zero_()
+            new.append(gradient)
         if scale == 1:
-            torch._foreach_copy_([*self._views, self._flags], [*new, self._ones])
+            torch._foreach_copy_(self._parts, [*new, self._ones])
         else:
             self._flags.copy_(self._ones)
             for view, gradient in zip(self._views, new, strict=True):
                 torch.mul(gradient, scale, out=view)
         for position in missing:
             self._flags[position] = 0
+
+    def divide(self, ranks: int) -> None:
+        """Make averages of the sums, in place."""
+        if _is_power_of_two(ranks):
+            self.buffer.mul_(1 / ranks)  # Takes less time.
+        else:
+            self.buffer.div_(ranks)
 
     def read(
         self, gradients: Sequence[torch.Tensor | None], sums: list[torch.Tensor | None]

@@ -181,7 +181,7 @@ class _Part:
         self._work.wait()
         self._given = []
         self._bucket.read(gradients, averaged)
-        self._bucket.buffer.div_(ranks)
+        self._bucket.divide(ranks)
 
     def _versions(self, gradients: Gradients) -> list[tuple[torch.Tensor | None, int]]:
         """Return this part's gradients, and how often each was written to."""
