@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -44,6 +45,12 @@ class NodeOfJob:
             # As on the command line: no traceback of this process.
             print(f"rltrain: {error}", flush=True)
             raise SystemExit(error.exit_code) from None
+        except subprocess.CalledProcessError as error:
+            # submitit queues the job again by scontrol. SLURM then ends all processes of the job,
+            # sometimes scontrol too, before it has its answer.
+            if error.cmd[0] != "scontrol" or error.returncode != -signal.SIGTERM:
+                raise
+            raise SystemExit(255) from None  # As submitit does.
 
     def checkpoint(self) -> DelayedSubmission:
         """Return what to run when the job is queued again. submitit calls it before the time limit.

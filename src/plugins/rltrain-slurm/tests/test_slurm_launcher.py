@@ -6,10 +6,12 @@ import logging.handlers
 import os
 import signal
 import stat
+import subprocess
 
 import pytest
 from submitit.core.job_environment import SignalHandler
-from submitit.core.utils import DelayedSubmission
+from submitit.core.utils import DelayedSubmission, JobPaths
+from submitit.slurm.slurm import SlurmJobEnvironment
 
 from rltrain.config import Placement
 from rltrain.errors import RankFailed, UsageError
@@ -116,6 +118,28 @@ def test_a_failure_in_the_job_leaves_its_status_and_no_traceback(monkeypatch, ca
         NodeOfJob(fail, None)()
     assert ended.value.code == 7
     assert capsys.readouterr().out == "rltrain: Rank 3 failed.\n"
+
+
+@pytest.mark.parametrize(("command", "refused"), [("kill $$", False), ("exit 1", True)])
+def test_scontrol_is_ended_with_the_job_that_it_queues_again(
+    command, refused, tmp_path, monkeypatch
+):
+    """SLURM ends all processes of the job, sometimes before scontrol has its answer."""
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f"#!/bin/sh\n{command}\n")
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    delayed = DelayedSubmission(NodeOfJob(print, None))
+    delayed.set_timeout(60, 1)
+    handler = SignalHandler(SlurmJobEnvironment(), JobPaths(tmp_path, "12"), delayed)
+
+    def work(options):
+        handler.checkpoint_and_try_requeue(signal.SIGUSR2)
+
+    with pytest.raises(subprocess.CalledProcessError if refused else SystemExit):
+        NodeOfJob(work, None)()
 
 
 def test_without_slurm_there_is_one_error(tmp_path, monkeypatch):
