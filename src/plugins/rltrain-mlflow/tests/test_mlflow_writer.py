@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import re
 import subprocess
 import sys
 import time
@@ -228,9 +229,11 @@ def test_a_server_that_never_answers_does_not_slow_a_run(tmp_path, capsys):
     with never_answering() as uri:
         before = time.monotonic()
         write(uri, tmp_path / "run", *map(scalars, range(1, 300)), finish_timeout=1.0)
-        assert 1 <= time.monotonic() - before < 4
+        took = time.monotonic() - before
+    assert 1 <= took < 4
     (line,) = said(capsys)
-    assert line.startswith("rltrain: mlflow: 299 records were not sent (no answer for ")
+    lost = re.fullmatch(r"rltrain: mlflow: 299 records were not sent \(no answer for (.) s\)", line)
+    assert 1 <= int(lost[1]) <= round(took)
 
 
 def test_a_server_that_is_not_there_is_named_once(tmp_path, capsys):

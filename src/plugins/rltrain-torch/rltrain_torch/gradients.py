@@ -13,7 +13,7 @@ from rltrain.types import GradientSync, ProcessGroup
 __all__ = ["Bucket", "FlatGradientSync", "FlatSync", "check_count", "synchronize"]
 
 _LARGE = 1 << 20
-"""Elements from which a buffer is large: it does not stay in the caches of a CPU."""
+"""Elements from which a buffer is large: 4 MiB of float32 do not stay in a core's own caches."""
 
 
 def synchronize(
