@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import weakref
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["destroy_default_group", "last_of", "optional"]
+if TYPE_CHECKING:  # The launcher uses this file, and starts without torch.
+    from torch.distributed import ProcessGroup
+
+__all__ = ["destroy_without_gil", "optional"]
 
 
-def destroy_default_group() -> None:
-    """Destroy torch's default group, without the deadlock of gloo in torch 2.7.
+def destroy_without_gil(group: ProcessGroup) -> None:
+    """Have a group destroyed while Python's GIL is free: torch 2.7 may hang otherwise.
 
-    The group's destructor waits for gloo's threads. Python calls it while holding the GIL, and a
-    thread that frees the last collective's tensor waits for the GIL: both wait forever (seen in
-    every tenth group with 2.7.0, in none with 2.9.1). The backend's own Python object releases the
-    GIL before it is destroyed, so it must be the last one to go.
+    The destructor of a gloo group waits for gloo's threads. Python calls it while holding the GIL,
+    and a thread that frees the last collective's tensor waits for the GIL: both wait forever (seen
+    in every tenth group with 2.7.0, in none with 2.9.1). The backend's own Python object releases
+    the GIL before it is destroyed. So that it goes last, it is kept until the group's Python
+    object is gone. Then it does not matter who destroys the group.
+
+    Args:
+        group: of any backend; only gloo's are concerned.
     """
-    import torch.distributed as dist
-
-    group = dist.group.WORLD
-    assert group is not None, "the caller has checked that the group exists"
-    last = last_of(group)
-    dist.destroy_process_group()
-    del group, last
-
-
-def last_of(group: Any) -> Any:
-    """Return the object that must be freed after a group, or None; see `destroy_default_group`."""
     import torch
     import torch.distributed as dist
 
-    return group._get_backend(torch.device("cpu")) if dist.get_backend(group) == "gloo" else None
+    if dist.get_backend(group) == "gloo":
+        backend = group._get_backend(torch.device("cpu"))
+        weakref.finalize(group, _let_go, backend).atexit = False
+
+
+def _let_go(backend: object) -> None:
+    """Do nothing: the caller has held the last reference to the backend."""
 
 
 def optional(**options: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from torch.distributed.rendezvous import rendezvous
 from rltrain.errors import UsageError
 from rltrain.types import ReduceOp, World
 from rltrain.unpickling import pack_object, unpack_object
-from rltrain_torch.compat import destroy_default_group
+from rltrain_torch.compat import destroy_without_gil
 
 __all__ = ["TIMEOUT", "TorchProcessGroup"]
 
@@ -60,6 +60,8 @@ class TorchProcessGroup:
             (create or functools.partial(_create, backend))(world)
         else:
             _check_existing(backend, world)
+        assert dist.group.WORLD is not None, "it was created, or found"
+        destroy_without_gil(dist.group.WORLD)
         device = torch.device(world.device)
         # gloo communicates through host memory, so host arrays need not be copied to the GPU.
         self._staging = device if backend == "nccl" else torch.device("cpu")
@@ -113,7 +115,7 @@ class TorchProcessGroup:
     def close(self) -> None:
         """Destroy the default group, if it was created here and exists."""
         if self._is_ours and dist.is_initialized():
-            destroy_default_group()
+            dist.destroy_process_group()
 
     def _tensor(self, x: Any) -> torch.Tensor:
         if isinstance(x, torch.Tensor):

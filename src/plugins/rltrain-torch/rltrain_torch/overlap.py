@@ -12,7 +12,7 @@ import torch.distributed as dist
 from rltrain import hookimpl
 from rltrain.session import Session
 from rltrain.types import GradientSync, ProcessGroup
-from rltrain_torch.compat import last_of
+from rltrain_torch.compat import destroy_without_gil
 from rltrain_torch.gradients import Bucket, FlatSync, check_count
 from rltrain_torch.group import TIMEOUT
 
@@ -63,6 +63,8 @@ class OverlapSync:
         parts, last = _divided(parameters[:count])
         # Ranks may send at different times, so not between the other collectives of the run.
         own = dist.new_group(timeout=TIMEOUT) if group.world_size > 1 and parts else None
+        if own is not None:
+            destroy_without_gil(own)
         self._parts = [_Part(indices, parameters, own) for indices in parts]
         self._last = [*last, *range(count, len(parameters))]
         self._has_changed = torch.zeros((), device=parameters[0].device)
@@ -121,7 +123,6 @@ class _Part:
         group: dist.ProcessGroup | None,
     ) -> None:
         self._group = group
-        self._last_of_group = None if group is None else last_of(group)  # Freed after it.
         self._parameters = [parameters[index] for index in indices]
         self._bucket = Bucket(indices, self._parameters, self._parameters[0].dtype)
         self._arrived: set[int] = set()

@@ -9,12 +9,14 @@ import torch
 import torch._C._distributed_c10d as c10d
 import torch.distributed as dist
 
+from rltrain_torch.compat import destroy_without_gil
 from rltrain_torch.flight_recorder import last_collectives
 
 
 @pytest.fixture
 def group():
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    destroy_without_gil(dist.group.WORLD)
     yield
     dist.destroy_process_group()
 

@@ -1,0 +1,46 @@
+"""A group that is left right after a collective.
+
+With torch 2.7, gloo's threads and the destructor of a group may wait for each other forever.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import torch
+import torch.distributed as dist
+from rltrain.types import World
+from rltrain_torch.compat import destroy_without_gil
+from rltrain_torch.group import TorchProcessGroup
+
+def create(world):
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+
+def leave(owner):
+    if owner == "the user":
+        create(None)
+    group = TorchProcessGroup("gloo", World(device="cpu"), create)
+    subgroup = dist.new_group()  # As gradient sync `overlap` makes it.
+    destroy_without_gil(subgroup)
+    dist.all_reduce(torch.zeros(400_000), group=subgroup)
+    # The larger the tensor, the later a thread frees it.
+    group.all_reduce(torch.zeros(400_000))
+    group.close()
+    assert dist.is_initialized() == (owner == "the user")
+    if owner == "the user":
+        del group, subgroup
+        dist.destroy_process_group()
+
+for _ in range(20):
+    leave({owner!r})
+"""
+
+
+@pytest.mark.parametrize("owner", ["rltrain", "the user"])
+def test_a_group_can_be_destroyed_right_after_a_collective(owner):
+    script = SCRIPT.format(owner=owner)
+    subprocess.run([sys.executable, "-c", script], timeout=60, check=True)
