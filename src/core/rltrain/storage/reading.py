@@ -1,0 +1,60 @@
+"""Reading files that somebody else may have written: plain files only, and no more than fits."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+__all__ = ["Unreadable", "read_bytes", "read_text"]
+
+
+class Unreadable(OSError):
+    """A file is there, but is not one to read: `strerror` says why, in a few words."""
+
+
+def read_bytes(path: Path, limit: int, within: Path | None = None) -> bytes:
+    """Return the bytes of a plain file.
+
+    Pipes and devices, which could block or never end, are not even opened.
+
+    Args:
+        path: the file. It may be a link.
+        limit: the most bytes that it may have.
+        within: the folder that it must be in, after links. None: anywhere.
+
+    Raises:
+        Unreadable: it is no plain file, is outside of the folder, or is larger than the limit.
+        OSError: as `open` does, for example FileNotFoundError.
+    """
+    # O_PATH finds the file without opening it. What is checked is then what is opened, even if
+    # another process exchanges the path in between.
+    found = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        here = f"/proc/self/fd/{found}"
+        status = os.fstat(found)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable(errno.EINVAL, "it is no plain file", str(path))
+        if within is not None and not Path(os.readlink(here)).is_relative_to(within.resolve()):
+            raise Unreadable(errno.EXDEV, f"it is a link out of {within}", str(path))
+        with open(here, "rb") as file:
+            content = b"" if status.st_size > limit else file.read(limit + 1)
+    finally:
+        os.close(found)
+    if max(status.st_size, len(content)) > limit:
+        raise Unreadable(errno.EFBIG, f"it is larger than {limit:,} bytes", str(path))
+    return content
+
+
+def read_text(path: Path, limit: int, within: Path | None = None) -> str:
+    """Return the text of a plain file in UTF-8; see `read_bytes`.
+
+    Raises:
+        Unreadable: as `read_bytes`; or it is no text.
+        OSError: as `open` does.
+    """
+    try:
+        return read_bytes(path, limit, within).decode()
+    except UnicodeDecodeError as error:
+        raise Unreadable(errno.EILSEQ, "it is no text", str(path)) from error
