@@ -20,7 +20,7 @@ FALLBACKS = ({"FLAKY_FIRST": "1"}, {"FLAKY_SECOND": "1"}, {"FLAKY_THIRD": "1"})
 
 @hookimpl
 def rltrain_provides():
-    flaky = {"framework": "numpy", "device": "cpu", "fallbacks": FALLBACKS}
+    flaky = {"framework": "numpy", "device": "cpu", "launcher": "one", "fallbacks": FALLBACKS}
     return [
         BackendSpec(name="raises", factory="flaky_plugin:Raises", **flaky),
         BackendSpec(name="hangs", factory="flaky_plugin:Hangs", **flaky),

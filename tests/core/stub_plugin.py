@@ -92,6 +92,9 @@ def rltrain_provides():
             factory=f"{parts}:StubBackend",
             framework="numpy",
             device="cpu",
+            usual=True,
+            launcher="stub_launcher",
+            grad_sync="plain",
             exporter=f"{parts}:StubExporter",
         ),
         BackendSpec(
@@ -99,6 +102,7 @@ def rltrain_provides():
             factory=f"{parts}:StubBackend",
             framework="numpy",
             device="cuda",
+            usual=True,
             count_devices="stub_plugin:count_gpus",
         ),
         BackendSpec(

@@ -347,7 +347,7 @@ def test_incomplete_or_contradictory_variables_are_shown(environ, message):
         # A JobSet in which the user has set torchrun's flags.
         ({**INDEXED_JOB, **TRAIN_JOB}, "kubeflow"),
         # Two that agree.
-        ({**OPEN_MPI, **HYDRA}, "mpich"),
+        ({**OPEN_MPI, **HYDRA}, "open-mpi"),
     ],
 )
 def test_the_innermost_of_several_is_right(environ, name):

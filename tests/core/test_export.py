@@ -111,7 +111,7 @@ def test_the_user_names_the_file(run, tmp_path):
     ("words", "says"),
     [
         (["--format", "stubb"], "--format stubb: is not known. Did you mean 'stub'? There are:"),
-        (["--format", "onnx"], "onnx: is one of torch's formats, but the policy is one of numpy"),
+        (["--format", "onnx"], "onnx: is a format of torch, but the policy is one of numpy"),
         (["--format", "stub", "other", "--output", "x.stub"], "names one file, but --format names"),
         (["--output", "policy.onnx"], "a file of the format stub ends in .stub"),
         (["--output", "folder.stub"], "--output folder.stub: is a folder"),

@@ -202,24 +202,6 @@ def test_ranks_and_gpus_of_a_distributed_run(plan, two_gpus, options, ranks, ids
     assert (made.config.nproc_per_node, made.config.gpu_ids) == (ranks, ids)
 
 
-ALPHABETICALLY_FIRST = """
-from rltrain import hookimpl
-from rltrain.specs import BackendSpec, LauncherSpec
-
-@hookimpl
-def rltrain_provides():
-    backend = BackendSpec(name="aaa", factory="x:X", framework="torch", device="cpu")
-    return [backend, LauncherSpec(name="aaa", factory="x:X", frameworks=("torch",))]
-"""
-
-
-def test_what_else_is_installed_does_not_change_the_defaults(site, tmp_path):
-    site.install("first-by-name", ALPHABETICALLY_FIRST)
-    options = {"device": "cpu", "log_root": str(tmp_path), "distributed": True}
-    made = make_plan({"library": "rsl_rl", **options}, {}).config
-    assert (made.backend, made.launcher) == ("gloo", "elastic")
-
-
 def test_the_first_algorithm_that_a_library_offers_is_the_default(config):
     assert config(algorithm=None).algorithm == "ppo"
 
@@ -720,7 +702,7 @@ def test_a_suite_of_another_framework_is_refused_with_what_works(site, refused):
     )
     assert refused(task="Program-v0") == (
         "--framework numpy: the environments of the suite programs support jax only. "
-        "Libraries for jax: skrl. Give --library skrl --framework jax."
+        "Give --framework jax --library skrl."
     )
 
 

@@ -198,6 +198,11 @@ WRONG = {
         "hash(bytes_of(parameter))",
         "test_fingerprints_of_equal_parameters_are_equal",
     ),
+    "its gradient sync is not installed": (
+        'framework="torch", device="cpu")',
+        'framework="torch", device="cpu", grad_sync="none_such")',
+        "test_its_runs_have_a_launcher_and_a_gradient_sync",
+    ),
     "closes once only": (
         "if self.dist.is_initialized():",
         "if True:",

@@ -99,7 +99,9 @@ class BackendSpec(Spec):
     """Whether its ranks meet at the master's address, so that somebody must say it. Those of MPI
     know each other."""
     usual: bool = False
-    """Whether it is the backend of its framework and kind of device unless the user names one."""
+    """Whether it is the backend of its framework and kind of device unless the user names one. What
+    it names (launcher, gradient sync, arrays, exporter) counts for the framework's other backends
+    that do not. Two for the same are an error. Leave it False beside torch's and jax's own."""
     about: str | None = None
     """Import string of a function that returns facts about the framework by name, such as what it
     was built for. `rltrain doctor` calls it in a separate process."""
@@ -112,9 +114,10 @@ class BackendSpec(Spec):
     device: str
     """The kind of device: "cpu" or "cuda"."""
     launcher: str | None = None
-    """The default launcher of its ranks."""
+    """The default launcher of its ranks; None for that of the framework's usual backends."""
     grad_sync: str | None = None
-    """The default gradient sync of its runs."""
+    """The default gradient sync of its runs; None for that of the framework's usual backends: for
+    torch the plain mean. What is merely installed is never a default."""
     shares: tuple[str, ...] = ()
     """Further kinds of devices that it supports, which the user selects with `--device`. Ranks may
     share these devices: there may be more ranks than devices."""

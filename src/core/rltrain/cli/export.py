@@ -66,8 +66,10 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     options.setdefault("num_envs", _ENVIRONMENTS)
     trained = find_trained(arguments.run, arguments.checkpoint, options)
     plan = plan_policy(trained)
+    config = plan.config
     files = choose_files(
-        trained, plan.config.framework, plan.registry, arguments.format, arguments.output
+        *(trained, config.framework, config.backend, plan.registry),
+        *(arguments.format, arguments.output),
     )
     if arguments.opset is not None and "onnx" not in files:
         raise UsageError(f"--opset {arguments.opset}: is one of --format onnx. Leave it out.")

@@ -191,13 +191,13 @@ def _check_format(
     missing = [key for key in library.required_keys if get_dotted(options, key) is MISSING]
     if not missing:
         return
-    others = [
+    others = " or ".join(
         spec.name
         for spec in registry.all(LibrarySpec)
         if spec.name != library.name
         and all(get_dotted(options, key) is not MISSING for key in spec.required_keys)
-    ]
-    hint = f" It looks like a file of {others[0]}: try --library {others[0]}." if others else ""
+    )
+    hint = f" It looks like a file of {others}: try --library {others}." if others else ""
     raise UsageError(
         f"--agent-config {path}: this is not a file of {library.name}, whose options include "
         f"{', '.join(missing)}.{hint}"

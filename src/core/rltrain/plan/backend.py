@@ -27,33 +27,44 @@ def choose_backend(
     kind = (requested.device or "").partition(":")[0] or None
     fitting = _fitting(requested, registry)
     wants_gpu = requested.num_gpus is not None or isinstance(requested.gpu_ids, tuple)
+    wants_gpu = wants_gpu or requested.gpu_ids == "all"
     starts = requested.distributed or requested.gpu_ids == "all"
-    for spec in fitting:
-        if spec.kind_of_device(kind) == "cpu":
-            return spec, 0
-        visible = gpus_elsewhere
-        if visible is None:
-            visible = preflight(spec.count_devices, in_child=starts) if spec.count_devices else 0
-        if visible or wants_gpu or requested.gpu_ids == "all":
-            return spec, visible
+
+    def count(spec: BackendSpec) -> int:
+        if gpus_elsewhere is not None or not spec.count_devices:
+            return gpus_elsewhere or 0
+        return int(preflight(spec.count_devices, in_child=starts))
+
+    # An accelerator if there is one, else the CPU.
+    counted = [(spec, count(spec)) for spec in fitting if spec.kind_of_device(kind) != "cpu"]
+    there = [(spec, visible) for spec, visible in counted if visible or wants_gpu]
+    if len(there) > 1:
+        devices = [spec.device for spec, _ in there]
+        raise UsageError(
+            f"This machine has devices of several kinds, {' and '.join(devices)}. Say which: "
+            f"--device {' or --device '.join(devices)}."
+        )
+    there += [(spec, 0) for spec in fitting if spec.kind_of_device(kind) == "cpu"]
+    if there:
+        return there[0]
     by_backend = requested.backend if fitting[-1].kind_of_device(None) != "cpu" else None
     what = f"--backend {by_backend}" if by_backend else f"--device {requested.device}"
-    on_cpu = [
+    on_cpu = " or ".join(
         spec.name
         for spec in registry.all(BackendSpec)
         if spec.usual and spec.framework == requested.framework and spec.device == "cpu"
-    ]
+    )
     raise UsageError(
         f"{what}: needs a GPU, and no GPU is visible on this machine. "
-        f"On the CPU: {f'--backend {on_cpu[0]}' if by_backend and on_cpu else '--device cpu'}."
+        f"On the CPU: {f'--backend {on_cpu}' if by_backend and on_cpu else '--device cpu'}."
     )
 
 
 def _fitting(requested: RunOptions, registry: Registry) -> list[BackendSpec]:
-    """Return the backends that fit framework and device: those for GPUs first.
+    """Return the backend that fits the framework for each kind of device: the usual one.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are none, or it is not clear which.
     """
     kind = (requested.device or "").partition(":")[0] or None
     if requested.backend is not None:
@@ -70,9 +81,16 @@ def _fitting(requested: RunOptions, registry: Registry) -> list[BackendSpec]:
         have = "; ".join(f"{spec.name}: {spec.supports()}" for spec in registry.all(BackendSpec))
         what = f"--backend {requested.backend}" if requested.backend else "No backend"
         raise UsageError(f"{what}: does not run {wanted}. Installed: {have}.")
-    # An accelerator if there is one, else the CPU. Of two backends for the same device, the usual
-    # one: installing another must not change what a command does.
-    return sorted(fitting, key=lambda spec: (spec.device == "cpu", not spec.usual))
+    # Installing another must not change what a command does.
+    fitting = [spec for spec in fitting if spec.usual] or fitting
+    for device in {spec.device for spec in fitting}:
+        names = [spec.name for spec in fitting if spec.device == device]
+        if len(names) > 1:
+            raise UsageError(
+                f"Several backends run {requested.framework} on {device}. Say which: --backend "
+                f"{' or '.join(names)}."
+            )
+    return fitting
 
 
 def _check_some(framework: str, candidates: list[BackendSpec], registry: Registry) -> None:
@@ -94,7 +112,5 @@ def _check_some(framework: str, candidates: list[BackendSpec], registry: Registr
 def how_to_share(kind: str, framework: str, registry: Registry) -> str:
     """Say how ranks can share devices of a kind, if they can."""
     able = [spec for spec in registry.all(BackendSpec) if spec.framework == framework]
-    names = [spec.name for spec in able if kind in spec.shares]
-    return (
-        f" To debug ranks that share GPUs: --backend {names[0]} --device {kind}." if names else ""
-    )
+    names = " or ".join(spec.name for spec in able if kind in spec.shares)
+    return f" To debug ranks that share GPUs: --backend {names} --device {kind}." if names else ""

@@ -61,7 +61,8 @@ def find_place(
                     f"them: --cluster {a.name} or --cluster {b.name}."
                 )
         if places:
-            return places[0]
+            # The one that knows where they meet.
+            return min(places, key=lambda found: found[1].master_addr is None)
     return None
 
 
@@ -129,6 +130,8 @@ def _places(
 
 
 def _agree(a: StartedRank | StartedNode, b: StartedRank | StartedNode) -> bool:
+    if None not in (a.master_addr, b.master_addr) and a.master_addr != b.master_addr:
+        return False
     if isinstance(a, StartedRank) and isinstance(b, StartedRank):
         return (a.world.rank, a.world.world_size) == (b.world.rank, b.world.world_size)
     if isinstance(a, StartedNode) and isinstance(b, StartedNode):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,22 +117,21 @@ def _check_library(
         raise UsageError(f"--checkpoint {path}: {found}")
     missing = sorted(library.checkpoint_keys - set(found))
     if missing:
-        other = _matching_library(path, library, registry, in_child, trusted)
-        hint = f" It looks like one of {other}: try --library {other}." if other else ""
+        others = " or ".join(_matching_libraries(path, library, registry, in_child, trusted))
+        hint = f" It looks like one of {others}: try --library {others}." if others else ""
         raise UsageError(
             f"--checkpoint {path}: this is not a checkpoint of {library.name}: it lacks "
             f"{', '.join(missing)}.{hint}"
         )
 
 
-def _matching_library(
+def _matching_libraries(
     path: str, library: LibrarySpec, registry: Registry, in_child: bool, trusted: bool
-) -> str | None:
-    """Return the name of another library that recognizes a checkpoint, or None."""
+) -> Iterator[str]:
+    """Yield the names of the other libraries that recognize a checkpoint."""
     for spec in registry.all(LibrarySpec):
         if spec.name == library.name or spec.read_checkpoint is None or not spec.checkpoint_keys:
             continue
         found = preflight(spec.read_checkpoint, path, trusted, in_child=in_child)
         if not isinstance(found, str) and spec.checkpoint_keys <= set(found):
-            return spec.name
-    return None
+            yield spec.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
@@ -14,6 +14,7 @@ from rltrain.options.run import RunOptions
 from rltrain.plan.backend import choose_backend, how_to_share
 from rltrain.plan.cluster import find_place, join
 from rltrain.plugins.registry import Registry
+from rltrain.plugins.usual import usual
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec
 from rltrain.types import World
 
@@ -180,7 +181,7 @@ def choose_launcher(
     Raises:
         UsageError: it does not fit the framework, or lacks an option that was given.
     """
-    spec = of_framework(requested, registry, LauncherSpec, "launcher", backend.launcher)
+    spec = of_framework(requested, registry, LauncherSpec, "launcher", backend.name)
     if requested.min_nodes is not None and ("min_nodes" in spec.lacks or spec.starts_nodes):
         raise UsageError(
             f"--nnodes {requested.nnodes}: the launcher {spec.name} needs a fixed number of nodes. "
@@ -204,37 +205,46 @@ def of_framework(
     requested: RunOptions,
     registry: Registry,
     kind: type[FrameworkSpecT],
-    option: str,
-    usual: str | None,
+    option: Literal["launcher", "grad_sync"],
+    backend: str,
 ) -> FrameworkSpecT:
     """Return the requested launcher or gradient sync, or the usual one.
 
+    Installing another plugin must not change what a command does: the usual one is declared.
+
+    Args:
+        requested: the options.
+        registry: the installed plugins.
+        kind: of what is returned.
+        option: its name.
+        backend: that of the run.
+
     Raises:
-        UsageError: it is not installed, or does not work with the framework.
+        UsageError: it is not installed, does not work with the framework, or none is usual.
     """
-    framework, name = requested.framework, getattr(requested, option)
-    able = [
+    framework = requested.framework
+    able = " or ".join(
         spec.name
         for spec in registry.all(kind)
-        if framework in spec.frameworks and not _starts_nodes(spec)
-    ]
-    if name is None:
-        # Installing another plugin must not change what a command does.
-        name = able[0] if able and usual not in able else usual
+        if framework in spec.frameworks
+        and not (isinstance(spec, LauncherSpec) and spec.starts_nodes)
+    )
+    name = getattr(requested, option) or usual(registry, framework, option, backend)
+    if name is None and able:
+        raise UsageError(
+            f"{flag(option)}: neither the backend {backend} nor a usual one of {framework} names "
+            f"its own. Give {flag(option)} {able}."
+        )
     if name is None:
         raise UsageError(f"{flag(option)}: no installed plugin works with {framework}.")
     spec = registry.get(kind, name)
     if framework not in spec.frameworks:
-        instead = f" Instead: {flag(option)} {' or '.join(able)}." if able else ""
+        instead = f" Instead: {flag(option)} {able}." if able else ""
         raise UsageError(
             f"{flag(option)} {name}: works with {', '.join(spec.frameworks)}, not {framework}."
             f"{instead}"
         )
     return spec
-
-
-def _starts_nodes(spec: LauncherSpec | GradientSyncSpec) -> bool:
-    return isinstance(spec, LauncherSpec) and spec.starts_nodes
 
 
 def _gpus(requested: RunOptions, backend: BackendSpec, kind: str, visible: int) -> tuple[int, ...]:

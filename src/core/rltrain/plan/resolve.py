@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rltrain.config import Placement, RunConfig
+from rltrain.config import RunConfig
 from rltrain.errors import UsageError, suggest
 from rltrain.options.agent import load_agent, override_agent, resolve_env
 from rltrain.options.checks import flag
@@ -31,7 +31,6 @@ from rltrain.plugins.manager import chosen_specs
 from rltrain.plugins.options import check_options
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import (
-    BackendSpec,
     GradientSyncSpec,
     LauncherSpec,
     LibrarySpec,
@@ -116,7 +115,9 @@ def make_plan(
         "library": library.name,
         "algorithm": algorithm,
         "suite": suite.name,
-        "grad_sync": _grad_sync(requested, placement, registry).name,
+        "grad_sync": of_framework(
+            requested, registry, GradientSyncSpec, "grad_sync", placement.backend
+        ).name,
         "agent": agent,
         "env": resolve_env(task, requested.env),
         "num_envs": envs_per_rank(requested, task, ranks),
@@ -213,10 +214,9 @@ def _check_framework(requested: RunOptions, suite: SuiteSpec, registry: Registry
         return
     framework = suite.frameworks[0]
     able = [spec.name for spec in registry.all(LibrarySpec) if framework in spec.frameworks]
-    library = requested.library if requested.library in able else "".join(able[:1])
+    library = requested.library if requested.library in able else " or ".join(able)
     instead = (
-        f"Libraries for {framework}: {', '.join(able)}. Give --library {library} "
-        f"--framework {framework}."
+        f"Give --framework {framework} --library {library}."
         if able
         else f"No installed library works with {framework}."
     )
@@ -255,11 +255,6 @@ def _take_from_file(
             except UsageError as error:
                 raise UsageError(f"agent.{key} sets {error}") from None
     return dataclasses.replace(requested, **chosen)
-
-
-def _grad_sync(requested: RunOptions, placement: Placement, registry: Registry) -> GradientSyncSpec:
-    default = registry.get(BackendSpec, placement.backend).grad_sync
-    return of_framework(requested, registry, GradientSyncSpec, "grad_sync", default)
 
 
 def _check_rollback(config: RunConfig) -> None:

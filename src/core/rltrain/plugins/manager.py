@@ -12,6 +12,7 @@ from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import RunHooks
 from rltrain.plugins.options import make_plugin
 from rltrain.plugins.registry import Registry
+from rltrain.plugins.usual import frameworks, usual
 from rltrain.specs import (
     BackendSpec,
     GradientSyncSpec,
@@ -39,13 +40,17 @@ def chosen_specs(config: RunConfig, registry: Registry) -> list[Spec]:
     ]
 
 
-def arrays_by_framework(registry: Registry) -> dict[str, Arrays]:
+def arrays_by_framework(registry: Registry, backend: str | None = None) -> dict[str, Arrays]:
     """Return what handles the arrays of each framework that an installed backend knows.
 
     A state may hold arrays of another framework than the run's: a simulator has its own.
+
+    Args:
+        registry: the installed plugins.
+        backend: that of the run.
     """
-    backends = [spec for spec in registry.all(BackendSpec) if spec.arrays is not None]
-    return {spec.framework: load_object(str(spec.arrays))() for spec in backends}
+    named = {each: usual(registry, each, "arrays", backend) for each in frameworks(registry)}
+    return {each: load_object(path)() for each, path in named.items() if path is not None}
 
 
 class RunPlugins:

@@ -12,17 +12,18 @@ from rltrain.config import RunConfig
 from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.launch.rank_log import RankLog, say
 from rltrain.plugins.registry import Registry, discover
+from rltrain.plugins.usual import frameworks, usual
 from rltrain.policies.finding import Trained
 from rltrain.policies.metadata import as_text, describe, plain
 from rltrain.policies.session import PolicySession, open_session
 from rltrain.policies.verifying import Comparison, try_out, verify
 from rltrain.policy import Exporter, Policy, PolicyModule
-from rltrain.specs import BackendSpec, load_object
+from rltrain.specs import load_object
 from rltrain.storage.disk import NotWritten
 from rltrain.storage.run_folder import RunFolder, check_writable
 from rltrain.types import World
 
-__all__ = ["Export", "choose_files"]
+__all__ = ["Export", "choose_files", "exporters"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Export:
             UsageError: the policy cannot be exported.
         """
         registry = discover(config.no_plugins)
-        exporter = _exporters(registry)[config.framework]
+        exporter = exporters(registry, config.backend)[config.framework]
         with open_session(config, world, registry) as session:
             policy = session.load_policy()
             module = policy.module()
@@ -94,6 +95,7 @@ class Export:
 def choose_files(
     trained: Trained,
     framework: str,
+    backend: str,
     registry: Registry,
     formats: Sequence[str],
     output: str | None,
@@ -103,6 +105,7 @@ def choose_files(
     Args:
         trained: the checkpoint.
         framework: of the policy.
+        backend: that of the run.
         registry: the installed plugins.
         formats: those that the user named; none for the framework's default.
         output: the file that the user named. By default, files are in the folder `exported`: of the
@@ -112,14 +115,14 @@ def choose_files(
         UsageError: a format is not one of the framework, its packages are missing, or the file
             cannot be written.
     """
-    exporters = _exporters(registry)
-    if framework not in exporters:
+    able = exporters(registry, backend)
+    if framework not in able:
         raise UsageError(f"Policies of {framework} cannot be exported: no backend has an exporter.")
-    exporter = exporters[framework]
+    exporter = able[framework]
     chosen = list(dict.fromkeys(formats)) or [next(iter(exporter.formats))]
     for format in chosen:
         if format not in exporter.formats:
-            raise _unknown(format, framework, exporters)
+            raise _unknown(format, framework, able)
         exporter.check(format)
     if output is None:
         folder = (trained.run or trained.checkpoint.parent) / "exported"
@@ -131,24 +134,26 @@ def choose_files(
     return files
 
 
-def _exporters(registry: Registry) -> dict[str, Exporter]:
-    """Return the exporter of each framework that an installed backend names."""
-    return {
-        spec.framework: load_object(spec.exporter)()
-        for spec in registry.all(BackendSpec)
-        if spec.exporter is not None
-    }
+def exporters(registry: Registry, backend: str) -> dict[str, Exporter]:
+    """Return the exporter of each framework, where backends name one.
+
+    Args:
+        registry: the installed plugins.
+        backend: that of the run.
+    """
+    named = {each: usual(registry, each, "exporter", backend) for each in frameworks(registry)}
+    return {each: load_object(path)() for each, path in named.items() if path is not None}
 
 
-def _unknown(format: str, framework: str, exporters: Mapping[str, Exporter]) -> UsageError:
-    own = ", ".join(exporters[framework].formats)
-    others = [name for name, exporter in exporters.items() if format in exporter.formats]
+def _unknown(format: str, framework: str, able: Mapping[str, Exporter]) -> UsageError:
+    own = ", ".join(able[framework].formats)
+    others = [name for name, exporter in able.items() if format in exporter.formats]
     if others:
         return UsageError(
-            f"--format {format}: is one of {others[0]}'s formats, but the policy is one of "
+            f"--format {format}: is a format of {' and '.join(others)}, but the policy is one of "
             f"{framework}. Choose from {own}."
         )
-    known = [name for exporter in exporters.values() for name in exporter.formats]
+    known = [name for exporter in able.values() for name in exporter.formats]
     return UsageError(f"--format {format}: is not known.{suggest(format, known)} There are: {own}.")
 
 

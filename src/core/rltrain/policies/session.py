@@ -46,7 +46,10 @@ class PolicySession(PluginSession):
             plugins.choose(spec, config.plugins)
         alone = dataclasses.replace(config, distributed=False)
         super().__init__(
-            alone, World(device=world.device), plugins, arrays=arrays_by_framework(registry)
+            alone,
+            World(device=world.device),
+            plugins,
+            arrays=arrays_by_framework(registry, config.backend),
         )
         self.peers: ProcessGroup = SingleProcess(world.device)
         if config.distributed:

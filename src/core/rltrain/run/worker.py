@@ -81,7 +81,8 @@ def make_session(
         plugins.register(plugin, name)
     library = registry.get(LibrarySpec, config.library)
     iteration = library.iteration(config) if library.iteration else None
-    return RankSession(config, world, plugins, iteration, arrays_by_framework(registry))
+    arrays = arrays_by_framework(registry, config.backend)
+    return RankSession(config, world, plugins, iteration, arrays)
 
 
 def run_rank(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rltrain.launch.preflight import preflight
 from rltrain.launch.ranks import rank_device
 from rltrain.plugins.registry import discover
-from rltrain.specs import BackendSpec
+from rltrain.plugins.usual import usual
+from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, Spec
 from rltrain.testing.kits import arrays as kit_arrays
 from rltrain.testing.kits.backend_ranks import RankReport, run_worlds
 from rltrain.testing.kits.declaration import check_declaring_is_light
@@ -55,6 +56,19 @@ class BackendConformance:
     def test_declaring_is_light(self) -> None:
         """In a child process, without the other plugins."""
         check_declaring_is_light(BackendSpec, self.backend)
+
+    @must("The launcher and the gradient sync of its runs are declared, and installed.")
+    def test_its_runs_have_a_launcher_and_a_gradient_sync(self) -> None:
+        """By the backend itself, or by the usual backends of its framework."""
+        spec, registry = self._spec(), discover()
+        defaults: tuple[tuple[Literal["launcher", "grad_sync"], type[Spec]], ...]
+        defaults = ("launcher", LauncherSpec), ("grad_sync", GradientSyncSpec)
+        for what, kind in defaults:
+            name = usual(registry, spec.framework, what, spec.name)
+            assert name in registry.names(kind), (
+                f"without --{what.replace('_', '-')} a run takes {name}, which no installed plugin "
+                f"provides: name one in BackendSpec({what}=...)"
+            )
 
     @must("The group's rank, world size and device are the world's.")
     def test_each_rank_knows_its_place(self) -> None:

@@ -1,0 +1,192 @@
+"""What is installed besides changes no plan: a default is declared, and never the first by name."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from rltrain.cli.new import _fields, _rendered
+from rltrain.errors import UsageError
+from rltrain.options.run import RunOptions
+from rltrain.plan.cluster import find_place
+from rltrain.plan.resolve import make_plan
+from rltrain.plan.table import plan_table
+from rltrain.plugins.manager import arrays_by_framework
+from rltrain.plugins.registry import discover
+from rltrain.policies.exporting import exporters
+from rltrain.specs import KINDS
+
+FIRST = """
+from rltrain import hookimpl
+from rltrain.clusters import StartedNode
+from rltrain.specs import *
+from rltrain.types import TaskInfo
+
+def agent(task, algorithm):
+    return {{"a": 1}}
+
+@hookimpl
+def rltrain_provides():
+    both = ("torch", "jax")
+    named = dict(name="aaa", factory="x:X")
+    return [
+        *(
+            BackendSpec(
+                name=f"aaa{{framework}}-{{device}}", factory="x:X", framework=framework,
+                device=device, arrays="x:X", exporter="x:X", launcher="aaa", grad_sync="aaa",
+                count_devices="{module}:count", usual={usual},
+                joins_first=True, needs_master=False,
+            )
+            for framework in both for device in {devices}
+        ),
+        LibrarySpec(
+            frameworks=both, algorithms=("PPO",), default_agent=agent, required_keys=("a",), **named
+        ),
+        SuiteSpec(frameworks=both, describe=lambda task: None, tasks=lambda: [], **named),
+        LauncherSpec(frameworks=both, **named),
+        LauncherSpec(name="aab", factory="x:X", frameworks=both, starts_nodes=True),
+        ClusterSpec(name="aaa", order=0, find=lambda environ: None, variables=("AAA",)),
+        WriterSpec(**named),
+        GradientSyncSpec(frameworks=both, **named),
+        ObserverSpec(**named),
+        CommandSpec(**named),
+    ]
+
+def count():
+    return 4
+"""
+
+PLAIN = {
+    "plain": {"library": "rsl_rl"},
+    "ranks": {"library": "skrl", "distributed": True, "nproc_per_node": 2},
+    "jax": {"library": "skrl", "framework": "jax", "distributed": True, "nproc_per_node": 2},
+    "on the CPU": {"library": "rl_games", "device": "cpu", "distributed": True},
+    "mpi": {"library": "rsl_rl", "backend": "mpi", "distributed": True, "nproc_per_node": 2},
+}
+
+
+def install_first(site, usual=False, devices=("cpu", "cuda", "tpu")):
+    source = FIRST.format(usual=usual, devices=devices, module="counts_first")
+    (site.path / "counts_first.py").write_text("def count():\n    return 4\n")
+    site.install("rltrain-aaa", source, point="aaa")
+
+
+@pytest.mark.parametrize("options", PLAIN.values(), ids=PLAIN)
+def test_what_sorts_first_changes_no_plan(site, tmp_path, options):
+    options = {**options, "log_root": str(tmp_path)}
+    before = make_plan(options, {})
+    install_first(site)
+    after = make_plan(options, {})
+    for kind in KINDS.values():
+        assert after.registry.names(kind)[0].startswith("aaa"), kind
+    assert dataclasses.asdict(after.config) == dataclasses.asdict(before.config)
+    assert plan_table(after) == plan_table(before)
+    own = after.config.backend
+    for found in (before.registry, after.registry):
+        assert {key: type(x).__module__ for key, x in arrays_by_framework(found, own).items()} == {
+            "torch": "rltrain_torch.arrays",
+            "jax": "rltrain_jax.arrays",
+        }
+        framework = after.config.framework
+        assert type(exporters(found, own)[framework]).__module__ == f"rltrain_{framework}.exporter"
+
+
+def test_two_usual_backends_of_one_device_are_refused_by_name(site, tmp_path):
+    install_first(site, usual=True, devices=("cpu",))
+    options = {"library": "rsl_rl", "log_root": str(tmp_path)}
+    with pytest.raises(UsageError, match=r"torch on cpu.*--backend aaatorch-cpu or gloo"):
+        make_plan(options, {})
+    assert make_plan({**options, "backend": "gloo"}, {}).config.grad_sync == "flat"
+
+
+def test_two_usual_accelerators_that_are_both_there_are_refused_by_name(site, tmp_path):
+    install_first(site, usual=True, devices=("npu", "tpu"))
+    options = {"library": "rsl_rl", "log_root": str(tmp_path)}
+    with pytest.raises(UsageError, match=r"npu and tpu.*--device npu or --device tpu"):
+        make_plan(options, {})
+    assert make_plan({**options, "device": "tpu"}, {}).config.backend == "aaatorch-tpu"
+
+
+@pytest.fixture
+def from_template(site):
+    """A backend as `rltrain new --kind backend` writes it, beside what sorts first."""
+    files = _rendered("backend", _fields("mine"))
+    folder = site.path / "rltrain_mine"
+    folder.mkdir()
+    for name, text in files.items():
+        if name.startswith("rltrain_mine/"):
+            (site.path / name).write_text(text)
+    site.install("rltrain-mine", point="mine", module="rltrain_mine.plugin")
+    install_first(site)
+
+
+def test_a_backend_of_the_template_averages_by_the_plain_mean(from_template, tmp_path):
+    options = {"library": "rsl_rl", "backend": "mine", "log_root": str(tmp_path)}
+    config = make_plan({**options, "distributed": True, "nproc_per_node": 2}, {}).config
+    assert (config.backend, config.launcher, config.grad_sync) == ("mine", "elastic", "flat")
+    assert type(arrays_by_framework(discover(), "mine")["torch"]).__module__ == (
+        "rltrain_torch.arrays"
+    )
+
+
+NO_DEFAULT = """
+from rltrain import hookimpl
+from rltrain.specs import *
+
+@hookimpl
+def rltrain_provides():
+    return [
+        BackendSpec(name="alone", factory="x:X", framework="numpy", device="cpu", launcher="l"),
+        LauncherSpec(name="l", factory="x:X", frameworks=("numpy",)),
+        GradientSyncSpec(name="s1", factory="x:X", frameworks=("numpy",)),
+        GradientSyncSpec(name="s2", factory="x:X", frameworks=("numpy",)),
+        LibrarySpec(
+            name="n", factory="x:X", frameworks=("numpy",), algorithms=("PPO",),
+            default_agent=lambda task, algorithm: {"a": 1}, required_keys=("a",),
+        ),
+        SuiteSpec(
+            name="numpies", factory="x:X", frameworks=("numpy",), tasks=lambda: ["Numpy-v0"],
+            describe=lambda task: make() if task == "Numpy-v0" else None,
+        ),
+    ]
+
+def make():
+    from rltrain.types import TaskInfo
+    return TaskInfo("Numpy-v0", "continuous")
+"""
+
+
+def test_a_framework_without_a_declared_gradient_sync_has_no_default(site, tmp_path):
+    site.install("rltrain-alone", NO_DEFAULT, point="alone")
+    options = {"library": "n", "framework": "numpy", "task": "Numpy-v0", "log_root": str(tmp_path)}
+    with pytest.raises(UsageError, match=r"--grad-sync: .*numpy.* Give --grad-sync s1 or s2"):
+        make_plan(options, {})
+    assert make_plan({**options, "grad_sync": "s2"}, {}).config.grad_sync == "s2"
+
+
+CLUSTER = """
+import dataclasses
+
+from rltrain import hookimpl
+from rltrain.builtin.clusters.mpi import open_mpi
+from rltrain.specs import ClusterSpec
+
+def find(environ):
+    return dataclasses.replace(open_mpi(environ), master_addr=environ["AAA"] or None)
+
+@hookimpl
+def rltrain_provides():
+    return [ClusterSpec(name="aaa", order=10, find=find, variables=("AAA",))]
+"""
+
+
+def test_two_clusters_that_agree_on_the_rank_must_agree_on_where_ranks_meet(site):
+    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
+    started = {f"OMPI_COMM_WORLD_{name}": x for name, x in zip(names, "1212", strict=True)}
+    site.install("rltrain-aaa", CLUSTER, point="aaa")
+    requested = RunOptions(distributed=True)
+    spec, place = find_place(requested, discover(), {**started, "AAA": ""})
+    assert (spec.name, place.master_addr) == ("open-mpi", "127.0.0.1")
+    with pytest.raises(UsageError, match=r"aaa .*open-mpi .*contradict each other. Choose one"):
+        find_place(requested, discover(), {**started, "AAA": "10.0.0.1"})
