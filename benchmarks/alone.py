@@ -173,15 +173,8 @@ def _skrl(options: dict[str, Any], made: Any, device: str, iterations: int, fold
         Runner(SkrlEnv(made, device, "episode"), options).run("train")
 
 
-def _short(path: str) -> str:
-    """Return a path from our package on, or the last two parts of another's."""
-    parts = path.split(os.sep)
-    ours = [i for i, part in enumerate(parts) if part == "rltrain" or part.startswith("rltrain_")]
-    return os.path.join(*parts[ours[-1] if ours else -2 :])
-
-
 class Waits:
-    """The places where a run waits for its device, by file and line."""
+    """The places where a run waits for its device, by module and line."""
 
     def __init__(self) -> None:
         self.places: Counter[str] = Counter()
@@ -196,9 +189,9 @@ class Waits:
             frame = frame.f_back
         if frame is None:
             return
-        file = _short(frame.f_code.co_filename)
+        module = frame.f_globals["__name__"]
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-        self.places[f"{file}:{frame.f_lineno} {line}"] += 1
+        self.places[f"{module}:{frame.f_lineno} {line}"] += 1
 
     def lap(self) -> None:
         """End an iteration."""

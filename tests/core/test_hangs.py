@@ -13,6 +13,7 @@ from rltrain.launch import hangs
 from rltrain.launch.hangs import HangWatch, Patience
 from rltrain.launch.pulse import Pulse, pulse_file, pulse_files
 from rltrain.launch.reports import failure, forget_reports
+from rltrain.launch.stacks import Frame
 from rltrain.launch.verdict import Place, find_missing
 
 RANK = """
@@ -197,3 +198,25 @@ def test_a_first_iteration_between_two_looks_counts():
 def test_a_pulse_file_has_the_rank_in_its_name(tmp_path):
     pulse_file(tmp_path, 12).touch()
     assert list(pulse_files(tmp_path)) == [12]
+
+
+PACKAGES = "/home/me/rltrain/.venv/lib/python3.11/site-packages"
+
+
+@pytest.mark.parametrize(
+    ("file", "is_of_the_user"),
+    [
+        ("/home/me/torch/walker.py", True),  # Whatever the folder's name.
+        ("/home/me/rltrain_runs/jax/walker.py", True),
+        ("/home/me/rltrain/walker.py", True),
+        (f"{PACKAGES}/rsl_rl/runners/on_policy_runner.py", True),
+        (f"{PACKAGES}/torch/optim/adam.py", False),
+        (f"{PACKAGES}/rltrain_torch/sync.py", False),
+        ("/usr/lib/python3/dist-packages/numpy/linalg/linalg.py", False),
+        ("/home/me/rltrain/src/plugins/rltrain-rsl-rl/rltrain_rsl_rl/runner.py", False),
+        (hangs.__file__, False),
+        (subprocess.__file__, False),
+    ],
+)
+def test_the_line_that_is_named_is_of_the_task_or_the_library(file, is_of_the_user):
+    assert Frame(file, 1, "f").is_of_the_user is is_of_the_user

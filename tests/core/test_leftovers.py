@@ -35,7 +35,7 @@ def killed(temporary):
         from rltrain.launch.leftovers import private_folder, with_temporary_files
         with private_folder() as folder, with_temporary_files(folder):
             (folder / "report").touch()
-            print(folder, multiprocessing.util.get_temp_dir(), flush=True)
+            print(folder, multiprocessing.util.get_temp_dir(), sep="|", flush=True)
             sys.stdin.read()
     """
     with subprocess.Popen(
@@ -44,7 +44,7 @@ def killed(temporary):
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        folders = [Path(name) for name in process.stdout.readline().split()]
+        folders = [Path(name) for name in process.stdout.readline().strip().split("|")]
         remove_leftovers()
         assert [folder.parent for folder in folders] == [temporary] * 2
         assert all(folder.is_dir() for folder in folders)  # The process lives.

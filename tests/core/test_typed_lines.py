@@ -6,6 +6,7 @@ docs, known by name; the libraries are the real ones; the number of GPUs is made
 
 from __future__ import annotations
 
+import shlex
 from typing import NamedTuple
 
 import pytest
@@ -383,8 +384,9 @@ def test_train_multigpu_takes_the_library_of_a_file(typed, tmp_path):
     file.write_text("library: skrl\n")
     line = "rltrain train_multigpu --task Isaac-Cartpole"
     assert "rsl_rl, ppo" in typed(line)[1]
-    assert "skrl, ppo" in typed(f"{line} --config {file}")[1]
-    assert "rl_games, ppo" in typed(f"{line} --config {file} --rl_library rl_games")[1]
+    config = f"--config {shlex.quote(str(file))}"
+    assert "skrl, ppo" in typed(f"{line} {config}")[1]
+    assert "rl_games, ppo" in typed(f"{line} {config} --rl_library rl_games")[1]
 
 
 def test_a_missing_default_library_names_the_installed_ones(typed, monkeypatch):

@@ -71,12 +71,7 @@ def reader(tmp_path):
     ours = sysconfig.get_path("purelib")
     (packages / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
     command = home / "bin" / "rltrain"
-    command.write_text(
-        f"#!{home}/bin/python\n"
-        "from rltrain.cli import main\n"
-        'if __name__ == "__main__":\n'
-        "    raise SystemExit(main())\n"
-    )
+    command.write_text(f'#!/bin/sh\nexec "{home}/bin/python" -m rltrain "$@"\n')
     command.chmod(0o755)
     return {
         **os.environ,

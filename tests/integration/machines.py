@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -35,7 +36,8 @@ class Machine:
     def with_own(self, folder: Path) -> tuple[str, ...]:
         """The same, with a disk of the machine's own in place of a folder."""
         # `ip netns exec` makes a mount namespace.
-        return self._inside(f"hostname {self.host} && mount -t tmpfs none {folder}")
+        mount = f"mount -t tmpfs none {shlex.quote(str(folder))}"
+        return self._inside(f"hostname {self.host} && {mount}")
 
     def _inside(self, prepare: str) -> tuple[str, ...]:
         enter = ("ip", "netns", "exec", self.name, "unshare", "--uts")

@@ -37,17 +37,17 @@ SMALL = {
 }
 """Eight steps an iteration; fewer updates than by default."""
 
-RECORD = {"rltrain_torch/arrays.py": 1}
+RECORD = {"rltrain_torch.arrays": 1}
 """An iteration's returns and lengths are read at once."""
 
 ON_RANKS = {
     # The meters of all ranks, read at once; and the mean divergence of each mini-batch, which
     # rl_games itself reads, too.
-    "rl_games": {"rltrain_rl_games/meters.py": 1, "rltrain_torch/late_mean.py": 4},
+    "rl_games": {"rltrain_rl_games.meters": 1, "rltrain_torch.late_mean": 4},
     # One for each mini-batch's divergence, where rsl_rl itself asks two or three times.
-    "rsl_rl": {"rltrain_rsl_rl/ppo.py": 8},
+    "rsl_rl": {"rltrain_rsl_rl.ppo": 8},
     # The mean divergence of each epoch, in the place of skrl's own reading.
-    "skrl": {"rltrain_torch/late_mean.py": 2},
+    "skrl": {"rltrain_torch.late_mean": 2},
 }
 """By library, what else is read on one of several ranks."""
 
@@ -58,11 +58,11 @@ def as_on_a_gpu(monkeypatch):
     monkeypatch.setattr(TorchArrays, "view_on_host", lambda self, x: x)
 
 
-def by_file(places):
-    files = Counter()
+def by_module(places):
+    modules = Counter()
     for place, count in places.items():
-        files[place.partition(":")[0]] += count
-    return files
+        modules[place.partition(":")[0]] += count
+    return modules
 
 
 def waits_alone(how, library, folder):
@@ -76,7 +76,7 @@ def test_one_process_waits_no_more_than_the_library_itself(library, tmp_path):
     native = waits_alone("native", library, tmp_path / "native")
     assert sum(native.values()) > 8, "nothing was counted"
     ours = waits_alone("rltrain", library, tmp_path / "rltrain")
-    more = by_file({place: n for place, n in ours.items() if place not in native})
+    more = by_module({place: n for place, n in ours.items() if place not in native})
     assert {name: n for name, n in more.items() if name.startswith("rltrain")} == RECORD
     assert sum(ours.values()) <= sum(native.values())
 
@@ -107,6 +107,6 @@ def test_a_rank_waits_for_nothing_in_its_steps_either(library, tmp_path):
         log_root=str(tmp_path),
     )
     for run in runs:
-        files = by_file(run.observers[0].found.iteration)
-        ours = {name: n for name, n in files.items() if name.startswith("rltrain")}
+        modules = by_module(run.observers[0].found.iteration)
+        ours = {name: n for name, n in modules.items() if name.startswith("rltrain")}
         assert ours == RECORD | ON_RANKS[library]

@@ -27,7 +27,8 @@ _ANSWER = 3.0
 
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 
-_NOT_THE_USER = re.compile(r"/(torch|jax|numpy|pluggy|rltrain_\w+)/")
+_PACKAGES = r"(site-packages|dist-packages|rltrain-[\w-]+)"
+_NOT_THE_USER = re.compile(rf"/{_PACKAGES}/(torch|jax|numpy|pluggy|rltrain_\w+)/")
 _CORE = f"{Path(__file__).parents[1]}{os.sep}"
 
 

@@ -161,7 +161,7 @@ def scontrol(tmp_path, monkeypatch):
             (tmp_path / f"answer_{number}").write_text(text)
         program = tmp_path / "bin" / "scontrol"
         program.write_text(
-            f"#!/bin/sh\ncd {tmp_path}\nn=$(cat n 2>/dev/null || echo 0)\n"
+            f"#!/bin/sh\ncd '{tmp_path}'\nn=$(cat n 2>/dev/null || echo 0)\n"
             f"[ $n -lt {len(answers) - 1} ] && echo $((n + 1)) > n\n"
             'if [ -s answer_$n ]; then cat answer_$n; else echo "Invalid job id specified" >&2; '
             "exit 1; fi\n"
