@@ -16,6 +16,18 @@ SECONDS = 0.5
 """Of an iteration on one rank."""
 
 
+def made_state(iteration: int = 1, episode_return: float | None = None, **more) -> dict:
+    """Return a state as it is saved with a checkpoint."""
+    return {
+        "iteration": iteration,
+        "episode_return": episode_return,
+        "circumstances": {},
+        "progress": {"iteration": iteration, "frames": 0, "window": []},
+        "ranks": [],
+        **more,
+    }
+
+
 def make_run(
     path: Path,
     *,

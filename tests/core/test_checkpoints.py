@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import os
+import pickle
 from pathlib import Path
 
 import pytest
+from made_up_runs import made_state
 
 from rltrain.config import RunConfig
+from rltrain.data import pack_state
 from rltrain.errors import UsageError
-from rltrain.storage.checkpoints import read_state, save_with_state, saved_checkpoints
+from rltrain.storage.checkpoints import (
+    DamagedCheckpoint,
+    read_state,
+    save_with_state,
+    saved_checkpoints,
+)
 from rltrain.storage.finding import find_checkpoint, latest_of_name
 from rltrain.storage.run_folder import RunFolder, create_run_folder
 
@@ -20,14 +30,14 @@ def folder(tmp_path):
 
 
 def save(folder, name, text, iteration=1, episode_return=None, **more):
-    state = {"iteration": iteration, "episode_return": episode_return, **more}
+    state = made_state(iteration, episode_return, **more)
     return save_with_state(folder, name, lambda path: path.write_text(text), state)
 
 
 def test_state_is_restored_with_the_file_it_was_saved_with(folder):
     path = save(folder, "a.pth", "weights", 7, ranks=[b"0", b"1"])
     assert path.read_text() == "weights"
-    assert read_state(path) == {"iteration": 7, "episode_return": None, "ranks": [b"0", b"1"]}
+    assert read_state(path) == made_state(7, ranks=[b"0", b"1"])
 
 
 def test_replacing_a_file_replaces_its_state(folder):
@@ -61,7 +71,8 @@ def test_damage_is_noticed(folder, of, tenth, how):
         contents[place] ^= 1
     damaged.write_bytes(contents)
     with pytest.raises(
-        UsageError, match=rf"--checkpoint {path}: is damaged: {damaged.name} is not"
+        UsageError,
+        match=rf"{path}: is damaged: {damaged.name} is not what was written",
     ):
         read_state(path)
 
@@ -81,11 +92,90 @@ class Planted:
 def test_a_state_that_would_run_code_is_refused_unless_it_is_trusted(folder, tmp_path):
     planted = Planted(tmp_path)
     path = save(folder, "a.pth", "weights", more=planted)
-    with pytest.raises(UsageError, match=r"run code \(posix\.mkdir\).*add --trust-checkpoint\."):
+    with pytest.raises(UsageError, match=r"run code \(\S+\.Planted\).*add --trust-checkpoint\."):
         read_state(path)
     assert not planted.file.exists()
     read_state(path, trusted=True)
     assert planted.file.exists()
+
+
+def test_a_state_without_a_digest_needs_trust(folder):
+    """Versions before 0.2 wrote such states."""
+    path = save(folder, "a.pth", "weights")
+    state_of(path).write_bytes(pickle.dumps(made_state(3)))
+    with pytest.raises(UsageError, match=r"has no digest.*add --trust-checkpoint\.$"):
+        read_state(path)
+    assert read_state(path, trusted=True)["iteration"] == 3
+
+
+def test_a_pickled_state_with_its_digest_is_read_as_data(folder, tmp_path):
+    """An earlier version wrote it; or somebody who can compute a digest."""
+    path = save(folder, "a.pth", "weights")
+    with_digest(state_of(path), pickle.dumps(made_state(3, ranks=[b"x"])))
+    assert read_state(path) == made_state(3, ranks=[b"x"])
+    planted = Planted(tmp_path)
+    with_digest(state_of(path), pickle.dumps(made_state(3, more=planted)))
+    with pytest.raises(UsageError, match=r"run code \(posix\.mkdir\)"):
+        read_state(path)
+    assert not planted.file.exists()
+
+
+def with_digest(path, packed):
+    path.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
+
+
+WRONG_STATES = [
+    [],
+    None,
+    {},
+    "text",
+    *(
+        made_state(**{name: wrong})
+        for name, values in {
+            "iteration": ["x", -1, 1.5, None, True, [1]],
+            "episode_return": ["1", [], True],
+            "circumstances": [None, [], "x"],
+            "ranks": [None, {}, [1], "ranks"],
+            "progress": [
+                *(None, [], {}, {"iteration": 1}),
+                *({"iteration": 1, "frames": "many", "window": []},),
+                *({"iteration": 1, "frames": 1, "window": w} for w in ("x", [1], [(1, 2)], None)),
+                *({"iteration": 1, "frames": 1, "window": [("a",) * 5]},),
+            ],
+        }.items()
+        for wrong in values
+    ),
+    *(
+        {k: v for k, v in made_state().items() if k != name}
+        for name in ("iteration", "circumstances", "progress", "ranks")
+    ),
+]
+
+
+@pytest.mark.parametrize("state", WRONG_STATES, ids=range(len(WRONG_STATES)))
+def test_a_state_with_wrong_contents_is_damaged(folder, state):
+    path = save(folder, "a.pth", "weights")
+    with_digest(state_of(path), pack_state(state, {}))
+    with pytest.raises(DamagedCheckpoint, match="is not what was written"):
+        read_state(path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "huge"])
+def test_what_is_no_plain_file_is_no_state(folder, kind):
+    path = save(folder, "a.pth", "weights")
+    state = state_of(path)
+    state.unlink()
+    if kind == "pipe":
+        os.mkfifo(state)
+    elif kind == "device":
+        state.symlink_to("/dev/zero")
+    elif kind == "folder":
+        state.mkdir()
+    else:
+        with state.open("wb") as file:
+            file.truncate(1 << 42)
+    with pytest.raises(DamagedCheckpoint):
+        read_state(path)
 
 
 def test_an_interrupted_save_keeps_the_previous_state_and_file(folder, monkeypatch):
@@ -109,7 +199,7 @@ def test_an_interrupted_save_keeps_the_previous_state_and_file(folder, monkeypat
 def test_the_newest_checkpoints_and_the_best_are_kept(folder, keep, left):
     returns = {"a": None, "b": 9.0, "c": 5.0, "d": 9.0, "e": None, "f": 7.0}
     for iteration, (name, figure) in enumerate(returns.items()):
-        state = {"iteration": iteration, "episode_return": figure}
+        state = made_state(iteration, figure)
         save_with_state(folder, name, lambda path: path.write_text("x"), state, keep)
     assert "".join(entry["name"] for entry in saved_checkpoints(folder.path, pytest.fail)) == left
     for where in (folder.checkpoints, folder.checkpoints / "ranks"):
@@ -169,7 +259,16 @@ def test_damaged_checkpoints_are_passed_over_with_a_warning(runs, tmp_path, choi
     ] == warnings
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '[{"name": 1}]', '{"name": "3.pth"}', "\xff"])
+WRONG_INDICES = [
+    *("", "{", "[1]", '[{"name": 1}]', '{"name": "3.pth"}', "\xff", "[" * 100_000, "null", "7"),
+    *('[{"name": "3.pth", "iteration": "x"}]', '[{"name": "3.pth", "iteration": -1}]'),
+    *('[{"name": "3.pth", "episode_return": "1"}]', '[{"name": "3.pth", "episode_return": []}]'),
+    *(f'[{{"name": "{name}"}}]' for name in ("../manifest.json", "/etc/hosts", "..", ".", "")),
+    '[{"name": "a\\u0000b"}]',
+]
+
+
+@pytest.mark.parametrize("text", WRONG_INDICES, ids=lambda text: text[:40])
 def test_a_damaged_index_is_made_again(runs, tmp_path, text):
     index = runs[1].path / "checkpoints.json"
     index.write_bytes(text.encode("latin1"))

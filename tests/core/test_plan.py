@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 import torch
 import yaml
+from made_up_runs import made_state
 
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
@@ -753,7 +754,7 @@ def test_latest_is_found_by_the_one_process_that_decides(config, refused, tmp_pa
     none = refused(checkpoint="latest", log_root=str(tmp_path))
     assert none.startswith("--checkpoint latest: no run of stub on Stub-v0")
     folder = create_run_folder(str(tmp_path), "stub", "Stub-v0", None)
-    state = {"iteration": 2, "episode_return": 1.0, "circumstances": {"algorithm": "ppo"}}
+    state = made_state(2, 1.0, circumstances={"algorithm": "ppo"})
     path = save_with_state(folder, "a.txt", lambda path: path.write_text("stub"), state)
     for choice in ("latest", "best"):
         assert config(checkpoint=choice, log_root=str(tmp_path)).checkpoint == str(path)
@@ -771,7 +772,7 @@ def test_latest_is_found_by_the_one_process_that_decides(config, refused, tmp_pa
 def test_a_checkpoint_of_another_framework_is_refused(refused, tmp_path):
     folder = create_run_folder(str(tmp_path), "stub", "Stub-v0", None)
     circumstances = {"algorithm": "ppo", "framework": "jax"}
-    state = {"iteration": 2, "episode_return": 1.0, "circumstances": circumstances}
+    state = made_state(2, 1.0, circumstances=circumstances)
     path = save_with_state(folder, "a.txt", lambda path: path.write_text("stub"), state)
     assert refused(checkpoint="latest", log_root=str(tmp_path)) == (
         f"--checkpoint {path}: was saved with jax, but this run uses numpy, whose models and "

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from rltrain.storage.reading import Unreadable, read_bytes, read_text
 
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from made_up_runs import made_state
 
 from rltrain.errors import RankFailed, UsageError
 from rltrain.run.restarts import STORY, restarts_here, with_restarts
@@ -30,7 +31,7 @@ def raised(text, iteration=None, **more):
 
 
 def save(folder, iteration):
-    state = {"iteration": iteration, "episode_return": None}
+    state = made_state(iteration)
     return save_with_state(folder, f"{iteration}.txt", lambda path: path.write_text("x"), state)
 
 

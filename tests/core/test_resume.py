@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import stub_parts
 from fake_ranks import run_ranks
 
+from rltrain.data import pack_state, unpack_state
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.plugins.manager import RunPlugins
@@ -78,7 +80,7 @@ class Parts:
         """Note random numbers and observations, iteration by iteration."""
         notes = self.notes.setdefault(session.world.rank, [])
         done = int(session.checkpoint.read_text()) if session.checkpoint else 0
-        self.notes["state"] = session.rank_state
+        self.notes.setdefault("states", {})[session.world.rank] = session.rank_state
         left = session.iterations_left(session.config.max_iterations, done)
         session.seed("learner")
         observations, _ = session.env.reset()
@@ -162,7 +164,7 @@ def test_a_resumed_run_continues_as_if_it_had_never_stopped(train):
 def test_each_rank_gets_its_own_state_back(train):
     _, result = train(2)
     notes, _ = train(3, saved(result, 2), world_size=2)
-    assert notes["state"] in ("rank 0 at 2", "rank 1 at 2")
+    assert notes["states"] == {0: "rank 0 at 2", 1: "rank 1 at 2"}
 
 
 @pytest.mark.parametrize(
@@ -185,6 +187,44 @@ def test_changed_parts_are_reported_and_start_fresh(train, changed, message):
     assert resumed.frames > result.frames
     fresh, _ = train(1, **changed)
     assert metrics[:2] != fresh[0][0][:2], "the random numbers of the beginning came again"
+
+
+def wrong_states_of_a_rank():
+    """Return what may stand in a rank's place, by what is wrong with it."""
+    whole = {"plugins": {}, "env": None, "library": None}
+    numbers = random.getstate(), np.random.get_state()
+    beyond = list(numbers[1])
+    beyond[2] = 10**9
+    env = {"env": {}, "observations": None, "episodes": {}}
+    generators = {"random": numbers[0], "numpy": numbers[1]}
+    return {
+        "no mapping": 3,
+        "an empty one": {},
+        "a part is missing": {"plugins": {}, "env": None},
+        "no plugins": {**whole, "env": env, "plugins": 3},
+        "an environment's state": {**whole, "env": 3},
+        "its parts": {**whole, "env": env},
+        "its generator": {**whole, "env": {**env, "env": {"place": 1, "length": 2}}},
+        "python's generator": {**whole, "plugins": {"core": {**generators, "random": "x"}}},
+        "numpy's generator": {**whole, "plugins": {"core": {**generators, "numpy": tuple(beyond)}}},
+    }
+
+
+@pytest.mark.parametrize("wrong", wrong_states_of_a_rank().items(), ids=lambda item: item[0])
+def test_wrong_contents_of_a_ranks_state_are_refused_in_one_line(train, wrong):
+    name, state = wrong
+    _, result = train(2)
+    (path,) = Path(result.run_dir, "checkpoints", "ranks").glob("2.txt.*")
+    whole = unpack_state(path.read_bytes()[48:], "cpu", {})
+    if "generator" in name and name != "its generator":
+        good = unpack_state(whole["ranks"][0], "cpu", {})
+        (plugin,) = (key for key, value in good["plugins"].items() if "numpy" in value)
+        state = {**good, "plugins": {plugin: state["plugins"]["core"]}}
+    packed = pack_state({**whole, "ranks": [pack_state(state, {})] * 2}, {})
+    path.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
+    with pytest.raises(UsageError, match=r"--checkpoint \S+2\.txt: ") as refused:
+        train(3, saved(result, 2))
+    assert "\n" not in str(refused.value)
 
 
 def test_a_checkpoint_without_state_can_be_resumed(train, tmp_path):

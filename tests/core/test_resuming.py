@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from made_up_runs import made_state
 
 from rltrain.cli.train import read_options
 from rltrain.errors import UsageError
@@ -32,8 +33,7 @@ def begun(stub, tmp_path):
         folder.write_manifest(manifest)
         write_config(folder, config)
         for iteration in iterations:
-            state = {"iteration": iteration, "episode_return": None}
-            state["circumstances"] = {"algorithm": config.algorithm}
+            state = made_state(iteration, circumstances={"algorithm": config.algorithm})
             save_with_state(folder, f"{iteration}.txt", lambda path: path.write_text("stub"), state)
         return folder.path
 

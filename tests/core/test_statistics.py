@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from rltrain.data import pack_state, unpack_state
 from rltrain.metrics.episodes import EpisodeCounter, EpisodeWindow
 from rltrain.plugins.manager import arrays_by_framework
 from rltrain.plugins.registry import discover
-from rltrain.storage import pickling
 from rltrain_torch.arrays import TorchArrays
 
 
@@ -142,7 +142,7 @@ def test_a_jax_counter_resumes_from_a_file():
         jnp.ones(1, bool),
     )
     counter.step(jnp.array([5.0]), ~done, ~done)
-    other.set_state(pickling.loads(pickling.dumps(counter.get_state(), ARRAYS), "cpu", ARRAYS))
+    other.set_state(unpack_state(pack_state(counter.get_state(), ARRAYS), "cpu", ARRAYS))
     for one in (counter, other):
         one.step(jnp.array([1.0]), done, ~done)
     assert counter.take() == other.take() == (6, 2, 1, 0, 0)

@@ -9,7 +9,7 @@ import os
 
 from rltrain import hookimpl
 from rltrain.specs import BackendSpec
-from rltrain.unpickling import pack_object, unpack_object
+from rltrain.data import pack_object, unpack_object
 
 
 @hookimpl
@@ -154,7 +154,7 @@ WRONG = {
         "test_gather_objects_with_dst_is_for_one_rank",
     ),
     "unpickles whatever a peer sends": (
-        "from rltrain.unpickling import pack_object, unpack_object",
+        "from rltrain.data import pack_object, unpack_object",
         "from pickle import dumps as pack_object, loads as unpack_object",
         "test_what_is_not_data_is_refused",
     ),
@@ -221,7 +221,7 @@ import os
 
 from rltrain import hookimpl
 from rltrain.specs import BackendSpec
-from rltrain.unpickling import pack_object, unpack_object
+from rltrain.data import pack_object, unpack_object
 
 
 @hookimpl

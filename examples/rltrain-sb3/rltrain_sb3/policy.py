@@ -13,13 +13,13 @@ from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.ppo import MlpPolicy
 from torch import nn
 
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, fitting
 from rltrain.policy import PolicyModule
 from rltrain.session import Session
 from rltrain.types import ArrayInfo
 from rltrain_sb3.env import SessionVecEnv
 from rltrain_sb3.options import ppo_options
-from rltrain_torch.policy import array_info, fitting
+from rltrain_torch.policy import array_info
 
 __all__ = ["Sb3Policy", "load_policy"]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 __all__ = [
     "DivergenceError",
@@ -14,6 +16,8 @@ __all__ = [
     "RltrainError",
     "StopTraining",
     "UsageError",
+    "fitting",
+    "in_a_line",
     "suggest",
 ]
 
@@ -108,3 +112,26 @@ def suggest(name: str, known: Iterable[str]) -> str:
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
+
+
+@contextlib.contextmanager
+def fitting(checkpoint: Path | None) -> Iterator[None]:
+    """Turn what is raised while a checkpoint's content is taken over into a `UsageError`.
+
+    Args:
+        checkpoint: the file. A `UsageError` raised inside says the rest of the message.
+    """
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"--checkpoint {checkpoint}: {error}") from error
+    except Exception as error:
+        raise UsageError(
+            f"--checkpoint {checkpoint}: does not fit this run ({in_a_line(error)}). Give the task "
+            "and the agent options that it was trained with."
+        ) from error
+
+
+def in_a_line(error: Exception) -> str:
+    """Return an error's class and text in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -109,7 +109,7 @@ class ProcessGroup(Protocol):
         """Return rank `src`'s object on every rank.
 
         Args:
-            obj: data only; see `rltrain.unpickling.pack_object`.
+            obj: data only; see `rltrain.data.pack_object`.
             src: the rank that sends. It raises TypeError if the object is not data only.
         """
         ...
@@ -118,7 +118,7 @@ class ProcessGroup(Protocol):
         """Return every rank's object, in the order of ranks.
 
         Args:
-            obj: this rank's: data only, or TypeError; see `rltrain.unpickling.pack_object`.
+            obj: this rank's: data only, or TypeError; see `rltrain.data.pack_object`.
             dst: the only rank that needs them; the others get an empty list. None for every rank.
         """
         ...

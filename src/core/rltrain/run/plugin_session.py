@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rltrain.data import pack_state
+from rltrain.errors import fitting
 from rltrain.launch.pulse import PulseWriter
 from rltrain.metrics.divergence import check_divergence
 from rltrain.metrics.numbers import Numbers
@@ -17,7 +19,6 @@ from rltrain.run.profile import Profile
 from rltrain.run.requests import Requests
 from rltrain.run.seeding import CoreSeeding
 from rltrain.seeding import SeedPlan
-from rltrain.storage import pickling as host_state
 from rltrain.storage.checkpoints import save_with_state
 from rltrain.storage.resume import Resumption, circumstances, iterations_left
 from rltrain.storage.run_folder import RunFolder
@@ -132,7 +133,8 @@ class PluginSession:
         self._plugins.hook.rltrain_seed(stream=stream, seed=self.seeds.seed(stream))
         if stream == "learner" and self.resuming_exactly:
             states = self._resumption.rank["plugins"]
-            self._plugins.call_with_state("rltrain_load_state", states, session=self)
+            with fitting(self.checkpoint):
+                self._plugins.call_with_state("rltrain_load_state", states, session=self)
 
     def iterations_left(self, total: int, done: int) -> int:
         """Return how many iterations are left of `total`, after `done` before a checkpoint.
@@ -222,7 +224,7 @@ class PluginSession:
             "env": self.env.save_state(),
             "library": rank_state,
         }
-        ranks = self.group.gather_objects(host_state.dumps(rank, self._arrays), dst=0)
+        ranks = self.group.gather_objects(pack_state(rank, self._arrays), dst=0)
         if not self.world.is_root:
             return
         state = {

@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from rltrain.data import check_generator
 from rltrain.hookspecs import hookimpl
 
 __all__ = ["CoreSeeding"]
@@ -35,4 +36,4 @@ class CoreSeeding:
         import numpy as np
 
         random.setstate(state["random"])
-        np.random.set_state(state["numpy"])
+        np.random.set_state(check_generator(state["numpy"]))

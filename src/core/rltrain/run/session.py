@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rltrain.errors import NonFiniteError, PluginError, RltrainError
+from rltrain.errors import NonFiniteError, PluginError, RltrainError, fitting
 from rltrain.launch import make_report
 from rltrain.metrics.divergence import check_divergence
 from rltrain.options.secrets import hide
@@ -118,7 +118,8 @@ class RankSession(PluginSession):
             self._numbers.env,
         )
         if self.resuming_exactly:
-            counted.load_state(self._resumption.rank["env"])
+            with fitting(self.checkpoint):
+                counted.load_state(self._resumption.rank["env"])
         return counted
 
     def _start(self) -> None:

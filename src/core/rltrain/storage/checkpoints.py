@@ -6,15 +6,19 @@ import contextlib
 import glob
 import hashlib
 import json
+import os
 import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from rltrain.data import pack_state, unpack_state
 from rltrain.errors import UsageError
+from rltrain.metrics.episodes import EPISODE_SUMS
+from rltrain.storage.reading import read_bytes
 from rltrain.storage.run_folder import RunFolder
-from rltrain.unpickling import UnsafePickle, load_data, would_run_code
+from rltrain.unpickling import UnsafePickle, would_run_code
 
 __all__ = [
     "INDEX",
@@ -27,6 +31,9 @@ __all__ = [
 
 INDEX = "checkpoints.json"
 """In the run folder: the checkpoints in the order in which they were saved."""
+
+_LARGEST_INDEX = 64 << 20
+"""In bytes; some 500,000 checkpoints."""
 
 _RANKS, _SUFFIX = "checkpoints/ranks/", ".state"
 _MAGIC = b"rltrain state 1\n"
@@ -75,8 +82,8 @@ def save_with_state(
     def write(partial: Path) -> None:
         save(partial)
         written.append(f"{name}.{_digest(partial)}{_SUFFIX}")
-        pickled = pickle.dumps(state)
-        whole = _MAGIC + hashlib.sha256(pickled).digest() + pickled
+        packed = pack_state(state, {})
+        whole = _MAGIC + hashlib.sha256(packed).digest() + packed
         folder.write_atomically(_RANKS + written[0], lambda path: path.write_bytes(whole))
 
     written: list[str] = []
@@ -121,7 +128,8 @@ def read_state(checkpoint: Path, trusted: bool = False) -> dict[str, Any] | None
 
     Raises:
         DamagedCheckpoint: the checkpoint or its state is not what was written.
-        UsageError: the state is not trusted, and names what is not known to be data only.
+        UsageError: the state is not trusted, and names what is not known to be data only; or it has
+            no digest.
     """
     states = list(states_of(checkpoint))
     if not states:
@@ -131,16 +139,73 @@ def read_state(checkpoint: Path, trusted: bool = False) -> dict[str, Any] | None
     if path is None:
         raise _damaged(checkpoint, checkpoint.name)
     try:
-        state: dict[str, Any] = load_data(_checked(path.read_bytes()), trusted)
+        contents = read_bytes(path, _memory())
+        if contents[:1] == pickle.PROTO and not trusted:
+            raise UsageError(
+                f"--checkpoint {checkpoint}: {path.name} has no digest: a version before 0.2 wrote "
+                "it, or somebody else. If you trust who wrote it, add --trust-checkpoint."
+            )
+        state = unpack_state(_checked(contents), "cpu", {}, trusted)
+        _check_contents(state)
     except UnsafePickle as error:
         raise UsageError(f"--checkpoint {checkpoint}: {would_run_code(error)}") from error
-    except Exception as error:  # Damaged bytes may raise any.
-        raise _damaged(checkpoint, path.name) from error
-    return state
+    except (OSError, ValueError, pickle.UnpicklingError) as error:
+        raise _damaged(checkpoint, path.name, error) from error
+    return cast(dict[str, Any], state)
 
 
-def _damaged(checkpoint: Path, name: str) -> DamagedCheckpoint:
-    what = f"{name} is not what was written"
+def _memory() -> int:
+    """Return this machine's memory, in bytes: more than that cannot be a state."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _check_contents(state: Any) -> None:
+    """Check that a state is one that `save_with_state` was given.
+
+    Raises:
+        ValueError: it is not; says what is wrong.
+    """
+    if not isinstance(state, dict):
+        raise ValueError("it is no state")
+    for name, is_one in _CONTENTS.items():
+        if not is_one(state.get(name)):
+            raise ValueError(f"{name} is wrong")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _is_window(value: Any) -> bool:
+    """Return whether this is what `EpisodeWindow.kept` returns."""
+    return isinstance(value, list) and all(
+        isinstance(sums, tuple) and len(sums) == EPISODE_SUMS and all(map(_is_number, sums))
+        for sums in value
+    )
+
+
+_CONTENTS: Mapping[str, Callable[[Any], bool]] = {
+    "iteration": _is_count,
+    "episode_return": _is_number,
+    "circumstances": lambda value: isinstance(value, dict),
+    "progress": lambda value: (
+        isinstance(value, dict)
+        and _is_count(value.get("iteration"))
+        and _is_count(value.get("frames"))
+        and _is_window(value.get("window"))
+    ),
+    "ranks": lambda value: isinstance(value, list) and all(isinstance(x, bytes) for x in value),
+}
+"""What every state has, and whether a value can be it."""
+
+
+def _damaged(checkpoint: Path, name: str, error: Exception | None = None) -> DamagedCheckpoint:
+    why = getattr(error, "strerror", None) or error
+    what = f"{name} is not what was written" + (f" ({why})" if error else "")
     return DamagedCheckpoint(
         f"--checkpoint {checkpoint}: is damaged: {what}. Name an earlier one, or give --checkpoint "
         "latest, which passes over damaged ones.",
@@ -149,7 +214,7 @@ def _damaged(checkpoint: Path, name: str) -> DamagedCheckpoint:
 
 
 def _checked(contents: bytes) -> bytes:
-    """Return the pickled state in a file; versions before 0.2 wrote no digest.
+    """Return the packed state in a file; versions before 0.2 wrote no digest.
 
     Raises:
         ValueError: it does not match its digest.
@@ -157,10 +222,10 @@ def _checked(contents: bytes) -> bytes:
     if contents[:1] == pickle.PROTO:
         return contents
     head = len(_MAGIC) + hashlib.sha256().digest_size
-    pickled = contents[head:]
-    if contents[:head] != _MAGIC + hashlib.sha256(pickled).digest():
-        raise ValueError("not what was written")
-    return pickled
+    packed = contents[head:]
+    if contents[:head] != _MAGIC + hashlib.sha256(packed).digest():
+        raise ValueError("another digest")
+    return packed
 
 
 def states_of(checkpoint: Path) -> Iterator[Path]:
@@ -180,7 +245,7 @@ def saved_checkpoints(run: Path, warn: Callable[[str], None]) -> list[dict[str, 
     """
     try:
         return _index(run)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError):
         warn(f"{run / INDEX} is damaged: ordering the checkpoints beside it by time.")
     files = [path for path in (run / "checkpoints").iterdir() if path.is_file()]
     entries = []
@@ -191,13 +256,27 @@ def saved_checkpoints(run: Path, warn: Callable[[str], None]) -> list[dict[str, 
 
 
 def _index(run: Path) -> list[dict[str, Any]]:
-    path = run / INDEX
-    if not path.is_file():
+    try:
+        entries = json.loads(read_bytes(run / INDEX, _LARGEST_INDEX, run))
+    except FileNotFoundError:
         return []
-    entries = json.loads(path.read_bytes())
-    if not all(isinstance(entry["name"], str) for entry in entries):
-        raise TypeError("a checkpoint's name is not text")
+    if not isinstance(entries, list):
+        raise ValueError("no list of checkpoints")
+    for entry in entries:
+        if not isinstance(entry, dict) or not _is_file_name(entry.get("name")):
+            raise ValueError("an entry without a file's name")
+        if not (_is_number(entry.get("episode_return")) and _is_iteration(entry.get("iteration"))):
+            raise ValueError("an entry without numbers")
     return [_entry(entry["name"], entry) for entry in entries]
+
+
+def _is_file_name(name: Any) -> bool:
+    """Return whether this names a file in a folder, and nothing outside of it."""
+    return isinstance(name, str) and name not in ("", ".", "..") and not set("/\0") & set(name)
+
+
+def _is_iteration(value: Any) -> bool:
+    return value is None or _is_count(value)
 
 
 def _entry(name: str, state: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,10 @@ from pathlib import Path
 __all__ = ["Unreadable", "read_bytes", "read_text"]
 
 
+_PART = 1 << 20
+"""In bytes."""
+
+
 class Unreadable(OSError):
     """A file is there, but is not one to read: `strerror` says why, in a few words."""
 
@@ -39,7 +43,12 @@ def read_bytes(path: Path, limit: int, within: Path | None = None) -> bytes:
         if within is not None and not Path(os.readlink(here)).is_relative_to(within.resolve()):
             raise Unreadable(errno.EXDEV, f"it is a link out of {within}", str(path))
         with open(here, "rb") as file:
-            content = b"" if status.st_size > limit else file.read(limit + 1)
+            # Python would take memory for all that it is asked to read. A file may also grow, or
+            # hide its size as those in /proc do.
+            parts = [file.read(min(status.st_size, limit))]
+            while sum(map(len, parts)) <= limit and (more := file.read(_PART)):
+                parts.append(more)
+            content = b"".join(parts)
     finally:
         os.close(found)
     if max(status.st_size, len(content)) > limit:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rltrain.data import unpack_state
 from rltrain.errors import UsageError
 from rltrain.options.dotted import flatten
 from rltrain.options.secrets import hide
-from rltrain.storage import pickling as host_state
 from rltrain.storage.checkpoints import read_state
 from rltrain.types import Arrays, World
 from rltrain.unpickling import UnsafePickle, would_run_code
@@ -128,11 +129,31 @@ def resumption(
             summary=f"{summary}. Changed: {', '.join(changed)}. Environments and random numbers "
             "start fresh; model, optimizer, normalizers and counters continue.",
         )
-    saved = state["ranks"][world.rank]
-    try:
-        rank = host_state.loads(saved, world.device, arrays, config.trust_checkpoint)
-    except UnsafePickle as error:
-        raise UsageError(f"--checkpoint {checkpoint}: {would_run_code(error)}") from error
+    rank = _state_of_rank(state, checkpoint, config, world, arrays)
     if rank["env"] is None:
         summary += ". The task cannot save its state: environments and random numbers start fresh"
     return Resumption(state["progress"], rank, f"{summary}.")
+
+
+def _state_of_rank(
+    state: Mapping[str, Any],
+    checkpoint: Path,
+    config: RunConfig,
+    world: World,
+    arrays: Mapping[str, Arrays],
+) -> Mapping[str, Any]:
+    """Return this rank's own part of a state: that of its plugins, environments and library."""
+    try:
+        saved = state["ranks"][world.rank]
+        rank = unpack_state(saved, world.device, arrays, config.trust_checkpoint)
+        if not (isinstance(rank, dict) and {"plugins", "env", "library"} <= rank.keys()):
+            raise ValueError("a part is missing")
+    except UnsafePickle as error:
+        raise UsageError(f"--checkpoint {checkpoint}: {would_run_code(error)}") from error
+    except (ValueError, LookupError, pickle.UnpicklingError) as error:
+        raise UsageError(
+            f"--checkpoint {checkpoint}: the state of rank {world.rank} beside it is not one "
+            f"({error}). Without the folder `ranks` beside it, the run goes on from the checkpoint "
+            "alone."
+        ) from error
+    return rank

@@ -14,8 +14,8 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from rltrain.data import pack_object, unpack_object
 from rltrain.types import ReduceOp, World
-from rltrain.unpickling import pack_object, unpack_object
 from rltrain_jax.compat import LEAVES_TOGETHER, shard_map
 from rltrain_jax.coordination import Board, exit_alone
 from rltrain_jax.devices import local_device

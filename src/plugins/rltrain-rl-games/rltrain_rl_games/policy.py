@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
+from rltrain.errors import fitting
 from rltrain.policy import PolicyModule
 from rltrain.session import Session
 from rltrain_rl_games.actor import Actor, States
@@ -19,7 +20,7 @@ from rltrain_rl_games.checkpoints import check_algorithm
 from rltrain_rl_games.env import adapted_env
 from rltrain_rl_games.export import policy_module
 from rltrain_rl_games.upstream import without_compiled_names
-from rltrain_torch.policy import fitting, groups_of, read_checkpoint
+from rltrain_torch.policy import groups_of, read_checkpoint
 
 __all__ = ["RlGamesPolicy", "load_policy"]
 

@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 import torch
 from rl_games.common.algo_observer import AlgoObserver
 
-from rltrain.errors import StopTraining
+from rltrain.errors import StopTraining, fitting
 from rltrain.records import Scalars
 from rltrain.session import Session
 from rltrain_rl_games.checkpoints import check_algorithm, save_checkpoint
 from rltrain_rl_games.meters import PooledMeter, pool_meters
 from rltrain_rl_games.upstream import AgentFixes, load_checkpoint
 from rltrain_torch.checkpoints import as_tensors
-from rltrain_torch.policy import fitting
 
 __all__ = ["LogObserver", "RunAgent", "ScalarSink"]
 
@@ -112,7 +111,7 @@ class RunAgent(AgentFixes):
         state = load_checkpoint(fn, world.device, config.trust_checkpoint)
         with fitting(Path(fn)):
             check_algorithm(state, self.CHECKPOINT_KEYS)
-        self.set_full_state_weights(state, set_epoch)
+            self.set_full_state_weights(state, set_epoch)
         if self.max_epochs != -1:
             self.session.iterations_left(self.max_epochs, self.epoch_num)
 
@@ -156,7 +155,8 @@ class RunAgent(AgentFixes):
         # The state belongs to running episodes; these continue only if the environments do.
         if self.session.resuming_exactly:
             device = self.session.world.device
-            self.set_rank_state(as_tensors(self.session.rank_state, device))
+            with fitting(self.session.checkpoint):
+                self.set_rank_state(as_tensors(self.session.rank_state, device))
 
     def _end_epoch(self) -> None:
         last = None if self.max_epochs == -1 else self.max_epochs

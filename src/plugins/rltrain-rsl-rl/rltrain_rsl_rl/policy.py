@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from rsl_rl.utils import resolve_callable
 
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, fitting
 from rltrain.options import get_dotted
 from rltrain.policy import PolicyModule
 from rltrain_rsl_rl.images import use_byte_models
@@ -20,7 +20,7 @@ from rltrain_rsl_rl.options import (
     without_options_of_other_classes,
 )
 from rltrain_rsl_rl.spaces import Actions, Observations
-from rltrain_torch.policy import array_info, fitting, read_checkpoint
+from rltrain_torch.policy import array_info, read_checkpoint
 
 if TYPE_CHECKING:
     from rltrain.session import Session

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from rsl_rl.runners import OnPolicyRunner
 
-from rltrain.errors import StopTraining, UsageError
+from rltrain.errors import StopTraining, UsageError, fitting
 from rltrain_rsl_rl.distillation import SessionDistillation
 from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.images import use_byte_models
@@ -21,8 +21,8 @@ from rltrain_rsl_rl.logger import SessionLogger
 from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of, set_observation_groups
 from rltrain_rsl_rl.ppo import SessionPPO
 from rltrain_rsl_rl.upstream import keep_dtypes, set_symmetry_defaults
-from rltrain_torch.checkpoints import as_tensors, top_level_keys
-from rltrain_torch.policy import fitting
+from rltrain_torch.checkpoints import as_file, as_tensors
+from rltrain_torch.policy import read_checkpoint
 
 if TYPE_CHECKING:
     from rltrain.session import Session
@@ -85,9 +85,10 @@ class SessionRunner(OnPolicyRunner):
             self._load(self.session.checkpoint)
         self.alg.connect(self.session, self.cfg.get("torch_compile_mode"))
         if self.session.resuming_exactly:
-            state = as_tensors(self.session.rank_state, self.session.world.device)
-            self.alg.set_state(state["algorithm"])
-            self.env.set_state(state["env"])
+            with fitting(self.session.checkpoint):
+                state = as_tensors(self.session.rank_state, self.session.world.device)
+                self.alg.set_state(state["algorithm"])
+                self.env.set_state(state["env"])
 
     def learn(self, num_learning_iterations: int, init_at_random_ep_len: bool = False) -> None:
         """Train until the iterations are done or the session stops the run; save at the end."""
@@ -124,14 +125,13 @@ class SessionRunner(OnPolicyRunner):
         # rsl_rl saves the index of the last finished iteration, and would repeat that iteration. A
         # checkpoint that contains only the teacher leaves the index unchanged.
         self.current_learning_iteration = -1
+        trusted, device = self.session.config.trust_checkpoint, self.session.world.device
         # rsl_rl's own loader runs whatever code a file names.
-        found = top_level_keys(str(checkpoint), self.session.config.trust_checkpoint)
-        if isinstance(found, str):
-            raise UsageError(f"--checkpoint {checkpoint}: {found}")
+        file = as_file(read_checkpoint(checkpoint, device, trusted))
         with fitting(checkpoint):
-            infos = self.load(str(checkpoint), map_location=self.session.world.device)
-        self.current_learning_iteration += 1
-        self.alg.set_counters((infos or {}).get("rltrain", {}))
+            infos = self.load(file, map_location=device)
+            self.current_learning_iteration += 1
+            self.alg.set_counters((infos or {}).get("rltrain", {}))
 
     def _configure_multi_gpu(self) -> None:
         """Set the ranks from the session; the backend has already created the process group."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.errors import StopTraining, UsageError
+from rltrain.errors import StopTraining, fitting
 from rltrain.records import Scalars
 from rltrain.session import Session
 from rltrain_skrl.iterations import steps_per_iteration, total_iterations
@@ -22,7 +21,6 @@ __all__ = ["ENVIRONMENT_INFO", "PROGRESS", "SessionAgent"]
 PROGRESS = "rltrain"
 """Name of our part of a checkpoint. Stock skrl skips it with a warning, like any unknown name."""
 
-_MISFITS = (LookupError, RuntimeError, TypeError, ValueError, EOFError, pickle.UnpicklingError)
 
 ENVIRONMENT_INFO = "episode"
 """skrl's own default of `trainer.environment_info`."""
@@ -97,8 +95,16 @@ class SessionAgent(ABC):
         """Return a transition with the final observations of episodes that a time limit ended."""
 
     @abstractmethod
-    def saved_parts(self, path: Path, trusted: bool) -> Iterable[str]:
-        """Return the names of a checkpoint's parts; only if it is trusted may it run code."""
+    def read(self, path: Path, trusted: bool) -> Mapping[str, Any]:
+        """Return a checkpoint's parts by name; only if it is trusted may it run code.
+
+        Raises:
+            UsageError: it is not trusted, and would; or it cannot be read.
+        """
+
+    @abstractmethod
+    def load_parts(self, parts: Mapping[str, Any]) -> None:
+        """Load parts as skrl loads a checkpoint."""
 
     @abstractmethod
     def write(self, path: Path) -> None:
@@ -227,21 +233,15 @@ class SessionAgent(ABC):
         Raises:
             UsageError: it does not fit these options and this task.
         """
-        trusted = self._session.config.trust_checkpoint
-        try:
-            parts = set(self.saved_parts(path, trusted))
-            unmatched = (parts ^ set(self.checkpoint_modules)) - {PROGRESS}
+        parts = self.read(path, self._session.config.trust_checkpoint)
+        with fitting(path):
+            unmatched = (set(parts) ^ set(self.checkpoint_modules)) - {PROGRESS}
             if unmatched:
                 raise ValueError(f"only one of the two has {', '.join(sorted(unmatched))}")
-            self.load(str(path))  # type: ignore[attr-defined]
-        except (*_MISFITS, OSError) as error:
-            raise UsageError(
-                f"--checkpoint {path}: does not fit these options and this task: {error}. Give the "
-                "task and the agent options that it was trained with."
-            ) from error
-        self._resumed_at = self.timesteps_done
-        if self._session.rank_state is not None:
-            self.load_rank_state(self._session.rank_state)
+            self.load_parts(parts)
+            self._resumed_at = self.timesteps_done
+            if self._session.rank_state is not None:
+                self.load_rank_state(self._session.rank_state)
 
     def timesteps_left(self) -> int:
         """Return how many steps of every environment are left for the trainer.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, in_a_line
 from rltrain.unpickling import UnsafePickle, load_data, would_run_code
 
-__all__ = ["AGENT", "check_framework", "parts"]
+__all__ = ["AGENT", "check_framework", "parts", "read_pickled"]
 
 AGENT = "an agent of skrl"
 """Added to the parts of every checkpoint that an agent of skrl wrote."""
@@ -64,9 +64,37 @@ def _top_level_keys(path: str, trusted: bool) -> list[str] | str:
 
         return top_level_keys(path, trusted)
     try:
-        loaded = load_data(Path(path).read_bytes(), trusted)
+        return list(map(str, _unpickled(Path(path), trusted)))
+    except ValueError as error:
+        return str(error)
+
+
+def read_pickled(path: Path, trusted: bool) -> dict[str, Any]:
+    """Return the parts of a checkpoint of skrl's agents for jax, by name.
+
+    Args:
+        path: the checkpoint.
+        trusted: whether to build whatever the file names, which may run any code.
+
+    Raises:
+        UsageError: it cannot be read, or would run code.
+    """
+    try:
+        return _unpickled(path, trusted)
+    except ValueError as error:
+        raise UsageError(f"--checkpoint {path}: {error}") from error
+
+
+def _unpickled(path: Path, trusted: bool) -> dict[str, Any]:
+    """Return the parts of a checkpoint.
+
+    Raises:
+        ValueError: it cannot be read, or would run code; the message is one sentence.
+    """
+    try:
+        loaded = load_data(path.read_bytes(), trusted)
     except UnsafePickle as error:
-        return would_run_code(error)
+        raise ValueError(would_run_code(error)) from error
     except Exception as error:
-        return f"it cannot be read as a checkpoint ({type(error).__name__}: {error})."
-    return [str(key) for key in loaded] if isinstance(loaded, Mapping) else []
+        raise ValueError(f"it cannot be read as a checkpoint ({in_a_line(error)}).") from error
+    return {str(name): part for name, part in loaded.items()} if isinstance(loaded, dict) else {}

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, fitting
 from rltrain.policy import PolicyModule
 from rltrain.session import Session
 from rltrain.types import ArrayInfo
@@ -22,7 +22,7 @@ from rltrain_skrl.checkpoints import check_framework
 from rltrain_skrl.conversion import Conversion
 from rltrain_skrl.skrl1 import rename_parts
 from rltrain_skrl.spaces import observation_groups
-from rltrain_torch.policy import array_info, fitting
+from rltrain_torch.policy import array_info
 
 __all__ = ["SkrlPolicy"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import re
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import Any
 
 from rltrain.unpickling import UnsafePickle, would_run_code
 
-__all__ = ["as_tensors", "load", "top_level_keys"]
+__all__ = ["as_file", "as_tensors", "load", "top_level_keys"]
 
 _CORES = ("core", "_core")
 
@@ -40,6 +41,20 @@ def load(path: str, device: str = "cpu", trusted: bool = False) -> Any:
             found = re.search(r"WeightsUnpickler error: (.*)", str(error))
             raise pickle.UnpicklingError(found[1] if found else str(error)) from error
         raise UnsafePickle(named[1]) from error
+
+
+def as_file(saved: Any) -> io.BytesIO:
+    """Return a file in memory for a library's own loader, which runs what a file names.
+
+    Args:
+        saved: what `load` has read.
+    """
+    import torch
+
+    file = io.BytesIO()
+    torch.save(saved, file)
+    file.seek(0)
+    return file
 
 
 def _numpy_data() -> list[Any]:

@@ -14,9 +14,9 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+from rltrain.data import pack_object, unpack_object
 from rltrain.errors import UsageError
 from rltrain.types import ReduceOp, World
-from rltrain.unpickling import pack_object, unpack_object
 from rltrain_torch.compat import destroy_without_gil
 
 __all__ = ["TIMEOUT", "TorchProcessGroup"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, in_a_line
 from rltrain.types import ArrayInfo
 from rltrain.unpickling import UnsafePickle, would_run_code
 from rltrain_torch.checkpoints import load
@@ -15,7 +14,7 @@ from rltrain_torch.checkpoints import load
 if TYPE_CHECKING:
     from gymnasium import Space
 
-__all__ = ["array_info", "fitting", "groups_of", "read_checkpoint"]
+__all__ = ["array_info", "groups_of", "read_checkpoint"]
 
 
 def read_checkpoint(path: Path, device: str, trusted: bool = False) -> Mapping[str, Any]:
@@ -35,7 +34,7 @@ def read_checkpoint(path: Path, device: str, trusted: bool = False) -> Mapping[s
         raise UsageError(f"--checkpoint {path}: {would_run_code(error)}") from error
     except Exception as error:
         raise UsageError(
-            f"--checkpoint {path}: it cannot be read as a checkpoint ({_in_a_line(error)})."
+            f"--checkpoint {path}: it cannot be read as a checkpoint ({in_a_line(error)})."
         ) from error
     if not isinstance(loaded, Mapping):
         raise UsageError(
@@ -43,24 +42,6 @@ def read_checkpoint(path: Path, device: str, trusted: bool = False) -> Mapping[s
             "mapping. Name one that training has saved."
         )
     return loaded
-
-
-@contextlib.contextmanager
-def fitting(path: Path) -> Iterator[None]:
-    """Turn what a library raises for a checkpoint that does not fit into a `UsageError`.
-
-    Args:
-        path: the checkpoint. A `UsageError` raised inside says the rest of the message.
-    """
-    try:
-        yield
-    except UsageError as error:
-        raise UsageError(f"--checkpoint {path}: {error}") from error
-    except Exception as error:
-        raise UsageError(
-            f"--checkpoint {path}: does not fit this run ({_in_a_line(error)}). Give the task and "
-            "the agent options that it was trained with."
-        ) from error
 
 
 def array_info(space: Space[Any]) -> ArrayInfo:
@@ -74,7 +55,3 @@ def groups_of(space: Space[Any]) -> dict[str, ArrayInfo]:
 
     groups = space.spaces if isinstance(space, Dict) else {"policy": space}
     return {name: array_info(group) for name, group in groups.items()}
-
-
-def _in_a_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -7,9 +7,9 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, fitting
 from rltrain.types import ArrayInfo
-from rltrain_torch.policy import fitting, groups_of, read_checkpoint
+from rltrain_torch.policy import groups_of, read_checkpoint
 
 
 class OfTheUser:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from rltrain.data import pack_object, unpack_object
 from rltrain.testing.fake.collectives import (
     Call,
     caller,
@@ -14,7 +15,6 @@ from rltrain.testing.fake.collectives import (
     reject_unfit,
 )
 from rltrain.types import ReduceOp, World
-from rltrain.unpickling import pack_object, unpack_object
 
 __all__ = ["FakeGroup", "Meet"]
 

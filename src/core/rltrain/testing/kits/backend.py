@@ -132,12 +132,12 @@ class BackendConformance:
 
     @must("An object that is not data only is refused with TypeError, before anything is sent.")
     def test_what_is_not_data_is_refused(self) -> None:
-        """`rltrain.unpickling.pack_object` does it; unpickling other objects can run any code."""
+        """`rltrain.data.pack_object` does it; unpickling other objects can run any code."""
         for alone in (False, True):
             for rank, accepting in enumerate(self._results("refuse_objects", alone)):
                 assert not accepting, (
                     f"on rank {rank}, {' and '.join(accepting)} took an object of a class: "
-                    "exchange what rltrain.unpickling.pack_object returns, and read it with "
+                    "exchange what rltrain.data.pack_object returns, and read it with "
                     "unpack_object"
                 )
 

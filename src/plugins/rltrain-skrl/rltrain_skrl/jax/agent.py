@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+import pickle
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,8 @@ from skrl import config
 from skrl.models.jax import Model
 from skrl.resources.noises.jax import Noise
 
-from rltrain.unpickling import load_data
 from rltrain_jax.trees import watch_tree
+from rltrain_skrl.checkpoints import read_pickled
 from rltrain_skrl.jax.divergence import PooledDivergence
 from rltrain_skrl.jax.env import with_final_observations
 from rltrain_skrl.jax.keys import get_keys, load_keys, set_keys
@@ -109,10 +111,16 @@ class JaxAgent(EnvironmentInfo):
         """Return the names of numbers that skrl leaves out of its checkpoints."""
         return [name for name in vars(self) if name.endswith(_RATE)]
 
-    def saved_parts(self, path: Path, trusted: bool) -> Iterable[str]:
-        """Return the names of a checkpoint's parts; only if it is trusted may it run code."""
-        saved: Iterable[str] = load_data(path.read_bytes(), trusted)
-        return saved
+    def read(self, path: Path, trusted: bool) -> Mapping[str, Any]:
+        """Return a checkpoint's parts by name; only if it is trusted may it run code."""
+        return read_pickled(path, trusted)
+
+    def load_parts(self, parts: Mapping[str, Any]) -> None:
+        """Load parts as skrl loads a checkpoint: it unpickles a file, of whatever origin."""
+        with tempfile.NamedTemporaryFile() as file:
+            pickle.dump(dict(parts), file)
+            file.flush()
+            self.load(file.name)
 
     def write(self, path: Path) -> None:
         """Save as skrl does."""

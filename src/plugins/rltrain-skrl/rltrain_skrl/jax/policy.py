@@ -12,12 +12,11 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from skrl import config
 
-from rltrain.errors import UsageError
 from rltrain.session import Session
 from rltrain.types import ArrayInfo
-from rltrain.unpickling import UnsafePickle, load_data, would_run_code
 from rltrain_jax.devices import local_device
 from rltrain_skrl import actor, components, policy
+from rltrain_skrl.checkpoints import read_pickled
 from rltrain_skrl.jax.conversion import JaxConversion
 from rltrain_skrl.jax.keys import set_keys
 from rltrain_skrl.jax.runner import CheckedRunner
@@ -113,16 +112,7 @@ class JaxPolicy(policy.SkrlPolicy):
 
     def read(self, path: Path, trusted: bool) -> Mapping[str, Any]:
         """Return the parts of a checkpoint by name; only if it is trusted may it run code."""
-        try:
-            saved = dict(load_data(path.read_bytes(), trusted))
-        except UnsafePickle as error:
-            raise UsageError(f"--checkpoint {path}: {would_run_code(error)}") from error
-        except Exception as error:
-            raise UsageError(
-                f"--checkpoint {path}: it cannot be read as a checkpoint "
-                f"({type(error).__name__}: {error})."
-            ) from error
-        return saved
+        return read_pickled(path, trusted)
 
     def copy_of(self, actor: actor.Actor) -> Mapping[str, Any]:
         """Return what `Actor.load` takes to make another one equal."""

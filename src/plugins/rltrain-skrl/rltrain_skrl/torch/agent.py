@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ from rltrain_skrl.torch.memory import PooledMemory
 from rltrain_skrl.torch.models import SessionModel
 from rltrain_skrl.torch.progress import Progress
 from rltrain_skrl.torch.scaler import AsFloats, PooledScaler
-from rltrain_torch.checkpoints import load
+from rltrain_torch.checkpoints import as_file
 from rltrain_torch.gradients import synchronize
 from rltrain_torch.late_mean import LateMean
 from rltrain_torch.optimizers import watch_optimizer
+from rltrain_torch.policy import read_checkpoint
 
 __all__ = ["TorchAgent"]
 
@@ -112,10 +113,13 @@ class TorchAgent(SessionAgent):
         parts = {name: x for name, x in vars(self).items() if isinstance(x, LRScheduler)}
         return parts | ({"scaler": self.scaler} if self.scaler.is_enabled() else {})
 
-    def saved_parts(self, path: Path, trusted: bool) -> Iterable[str]:
-        """Return the names of a checkpoint's parts; only if it is trusted may it run code."""
-        saved: Iterable[str] = load(str(path), trusted=trusted)
-        return saved
+    def read(self, path: Path, trusted: bool) -> Mapping[str, Any]:
+        """Return a checkpoint's parts by name; only if it is trusted may it run code."""
+        return read_checkpoint(path, "cpu", trusted)
+
+    def load_parts(self, parts: Mapping[str, Any]) -> None:
+        """Load parts as skrl loads a checkpoint."""
+        self.load(as_file(parts))  # type: ignore[attr-defined]
 
     def write(self, path: Path) -> None:
         """Save as skrl does."""

@@ -1,0 +1,291 @@
+"""What ranks send each other, and a rank's state, as bytes that run no code."""
+
+from __future__ import annotations
+
+import collections
+import io
+import math
+import pathlib
+import pickle
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from rltrain.data import (
+    MalformedData,
+    pack_object,
+    pack_state,
+    unpack_object,
+    unpack_state,
+)
+from rltrain.errors import UsageError
+from rltrain.plugins.manager import arrays_by_framework
+from rltrain.plugins.registry import discover
+from rltrain.testing import FakeWorld
+from rltrain.types import World
+from rltrain.unpickling import UnsafePickle
+
+ARRAYS = arrays_by_framework(discover())
+
+
+def dumps(state):
+    return pack_state(state, ARRAYS)
+
+
+def loads(data, device):
+    return unpack_state(data, device, ARRAYS)
+
+
+# Messages
+
+DATA = [
+    None,
+    [True, 1, 2.5, "text", b"bytes", 1j, {1, 2}, frozenset({3}), (4, [5]), {"a": {"b": []}}],
+    [slice(1, 2), range(3), collections.OrderedDict(a=1), collections.deque([1]), bytearray(b"x")],
+    random.Random(1).getstate(),
+    [np.float64(1.5), np.bool_(True), np.random.default_rng(1).bit_generator.state],
+    [collections.Counter("aab"), {1: "a", (2, "b"): {}, None: 0}, 10**5000, -(10**5000)],
+    [math.inf, -0.0, 5e-324, "\ud800", "\0", "", b"", {"": {"dict": 1}}],
+]
+
+
+class OfAClass:
+    pass
+
+
+class RunsCode:
+    def __reduce__(self):
+        return print, ("code ran",)
+
+
+NOT_DATA = {
+    "test_data.OfAClass": OfAClass(),
+    "test_data.RunsCode": [{"inside": RunsCode()}],
+    "rltrain.types.World": World(),
+    "rltrain.errors.UsageError": UsageError("no"),
+    "pathlib": pathlib.Path("x"),
+    "torch": torch.ones(2),
+    "lambda": lambda: None,
+}
+
+
+@pytest.mark.parametrize("obj", DATA, ids=range(len(DATA)))
+def test_data_arrives_as_it_was(obj):
+    assert unpack_object(pack_object(obj)) == obj
+
+
+def test_arrays_arrive_as_they_were():
+    for array in (np.arange(6.0).reshape(2, 3).T, np.array(["a", "b"]), np.zeros((0, 2), np.uint8)):
+        arrived = unpack_object(pack_object({"x": array}))["x"]
+        assert arrived.dtype == array.dtype
+        np.testing.assert_array_equal(arrived, array)
+
+
+@pytest.mark.parametrize("name", NOT_DATA)
+def test_what_is_not_data_is_refused_by_name(name, capsys):
+    with pytest.raises(TypeError, match=r"(?s)data only.*" + name):
+        pack_object(NOT_DATA[name])
+    assert capsys.readouterr().out == ""
+
+
+def test_what_a_peer_sends_runs_no_code(capsys):
+    with pytest.raises(MalformedData, match="another rank sent is not data only"):
+        unpack_object(pickle.dumps(RunsCode()))
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "send",
+    [lambda group, obj: group.gather_objects(obj), lambda group, obj: group.broadcast_object(obj)],
+)
+def test_the_fake_group_refuses_what_real_ones_do(send):
+    world = FakeWorld(2)
+    with pytest.raises(TypeError, match="data only"):
+        world.run(lambda group: send(group, World()))
+    assert world.trace == []
+
+
+# States
+
+
+def test_a_state_of_a_framework_that_is_not_installed_is_an_error():
+    with pytest.raises(MalformedData, match="arrays of torch, and no installed backend"):
+        unpack_state(dumps(torch.ones(1)), "cpu", {})
+
+
+def state(values):
+    tensor = torch.tensor(values)
+    return {"a": tensor, "b": [tensor[:1], np.array(values)], "c": ("x", 1, None)}
+
+
+def test_a_state_is_restored():
+    back = loads(dumps(state([1.0, 2.0])), "cpu")
+    assert torch.equal(back["a"], torch.tensor([1.0, 2.0]))
+    assert torch.equal(back["b"][0], torch.tensor([1.0]))
+    assert (back["b"][1] == [1.0, 2.0]).all()
+    assert back["c"] == ("x", 1, None)
+    back["a"] += 1.0  # Not a view of the file's memory.
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8, torch.bool])
+def test_dtypes_are_restored(dtype):
+    assert loads(dumps(torch.ones(2, dtype=dtype)), "cpu").dtype == dtype
+
+
+def test_equal_states_are_the_same_bytes():
+    assert dumps(state([1.0, 2.0])) == dumps(state([1.0, 2.0]))
+    assert dumps(state([1.0, 2.0])) != dumps(state([1.0, 3.0]))
+
+
+def test_device_arrays_are_restored_on_the_ranks_device():
+    class OnDevice(torch.Tensor):
+        device = torch.device("cuda:3")
+
+    tensor = torch.ones(2).as_subclass(OnDevice)
+    tensor.__class__.__module__ = "torch"
+    data = dumps([tensor, torch.ones(2)])
+    other, host = loads(data, "meta")
+    assert (other.device.type, host.device.type) == ("meta", "cpu")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint32", "bool"])
+def test_jax_arrays_are_restored(dtype):
+    state = {"key": jax.random.PRNGKey(7), "x": (jnp.ones((2, 3), dtype), np.ones(2))}
+    back = loads(dumps(state), "cpu")
+    assert isinstance(back["x"][0], jax.Array)
+    assert isinstance(back["x"][1], np.ndarray)
+    assert (back["x"][0].dtype, back["x"][0].shape) == (dtype, (2, 3))
+    assert (back["x"][0] == 1).all()
+    assert back["x"][0].devices() == {jax.local_devices(backend="cpu")[0]}
+    assert jax.random.normal(back["key"]) == jax.random.normal(state["key"])
+
+
+def test_equal_states_with_jax_arrays_are_the_same_bytes():
+    def state(value):
+        return [jnp.arange(3.0) + value, {"key": jax.random.PRNGKey(value)}]
+
+    assert dumps(state(1)) == dumps(state(1))
+    assert dumps(state(1)) != dumps(state(2))
+
+
+@pytest.mark.parametrize("name", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
+def test_generators_go_on_where_they_were(name):
+    generator = np.random.Generator(getattr(np.random, name)(3))
+    generator.random(5)
+    python = random.Random(3)
+    arrived = unpack_object(pack_object([generator, python]))
+    assert arrived[0].random(700).tolist() == generator.random(700).tolist()
+    assert arrived[1].random() == python.random()
+
+
+def hostile_generators():
+    twister = np.random.MT19937(1).state
+    philox = np.random.Philox(1).state
+    for state in (twister, philox):
+        for change in (-1, 625, 10**9, 2**63, "1", None, 1.0):
+            inner = {**state["state"]}
+            if "pos" in inner:
+                yield {**state, "state": {**inner, "pos": change}}
+            yield {**state, "buffer_pos": change}
+    yield {**twister, "bit_generator": "Generator"}
+    yield {**twister, "state": {**twister["state"], "key": np.zeros(3, np.uint32)}}
+    yield {**twister, "state": 3}
+    yield {}
+
+
+@pytest.mark.parametrize("state", list(hostile_generators()))
+def test_a_generator_that_would_read_beyond_its_numbers_is_refused(state):
+    packed = pack_object(np.random.default_rng(1))
+    head = pack_object(state)
+    # The state of a dict in the place of the generator's.
+    forged = head.replace(b'{"dict"', b'{"generator":{"dict"', 1)
+    size = int.from_bytes(head[1:9], "little")
+    text = forged[9 : 9 + size + len(b'{"generator":')] + b"}"
+    forged = b"\x01" + len(text).to_bytes(8, "little") + text + head[9 + size :]
+    assert packed[:1] == forged[:1]
+    with pytest.raises(MalformedData):
+        unpack_object(forged)
+
+
+def test_a_state_may_have_any_object_for_a_reader_who_trusts_its_writer():
+    packed = dumps({"x": pathlib.Path("y"), "n": 1})
+    with pytest.raises(UnsafePickle, match=r"pathlib\.\w*Path"):
+        loads(packed, "cpu")
+    assert unpack_state(packed, "cpu", ARRAYS, trusted=True) == {"x": pathlib.Path("y"), "n": 1}
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_states_of_versions_before_0_2_are_read(trusted):
+    """They were pickled, with a framework's arrays kept apart."""
+    pickled = pickled_before_0_2(state([1.0, 2.0]))
+    back = unpack_state(pickled, "cpu", ARRAYS, trusted)
+    assert torch.equal(back["a"], torch.tensor([1.0, 2.0]))
+    assert (back["b"][1] == [1.0, 2.0]).all()
+    assert back["c"] == ("x", 1, None)
+
+
+def pickled_before_0_2(state) -> bytes:
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, obj):
+            found = [name for name, arrays in ARRAYS.items() if arrays.owns(obj)]
+            return (found[0], *ARRAYS[found[0]].to_host(obj)) if found else None
+
+    file = io.BytesIO()
+    Pickler(file, protocol=5).dump(state)
+    return file.getvalue()
+
+
+HEADS = [
+    '{"array":["O",[1],"C"]}',
+    '{"array":["<f8",[-1],"C"]}',
+    '{"array":["<f8",[1e3],"C"]}',
+    '{"array":["<f8",[4611686018427387904,4],"C"]}',
+    '{"array":["<f8",[true],"C"]}',
+    '{"array":["f8,O",[0],"C"]}',
+    '{"array":["<f8",[0],"K\\u0000"]}',
+    '{"scalar":["|S999999999",[],"C"]}',
+    '{"bytes":-1}',
+    '{"bytes":1.5}',
+    '{"bytes":99999999999999999999}',
+    '{"int":"0x"}',
+    '{"on":["torch",1]}',
+    '{"on":["os",true,1]}',
+    '{"object":["os.system",0]}',
+    '{"dict":[1]}',
+    '{"set":[[1]]}',
+    '{"range":[1,2,0]}',
+    '{"items":[[1]]}',
+    '{"Random":[3,[1],null]}',
+    '{"Random":[{"tuple":[3,{"tuple":[1]},null]}]}',
+    '{"complex":["1+"]}',
+    '{"deque":[[1],-1]}',
+    '{"__class__":1}',
+    '{"_obj":1}',
+    '{"node":1}',
+    "{}",
+    '{"a":1,"b":2}',
+    "[" * 100_000,
+    "",
+    "nul",
+    "1" * 5000,
+]
+
+
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: head[:50])
+def test_what_is_not_a_message_is_refused_in_one_kind_of_error(head):
+    text = head.encode()
+    with pytest.raises(MalformedData) as refused:
+        unpack_object(b"\x01" + len(text).to_bytes(8, "little") + text)
+    assert "\n" not in str(refused.value)
+
+
+def test_every_cut_message_is_refused():
+    whole = pack_object({"a": [1.5, np.arange(4)], "b": b"bytes", "c": {1: (2, 3)}})
+    for size in range(len(whole)):
+        with pytest.raises(MalformedData):
+            unpack_object(whole[:size])
+    assert unpack_object(whole + b"padding")["b"] == b"bytes"
