@@ -11,7 +11,7 @@ import pytest
 
 from rltrain.launch import hangs
 from rltrain.launch.hangs import HangWatch, Patience
-from rltrain.launch.pulse import Pulse, pulse_file, pulse_files
+from rltrain.launch.pulse import Pulse, pulse_file, pulse_files, read_pulse
 from rltrain.launch.reports import failure, forget_reports
 from rltrain.launch.stacks import Frame
 from rltrain.launch.verdict import Place, find_missing
@@ -36,45 +36,83 @@ def hang():
         pass
     while how == "works":
         writer.phase("learning")
-        time.sleep(0.05)
+        time.sleep(0.005)
     time.sleep(60)
 
 with answering(stack_file(pulse_file(folder, rank))):
     writer.share(pulse_file(folder, rank))
     writer.phase("learning")
     writer.done(1)
-    time.sleep(1.2)  # The watch sees the iteration begin.
+    sys.stdin.readline()  # The watch has seen the iteration begin.
     writer.done(2)
     hang()
 """
 
 
-@pytest.fixture
-def ranks(tmp_path):
-    """Start processes that behave like ranks, each in its own way."""
-    started = []
+class Clock:
+    """The time of a watch, in place of the module `time`."""
 
-    def start(*ways):
+    now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        time.sleep(seconds)
+        self.now += seconds
+
+
+class Watched:
+    """Processes that behave like ranks, each in its own way, and a watch whose time is made up."""
+
+    def __init__(self, folder, clock):
+        self.folder, self.clock = folder, clock
+        self.processes = []
+
+    def start(self, *ways, timeout=1.5, nodes=1):
         for rank, how in enumerate(ways):
-            command = [sys.executable, "-c", RANK, str(tmp_path), str(rank), how]
-            started.append(subprocess.Popen(command))
-        return started
+            command = [sys.executable, "-c", RANK, str(self.folder), str(rank), how]
+            self.processes.append(subprocess.Popen(command, stdin=subprocess.PIPE))
+        self.watch = HangWatch(lambda: pulse_files(self.folder), timeout, nodes)
+        self._wait_for(1)
+        assert self.watch.look() is None
+        for process in self.processes:
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+        self._wait_for(2)
 
-    yield start
-    for process in started:
-        process.kill()
-        process.wait(10)
+    def _wait_for(self, iteration):
+        """Wait until all have done so many iterations."""
+        deadline = time.monotonic() + 60
+        while True:
+            pulses = [read_pulse(pulse_file(self.folder, n)) for n in range(len(self.processes))]
+            if all(pulse is not None and pulse.iteration == iteration for pulse in pulses):
+                break
+            assert time.monotonic() < deadline, pulses
+            time.sleep(0.01)
+        time.sleep(0.1)  # And are where they hang.
+
+    def hang(self, within=30.0, step=0.25):
+        """Let time pass until a hang is found; return it, and the seconds that it took."""
+        began = self.clock.now
+        while self.clock.now < began + within:
+            self.clock.now += step
+            time.sleep(0.02)  # Ranks that work do so.
+            seconds = self.clock.now - began
+            if (hang := self.watch.look()) is not None:
+                return hang, seconds
+        return None, within
 
 
-def found(folder, timeout=1.5, nodes=1, within=30.0):
-    watch = HangWatch(lambda: pulse_files(folder), timeout, nodes)
-    deadline = time.monotonic() + within
-    while time.monotonic() < deadline:
-        hang = watch.look()
-        if hang is not None:
-            return hang
-        time.sleep(0.05)
-    return None
+@pytest.fixture
+def ranks(tmp_path, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(hangs, "time", clock)
+    watched = Watched(tmp_path, clock)
+    yield watched
+    for process in watched.processes:
+        with process:
+            process.kill()
 
 
 @pytest.mark.parametrize(
@@ -86,8 +124,9 @@ def found(folder, timeout=1.5, nodes=1, within=30.0):
     ],
 )
 def test_the_rank_that_others_wait_for_is_named_and_ended(ranks, tmp_path, how, words):
-    processes = ranks("waits all_reduce(sum) [7]", how)
-    hang = found(tmp_path)
+    ranks.start("waits all_reduce(sum) [7]", how)
+    hang, seconds = ranks.hang()
+    assert 1.5 < seconds <= 2.5
     assert hang.culprits == (1,)
     first, second = hang.message.splitlines()
     assert first.startswith("Rank 1 hangs, without progress for")
@@ -96,15 +135,15 @@ def test_the_rank_that_others_wait_for_is_named_and_ended(ranks, tmp_path, how, 
     assert "rank 0 waits in collective 1 (all_reduce(sum) [7]), in iteration 3" in second
     hang.write_report(tmp_path)
     hang.end()
-    assert processes[1].wait(10) == -signal.SIGKILL
-    assert processes[0].poll() is None
+    assert ranks.processes[1].wait(10) == -signal.SIGKILL
+    assert ranks.processes[0].poll() is None
     error = failure(tmp_path, 1, -9)
     assert (str(error), error.rank, error.exit_code) == (hang.message, 1, 1)
 
 
 def test_ranks_in_different_collectives_are_told_apart(ranks, tmp_path):
-    ranks("waits all_reduce(sum) [7]", "waits barrier")
-    hang = found(tmp_path)
+    ranks.start("waits all_reduce(sum) [7]", "waits barrier")
+    hang, _ = ranks.hang()
     assert hang.message.startswith("The ranks wait in different collectives")
     assert "rank 1 waits in collective 1 (barrier)" in hang.message
     assert "rank 0 waits in collective 1 (all_reduce(sum) [7])" in hang.message
@@ -121,8 +160,9 @@ def test_ranks_in_different_collectives_are_told_apart_before_both_are_late(tmp_
 
 
 def test_a_node_whose_ranks_all_wait_gives_the_others_time_to_name_theirs(ranks, tmp_path):
-    ranks("waits barrier", "waits barrier")
-    hang = found(tmp_path, nodes=2)
+    ranks.start("waits barrier", "waits barrier", nodes=2)
+    hang, seconds = ranks.hang()
+    assert 3.0 < seconds <= 4.0  # Twice the time-out.
     assert hang.is_elsewhere
     assert "on another node" in hang.message
     hang.write_report(tmp_path)
@@ -130,22 +170,31 @@ def test_a_node_whose_ranks_all_wait_gives_the_others_time_to_name_theirs(ranks,
 
 
 def test_a_rank_that_has_left_is_named_by_those_that_wait(ranks, tmp_path):
-    ranks("waits barrier", "ends")
-    hang = found(tmp_path)
+    ranks.start("waits barrier", "ends")
+    hang, _ = ranks.hang()
     assert hang.culprits == (0,)
     assert not hang.is_elsewhere
     assert "The rank that is missing has left" in hang.message
     assert "rank 1 has left training after iteration 2" in hang.message
 
 
-def test_a_rank_that_works_is_waited_for(ranks, tmp_path):
-    ranks("waits barrier", "works")
-    assert found(tmp_path, within=5) is None
+def test_a_rank_that_works_is_waited_for(ranks):
+    ranks.start("waits barrier", "works")
+    assert ranks.hang(within=5)[0] is None
 
 
-def test_with_time_out_0_nobody_hangs(ranks, tmp_path):
-    ranks("sleeps")
-    assert found(tmp_path, timeout=0.0, within=4) is None
+def test_with_time_out_0_nobody_hangs(ranks):
+    ranks.start("sleeps", timeout=0.0)
+    assert ranks.hang(within=1000, step=25)[0] is None
+
+
+def test_a_machine_that_was_suspended_has_hung_no_rank(ranks):
+    ranks.start("waits barrier", "sleeps")
+    assert ranks.hang(within=1)[0] is None
+    ranks.clock.now += 3600
+    hang, seconds = ranks.hang()
+    assert hang.culprits == (1,)
+    assert 1.5 < seconds <= 2.5  # From when it goes on.
 
 
 def test_the_pulse_and_the_stacks_of_a_rank_go_when_it_starts_again(tmp_path):
