@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from rltrain.launch import hangs
 from rltrain.launch.hangs import HangWatch, Patience
 from rltrain.launch.pulse import Pulse, pulse_file, pulse_files, read_pulse
 from rltrain.launch.reports import failure, forget_reports
-from rltrain.launch.stacks import Frame
+from rltrain.launch.stacks import Frame, Process
 from rltrain.launch.verdict import Place, find_missing
 
 RANK = """
@@ -139,6 +140,18 @@ def test_the_rank_that_others_wait_for_is_named_and_ended(ranks, tmp_path, how, 
     assert ranks.processes[0].poll() is None
     error = failure(tmp_path, 1, -9)
     assert (str(error), error.rank, error.exit_code) == (hang.message, 1, 1)
+
+
+def test_a_rank_that_gets_no_core_is_busy_too(ranks, monkeypatch):
+    look = Process.look
+
+    def starved(pid):
+        found = look(pid)
+        return found and dataclasses.replace(found, seconds=0.0)
+
+    monkeypatch.setattr(hangs.Process, "look", starved)
+    ranks.start("waits barrier", "spins")
+    assert "rank 1 is busy while learning" in ranks.hang()[0].message
 
 
 def test_ranks_in_different_collectives_are_told_apart(ranks, tmp_path):

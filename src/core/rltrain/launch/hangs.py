@@ -31,9 +31,9 @@ _PERIOD = 1.0
 _ASLEEP = 30.0
 """Seconds between two looks from which on this process must have been stopped itself."""
 
-_BUSY = 0.1, 0.5
-"""The share of a core from which a process counts as busy: the machine may be, too; and the seconds
-over which it is measured."""
+_BUSY, _BUSY_FOR = 0.1, 0.5
+"""The share of a core from which a process counts as busy, and the seconds over which it is
+measured."""
 
 
 class Patience:
@@ -165,19 +165,18 @@ class HangWatch:
         """Return the same places with what the ranks answer."""
         started, before = time.monotonic(), [Process.look(place.pulse.pid) for place in places]
         files = {p.rank: (p.pulse.pid, stack_file(self._files()[p.rank])) for p in places}
-        texts, (busy, least) = stacks(files), _BUSY
+        texts = stacks(files)
         recorded = last_collectives({place.rank: self._files()[place.rank] for place in places})
-        time.sleep(max(0.0, started + least - time.monotonic()))
+        time.sleep(max(0.0, started + _BUSY_FOR - time.monotonic()))
         seconds = time.monotonic() - started
         found = []
         for place, process in zip(places, before, strict=True):
             text, now = texts.get(place.rank, ""), Process.look(place.pulse.pid)
-            used = now.seconds - process.seconds if now is not None and process is not None else 0.0
             frames = main_thread(text, place.pulse.thread)
             found.append(
                 replace(
                     place,
-                    busy=used > busy * seconds,
+                    busy=_is_busy(process, now, seconds),
                     frames=frames,
                     stacks=text,
                     collectives=recorded.get(place.rank, ""),
@@ -188,3 +187,10 @@ class HangWatch:
     def _moved(self, place: Place) -> bool:
         """Whether a rank has made progress since; one that was stopped goes on when asked."""
         return not place.stopped and read_pulse(self._files()[place.rank]) != place.pulse
+
+
+def _is_busy(before: Process | None, now: Process | None, seconds: float) -> bool:
+    """Whether a process has used a core, or wants one that others use."""
+    if before is None or now is None:
+        return False
+    return before.state == now.state == "R" or now.seconds - before.seconds > _BUSY * seconds

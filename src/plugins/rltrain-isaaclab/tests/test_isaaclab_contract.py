@@ -14,15 +14,22 @@ import pytest
 from rltrain_isaaclab import compat
 
 
+PATH = tuple(sys.path)
+"""Without the stand-in."""
+
+pytestmark = pytest.mark.skipif(
+    PathFinder.find_spec("isaaclab_tasks", PATH) is None, reason="Isaac Lab is not installed"
+)
+
+
 @pytest.fixture
-def source(standin):
-    """Return the text of files of a real package of Isaac Lab, not of the stand-in."""
-    path = [entry for entry in sys.path if entry != str(standin)]
+def source():
+    """Return the text of files of a real package of Isaac Lab."""
 
     def read(package, *files):
-        spec = PathFinder.find_spec(package, path)
-        if spec is None or spec.origin is None:
-            pytest.skip(f"{package} is not installed")
+        spec = PathFinder.find_spec(package, PATH)
+        assert spec is not None
+        assert spec.origin is not None
         folder = Path(spec.origin).parent
         return "\n".join((folder / file).read_text() for file in files if (folder / file).is_file())
 

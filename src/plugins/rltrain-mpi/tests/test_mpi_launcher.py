@@ -82,7 +82,7 @@ def test_without_mpiexec_it_says_what_to_install(monkeypatch, tmp_path):
 
 
 def test_what_mpiexec_prints_is_shown_if_no_rank_started(tmp_path):
-    command = f"{sys.executable} -c 'import sys; sys.exit(\"no slots are free\")'"
+    command = f"'{sys.executable}' -c 'import sys; sys.exit(\"no slots are free\")'"
     with pytest.raises(RankFailed, match="ended with status 1, and printed last:\nno slots are"):
         MpiLauncher(MpiOptions(mpiexec=command)).launch(
             Placement(backend="mpi", nproc_per_node=2), print
