@@ -73,8 +73,17 @@ JAX_FAILS := src/plugins/rltrain-jax/tests/test_jax_failures.py
 ON_ISAACLAB := -m pytest src/plugins/rltrain-isaaclab/tests/test_isaaclab_ranks.py
 CUDA_PYTHON ?= python3
 FAST := -m "not slow and not long"
+# For CI: of tests that are many alike, those to run (--sample SEED:SHARE, instead of all), and
+# whether what is missing on the machine is a failure (--complete).
+SAMPLE ?=
+COMPLETE ?=
+MINUTES := build/minutes.txt
+# Makes targets one after the other, and notes how long each took.
+STAGES = @mkdir -p build; for stage in $(1); do \
+	begin=$$(date +%s); $(MAKE) $$stage || exit; seconds=$$(($$(date +%s) - begin)); \
+	printf '%3d:%02d  %s\n' $$((seconds / 60)) $$((seconds % 60)) $$stage | tee -a $(MINUTES); done
 
-.PHONY: help bench train test test-all test-fast test-cuda docs lint format clean resolve \
+.PHONY: help bench train test test-all test-fast test-ranks test-long test-slow test-cuda environments docs lint format clean resolve \
 	$(SETS:%=test-%)
 
 help:
@@ -94,19 +103,30 @@ help:
 train: $(READY)
 	$(BIN)/rltrain --library rl_games --distributed --nproc-per-node 2 --target-return 475
 
-test: test-fast
-	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" $(BY_FILE) 2 $(call REPORT,tested.ranks)
+test:
+	+$(call STAGES,test-fast test-ranks)
 
 test-fast: $(READY) lint
-	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,tested.fast)
+	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,tested.fast)
 
-# Installing leaves a core without work.
-test-all: test
-	+$(MAKE) --jobs 2 docs $(SETS:%=.venv-%/.ready)
-	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow and not sample" $(SIDE_BY_SIDE)
-	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(BY_FILE) 3
-	+$(foreach set,$(SETS),$(MAKE) test-$(set) &&) true
+test-ranks: $(READY)
+	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" --sample 12:0.03 $(COMPLETE) \
+		$(BY_FILE) 2 $(call REPORT,tested.ranks)
+
+# Installing mostly waits.
+test-all: $(READY)
+	+$(MAKE) --jobs 2 test environments
+	+$(call STAGES,docs test-long test-slow $(SETS:%=test-%))
 	$(BIN)/python tests/integration/version_table.py $(FOUND)
+	@echo && cat $(MINUTES)
+
+test-long: $(READY)
+	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SAMPLE) $(COMPLETE) $(SIDE_BY_SIDE)
+
+test-slow: $(READY)
+	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(COMPLETE) $(BY_FILE) 3
+
+environments: $(SETS:%=.venv-%/.ready) .venv-docs/.ready
 
 # The oldest and newest versions that each plugin supports: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
 import sys
 import tempfile
@@ -12,6 +13,20 @@ import torch
 
 from rltrain import hookimpl
 from rltrain.records import Scalars
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("rltrain")
+    group.addoption(
+        "--sample",
+        metavar="SEED:SHARE",
+        help="run only this share of the tests marked `sample`, drawn by the seed",
+    )
+    group.addoption(
+        "--complete",
+        action="store_true",
+        help="nothing may be missing on this machine: a test that finds so and skips, fails",
+    )
 
 
 def pytest_configure(config):
@@ -29,6 +44,68 @@ def pytest_collection_finish():
     """Never look for garbage in what the imports of all libraries made: a million objects."""
     gc.freeze()
     gc.enable()
+
+
+def drawn(seed, share, test):
+    """Whether a seed draws a test: each with the same probability, whatever else there is."""
+    number = int.from_bytes(hashlib.sha256(f"{seed} {test}".encode()).digest()[:8], "big")
+    return number < share * 2**64
+
+
+@pytest.hookimpl(trylast=True)  # After `-m`.
+def pytest_collection_modifyitems(config, items):
+    """Draw the sample, and keep its names for the summary."""
+    if not config.option.sample:
+        return
+    seed, _, share = config.option.sample.rpartition(":")
+    alike = [item for item in items if item.get_closest_marker("sample")]
+    left = {item for item in alike if not drawn(seed, float(share), item.nodeid)}
+    items[:] = [item for item in items if item not in left]
+    config.hook.pytest_deselected(items=list(left))
+    names = [item.nodeid for item in alike if item not in left]
+    config.stash[SAMPLE] = (names, len(alike))
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["sample"] = config.stash[SAMPLE]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Take the sample from a worker; all draw the same."""
+    if sample := getattr(node, "workeroutput", {}).get("sample"):
+        node.config.stash[SAMPLE] = sample
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    names, count = config.stash.get(SAMPLE, ([], 0))
+    if count:
+        terminalreporter.section(f"sample {config.option.sample}: {len(names)} of {count} tests")
+        terminalreporter.write("".join(f"{name}\n" for name in names))
+
+
+SAMPLE = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    return _found_complete(collector, (yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    return _found_complete(item, (yield))
+
+
+def _found_complete(node, report):
+    """With `--complete`, make a failure of a skipped test, or file, that misses something here.
+
+    Those that say at once for whom they are may be skipped, and so may rules of a kit.
+    """
+    if node.config.option.complete and report.skipped and isinstance(report.longrepr, tuple):
+        path, _, reason = report.longrepr
+        conditional = any(mark.name in ("skip", "skipif") for mark in node.iter_markers())
+        if not (conditional or path.endswith("kits/rules.py")):
+            report.outcome, report.longrepr = "failed", f"--complete, and {path} says: {reason}"
+    return report
 
 
 @pytest.fixture(autouse=True)

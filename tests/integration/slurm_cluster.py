@@ -28,7 +28,7 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket,cred_expire=5
+AuthInfo="socket={folder}/munge/socket,cred_expire=5"
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 ProctrackType=proctrack/linuxproc
@@ -39,12 +39,12 @@ JobAcctGatherType=jobacct_gather/none
 ReturnToService=2
 MpiDefault=none
 SlurmctldPort={ports[0]}
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool-%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd-%n.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd-%n.log
+StateSaveLocation="{folder}/state"
+SlurmdSpoolDir="{folder}/spool-%n"
+SlurmctldPidFile="{folder}/slurmctld.pid"
+SlurmdPidFile="{folder}/slurmd-%n.pid"
+SlurmctldLogFile="{folder}/slurmctld.log"
+SlurmdLogFile="{folder}/slurmd-%n.log"
 SlurmctldTimeout=30
 SlurmdTimeout=30
 KillWait=5

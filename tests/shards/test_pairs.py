@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 
 import pytest
 from judged import check_as_one, check_equal
@@ -14,30 +13,16 @@ from shard_runs import RANK_LOCAL, Environments, options, prepared, split_run, w
 from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld
 
-SEED = 12
-"""Which combination of each table runs in `make test`; the others run in `make test-all`."""
-
 TOLERANCE = 1e-4
 """Adam makes whole steps of gradients that are nothing but rounding."""
 
-TRAINED = [[(combination,) for combination in table.trained] for table in TABLES]
-REFUSED = [table.refused for table in TABLES]
-SAMPLED = {random.Random(f"{SEED} {of[0][0]}").choice(of)[0] for of in TRAINED + REFUSED if of}
+TRAINED = [combination for table in TABLES for combination in table.trained]
+REFUSED = [each for table in TABLES for each in table.refused]
 
 
-def cases(tables):
-    return [
-        pytest.param(
-            *each,
-            id=str(each[0]),
-            marks=(pytest.mark.long, *([pytest.mark.sample] if each[0] in SAMPLED else [])),
-        )
-        for table in tables
-        for each in table
-    ]
-
-
-@pytest.mark.parametrize("combination", cases(TRAINED))
+@pytest.mark.long
+@pytest.mark.sample
+@pytest.mark.parametrize("combination", TRAINED, ids=str)
 def test_a_combination_learns_as_one_rank(combination, tmp_path):
     claim = prepared(combination.claim, tmp_path)
     try:
@@ -52,7 +37,9 @@ def test_a_combination_learns_as_one_rank(combination, tmp_path):
         check_equal(split)
 
 
-@pytest.mark.parametrize(("combination", "clash"), cases(REFUSED))
+@pytest.mark.long
+@pytest.mark.sample
+@pytest.mark.parametrize(("combination", "clash"), REFUSED, ids=[str(each) for each, _ in REFUSED])
 def test_a_combination_is_refused_before_it_learns(combination, clash, tmp_path):
     # The refused options may also be the teacher's: any student will do.
     checkpoint = prepared(combination.table.base, tmp_path).checkpoint

@@ -17,13 +17,14 @@ def of_each_algorithm():
     return list(first.values())
 
 
+def marks(claim, ranks):
+    if ranks == 4:
+        return pytest.mark.long, pytest.mark.sample
+    return () if claim in of_each_algorithm() else pytest.mark.long
+
+
 CASES = [
-    pytest.param(
-        claim,
-        ranks,
-        id=f"{claim}-{ranks}",
-        marks=() if ranks == 2 and claim in of_each_algorithm() else pytest.mark.long,
-    )
+    pytest.param(claim, ranks, id=f"{claim}-{ranks}", marks=marks(claim, ranks))
     for claim in CLAIMS
     for ranks in (2, 4)
 ]

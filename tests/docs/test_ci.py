@@ -1,0 +1,114 @@
+"""What CI draws of tests that are many alike, and what it may not skip."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+ALIKE = """
+import pytest
+
+@pytest.mark.sample
+@pytest.mark.parametrize("number", range(40))
+def test_alike(number):
+    pass
+
+def test_other():
+    pass
+"""
+
+SKIPPED = """
+import pytest
+from rltrain.testing.kits import rules
+
+def test_machine():
+    pytest.skip("no browser here")
+
+def test_package():
+    pytest.importorskip("no_such_package")
+
+@pytest.mark.skipif(True, reason="of another version")
+def test_version():
+    pass
+
+def test_rule():
+    rules.skip("the plugin cannot")
+"""
+
+SKIPPED_FILE = """
+import pytest
+
+pytest.importorskip("no_such_package")
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run tests with this repository's options of pytest; return their outcomes and the output."""
+
+    def run_tests(*options):
+        command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider"]
+        command += ["-vv", "--rootdir", str(tmp_path), "-c", "pyproject.toml", *options]
+        done = subprocess.run(
+            [*command, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=100
+        )
+        lines = [line.partition("::")[2].split() for line in done.stdout.splitlines()]
+        return {line[0]: line[1] for line in lines if len(line) > 1 and line[1].isupper()}, done
+
+    return run_tests
+
+
+@pytest.fixture
+def drawn(pytestconfig):
+    """The function that draws."""
+    plugins = pytestconfig.pluginmanager.get_plugins()
+    (ours,) = [each for each in plugins if getattr(each, "__file__", "") == f"{ROOT}/conftest.py"]
+    return ours.drawn
+
+
+def test_over_commits_each_test_is_drawn_with_the_same_probability(drawn):
+    tests = [f"tests/test_pairs.py::test_alike[{number}]" for number in range(200)]
+    commits = [f"{commit:040x}" for commit in range(400)]
+    times = Counter(test for test in tests for commit in commits if drawn(commit, 0.25, test))
+    assert set(times) == set(tests)
+    # Beyond six standard deviations; and the sum of all, likewise.
+    assert all(100 - 52 < count < 100 + 52 for count in times.values())
+    assert abs(sum(times.values()) - 20_000) < 740
+    assert all(drawn(commits[0], 1.0, test) for test in tests)
+
+
+@pytest.mark.slow
+def test_the_drawn_tests_run_and_are_listed(run, drawn, tmp_path):
+    (tmp_path / "test_alike.py").write_text(ALIKE)
+    names = [f"test_alike[{number}]" for number in range(40)]
+    expected = {name for name in names if drawn("abc", 0.25, f"test_alike.py::{name}")}
+    _, done = run("--sample", "abc:0.25", "--numprocesses", "2")
+    _, summary = done.stdout.split(f"sample abc:0.25: {len(expected)} of 40 tests")
+    listed = set(re.findall(r"^test_alike.py::(.*)$", summary, re.MULTILINE))
+    assert listed == expected
+    assert f"{len(expected) + 1} passed" in summary
+
+
+@pytest.mark.slow
+def test_what_is_missing_fails_where_nothing_may_be(run, tmp_path):
+    (tmp_path / "test_skipped.py").write_text(SKIPPED)
+    (tmp_path / "test_file.py").write_text(SKIPPED_FILE)
+    shown, _ = run()
+    assert set(shown.values()) == {"SKIPPED"}
+    shown, done = run("--complete", "--continue-on-collection-errors")
+    assert shown == {
+        "test_machine": "FAILED",
+        "test_package": "FAILED",
+        "test_version": "SKIPPED",
+        "test_rule": "SKIPPED",
+    }
+    assert "no browser here" in done.stdout
+    assert "2 failed, 2 skipped" in done.stdout
+    assert "1 error" in done.stdout
