@@ -73,7 +73,7 @@ JAX_FAILS := src/plugins/rltrain-jax/tests/test_jax_failures.py
 ON_ISAACLAB := -m pytest src/plugins/rltrain-isaaclab/tests/test_isaaclab_ranks.py
 CUDA_PYTHON ?= python3
 FAST := -m "not slow and not long"
-# For CI: of tests that are many alike, those to run (--sample SEED:SHARE, instead of all), and
+# For CI: of tests that are many alike, those to run (SEED:SHARE, instead of all), and
 # whether what is missing on the machine is a failure (--complete).
 SAMPLE ?=
 COMPLETE ?=
@@ -121,16 +121,18 @@ test-all: $(READY)
 	@echo && cat $(MINUTES)
 
 test-long: $(READY)
-	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SAMPLE) $(COMPLETE) $(SIDE_BY_SIDE)
+	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SAMPLE:%=--sample %) $(COMPLETE) $(SIDE_BY_SIDE)
 
 test-slow: $(READY)
 	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(COMPLETE) $(BY_FILE) 3
 
 environments: $(SETS:%=.venv-%/.ready) .venv-docs/.ready
 
-# The oldest and newest versions that each plugin supports: all fast tests, and real ranks.
+# The oldest and newest versions that each plugin supports: all fast tests, and real ranks. Where a
+# sample is drawn, it is of the core's tests, too: few of them depend on a version.
 test-oldest test-newest: test-%: .venv-%/.ready
-	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) $(SIDE_BY_SIDE) $(call REPORT,$*.fast)
+	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) $(SAMPLE:%=--sample %:tests/core) \
+		$(SIDE_BY_SIDE) $(call REPORT,$*.fast)
 	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions $(BY_FILE) 2 \
 		$(call REPORT,$*.ranks)
 	$(TIMEOUT) 300 .venv-$*/bin/python -m pytest $(JAX_FAILS) --numprocesses 2

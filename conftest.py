@@ -19,8 +19,9 @@ def pytest_addoption(parser):
     group = parser.getgroup("rltrain")
     group.addoption(
         "--sample",
-        metavar="SEED:SHARE",
-        help="run only this share of the tests marked `sample`, drawn by the seed",
+        metavar="SEED:SHARE[:FOLDER]",
+        help="of the tests marked `sample`, and of those in the folder, run this share, drawn by "
+        "the seed",
     )
     group.addoption(
         "--complete",
@@ -57,8 +58,13 @@ def pytest_collection_modifyitems(config, items):
     """Draw the sample, and keep its names for the summary."""
     if not config.option.sample:
         return
-    seed, _, share = config.option.sample.rpartition(":")
-    alike = [item for item in items if item.get_closest_marker("sample")]
+    seed, share, *folder = config.option.sample.split(":")
+    inside = tuple(f"{name}/" for name in folder)
+    alike = [
+        item
+        for item in items
+        if item.get_closest_marker("sample") or item.nodeid.startswith(inside)
+    ]
     left = {item for item in alike if not drawn(seed, float(share), item.nodeid)}
     items[:] = [item for item in items if item not in left]
     config.hook.pytest_deselected(items=list(left))

@@ -24,6 +24,14 @@ def test_other():
     pass
 """
 
+CORE = """
+import pytest
+
+@pytest.mark.parametrize("number", range(20))
+def test_core(number):
+    pass
+"""
+
 SKIPPED = """
 import pytest
 from rltrain.testing.kits import rules
@@ -86,13 +94,15 @@ def test_over_commits_each_test_is_drawn_with_the_same_probability(drawn):
 
 @pytest.mark.slow
 def test_the_drawn_tests_run_and_are_listed(run, drawn, tmp_path):
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "test_core.py").write_text(CORE)
     (tmp_path / "test_alike.py").write_text(ALIKE)
-    names = [f"test_alike[{number}]" for number in range(40)]
-    expected = {name for name in names if drawn("abc", 0.25, f"test_alike.py::{name}")}
-    _, done = run("--sample", "abc:0.25", "--numprocesses", "2")
-    _, summary = done.stdout.split(f"sample abc:0.25: {len(expected)} of 40 tests")
-    listed = set(re.findall(r"^test_alike.py::(.*)$", summary, re.MULTILINE))
-    assert listed == expected
+    names = {f"test_alike.py::test_alike[{number}]" for number in range(40)}
+    names |= {f"core/test_core.py::test_core[{number}]" for number in range(20)}
+    expected = {name for name in names if drawn("abc", 0.25, name)}
+    _, done = run("--sample", "abc:0.25:core", "--numprocesses", "2")
+    _, summary = done.stdout.split(f"sample abc:0.25:core: {len(expected)} of 60 tests")
+    assert set(re.findall(r"^\S+::\S+$", summary, re.MULTILINE)) == expected
     assert f"{len(expected) + 1} passed" in summary
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from rltrain_isaaclab import compat
 
-
 PATH = tuple(sys.path)
 """Without the stand-in."""
 
