@@ -110,15 +110,14 @@ test-fast: $(READY) lint
 	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,tested.fast)
 
 test-ranks: $(READY)
-	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" --sample 12:0.03 $(COMPLETE) \
-		$(BY_FILE) 2 $(call REPORT,tested.ranks)
+	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" --sample 12:0.03 \
+		tests/integration tests/policies tests/shards $(COMPLETE) $(BY_FILE) 2 $(call REPORT,tested.ranks)
 
 # Installing mostly waits.
 test-all: $(READY)
 	+$(MAKE) --jobs 2 test environments
 	+$(call STAGES,docs test-long test-slow $(SETS:%=test-%))
 	$(BIN)/python tests/integration/version_table.py $(FOUND)
-	@echo && cat $(MINUTES)
 
 test-long: $(READY)
 	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SAMPLE:%=--sample %) $(COMPLETE) $(SIDE_BY_SIDE)
@@ -129,9 +128,9 @@ test-slow: $(READY)
 environments: $(SETS:%=.venv-%/.ready) .venv-docs/.ready
 
 # The oldest and newest versions that each plugin supports: all fast tests, and real ranks. Where a
-# sample is drawn, it is of the core's tests, too: few of them depend on a version.
+# sample is drawn, it is of the core's and the docs' tests, too: few of them depend on a version.
 test-oldest test-newest: test-%: .venv-%/.ready
-	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) $(SAMPLE:%=--sample %:tests/core) \
+	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) $(SAMPLE:%=--sample %:tests/core:tests/docs) \
 		$(SIDE_BY_SIDE) $(call REPORT,$*.fast)
 	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions $(BY_FILE) 2 \
 		$(call REPORT,$*.ranks)
