@@ -110,7 +110,7 @@ test-fast: $(READY) lint
 	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,tested.fast)
 
 test-ranks: $(READY)
-	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" --sample 12:0.03 \
+	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" --sample 23:0.03 \
 		tests/integration tests/policies tests/shards $(COMPLETE) $(BY_FILE) 2 $(call REPORT,tested.ranks)
 
 # Installing mostly waits.
