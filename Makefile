@@ -61,7 +61,7 @@ pins-oldest := numpy==1.26.* jax==0.6.*
 pins-torch-2.9 := torch==2.9.*
 pins-torch-2.11 := torch==2.11.*
 TOOLS := allpairspy>=2.5 hypothesis>=6.170 pytest-timeout>=2.3 pytest-xdist>=3.8
-UV := $(BIN)/uv --quiet
+UV := nice $(BIN)/uv --quiet
 ifdef PIP_FIND_LINKS
 export UV_FIND_LINKS := $(PIP_FIND_LINKS)
 endif

@@ -49,11 +49,11 @@ def free_port() -> int:
 @pytest.mark.parametrize(
     "line",
     [
-        "python -m torch.distributed.run --nnodes=1 --nproc_per_node=2 $(command -v rltrain) "
+        'python -m torch.distributed.run --nnodes=1 --nproc_per_node=2 "$(command -v rltrain)" '
         f"--rl_library=rsl_rl {TASK} --distributed",
         # skrl's default port may be in use by another test.
         "python -m skrl.utils.distributed.jax --nnodes=1 --nproc_per_node=2 "
-        "--coordinator_address=127.0.0.1:PORT $(command -v rltrain) --library=skrl "
+        '--coordinator_address=127.0.0.1:PORT "$(command -v rltrain)" --library=skrl '
         f"{TASK} --distributed --ml_framework jax --algorithm PPO agent.agent.rollouts=4",
     ],
     ids=["torchrun and rsl_rl", "skrl's launcher for jax"],
