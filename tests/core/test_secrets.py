@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rltrain import train
+from rltrain.cli.main import main
 from rltrain.config import Placement
 from rltrain.doctor.variables import variables
 from rltrain.options import load_yaml
-from rltrain.options.secrets import HIDDEN, hide, hide_words
+from rltrain.options.secrets import HIDDEN, hide, hide_in_text, hide_words
 from rltrain.plugins.registry import discover
 from rltrain.testing import make_config
 
@@ -25,6 +25,36 @@ SECRET = "s3cr3t-of-mine"
         *("WANDB_API_KEY", "HF_TOKEN", "DB_PASSWORD", "MY_SECRET", "SIGNING_KEY", "SLURM_JWT"),
         *("api_key", "wandb.api_key", "agent.logger.api-key", "token", "access_token", "password"),
         *("AWS_SECRET_ACCESS_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "client_secret"),
+        *(
+            "WANDB_KEY",
+            "wandb_key",
+            "agent.wandbKey",
+            "API-KEY",
+            "APIKey",
+            "apikeys",
+            "ssh.key-pass",
+        ),
+        *(
+            "auth",
+            "oauth",
+            "bearer",
+            "apiToken",
+            "authToken",
+            "dbPassword",
+            "PGPASSWORD",
+            "MYSQL_PWD",
+        ),
+        *("cookie", "Set-Cookie", "Authorization", "connection_string", "conn_str", "SENTRY_DSN"),
+        *(
+            "session_id",
+            "csrftoken",
+            "token_2",
+            "TOKEN_PROD",
+            "secretValue",
+            "password_wandb",
+            "jwt",
+        ),
+        *("agent.secrets.wandb", "agent.credentials.user", "logger.auth.first"),
     ],
 )
 def test_values_are_hidden_by_name(name):
@@ -38,19 +68,132 @@ def test_values_are_hidden_by_name(name):
         *(("seed", 7), ("key", "reward"), ("sort_key", "reward"), ("obs_keys", ["policy"])),
         *(("num_tokens", 5), ("token", 5), ("monkey", "x"), ("password", ""), ("api_key", None)),
         *(("repository", "ssh://git@host/x"), ("at", "http://host:80/a@b")),
+        *(("token_dim", 64), ("num_tokens", 8), ("max_tokens", 4_000_000), ("tokenizer", "bpe")),
+        *(("auth_hidden_size", 3), ("key_dim", 16), ("keyframe", "first"), ("keys", ["a", "b"])),
+        *(
+            ("password_length", 12),
+            ("password_file", "/x/y"),
+            ("secret_sauce", True),
+            ("jwt", False),
+        ),
+        *(("cookie_cutter", "round"), ("forward_pass", "fused"), ("mask_token", "[MASK]")),
+        *(
+            ("obs_key", "policy_state_12345678"),
+            ("rng_key", 123456789),
+            ("author", "me"),
+            ("auth", ""),
+        ),
+        *(("git_commit", "0" * 40), ("PWD", "/home/me/runs"), ("token", "none"), ("lr", 1e-3)),
+        *(("note", "two: words"), ("file", "a=b.yaml"), ("basic", "training of walkers")),
     ],
 )
 def test_other_values_are_not(name, value):
     assert hide(value, name) == value
+    assert hide_words([f"agent.{name}={value}"]) == [f"agent.{name}={value}"]
 
 
-def test_a_number_may_be_a_password():
-    assert hide(1234, "password") == HIDDEN
+@pytest.mark.parametrize(
+    "name", ["password", "db_pwd", "api_key", "agent.dbPassword", "token", "auth"]
+)
+def test_a_number_may_be_a_password(name):
+    assert hide(246813, name) == HIDDEN
+    assert hide_words([f"{name}=246813"]) == [f"{name}=(hidden)"]
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        *(
+            "AKIAIOSFODNN7EXAMPLE",
+            "ghp_" + "aB3" * 12,
+            "github_pat_" + "a1_" * 12,
+            "hf_" + "aBc" * 12,
+        ),
+        *("glpat-" + "x1-y" * 5, "sk-proj-" + "aB3-" * 10, "sk-ant-api03-" + "aB3" * 10),
+        *("xoxb-123456789012-abcdefABCDEF", "AIza" + "aB3-_" * 7, "npm_" + "aB3" * 12),
+        *("pypi-AgEIcHlwaS5vcmc" + "x" * 20, "wandb_v1_" + "aB3" * 12, "local-" + "0af1" * 10),
+        *(
+            "0af1" * 10,
+            "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-DEF_123",
+            "eyJ" + "abcd" * 30 + "==",
+        ),
+        "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
+    ],
+)
+def test_tokens_of_services_are_hidden_whatever_their_name(secret):
+    assert hide(secret, "agent.x") == HIDDEN
+    assert hide_words([f"+agent.x={secret}", secret]) == ["+agent.x=(hidden)", HIDDEN]
+    if secret.strip("0af1"):  # What has no beginning of its own is known by itself only.
+        assert secret not in str(hide({"a": [f"--x {secret}", {"b": f"see {secret}"}]}))
 
 
 def test_passwords_in_urls_are_hidden():
     url = f"postgresql://me:{SECRET}@host:5432/runs"
     assert hide(url, "storage") == "postgresql://me:(hidden)@host:5432/runs"
+
+
+@pytest.mark.parametrize(
+    ("url", "hidden"),
+    [
+        ("https://{}@host/x", "https://(hidden)@host/x"),
+        ("https://{}:x-oauth-basic@host/x", "https://(hidden):(hidden)@host/x"),
+        ("postgresql://me:a@{}/b@host/db", "postgresql://me:(hidden)@host/db"),
+        ("https://host/x?a=1&token={}&b=2", "https://host/x?a=1&token=(hidden)&b=2"),
+        ("https://host/x?key={}#y", "https://host/x?key=(hidden)#y"),
+        ("https://host/x?X-Amz-Signature={}", "https://host/x?X-Amz-Signature=(hidden)"),
+        ("https://host/x#access_token={}", "https://host/x#access_token=(hidden)"),
+        ("https://hooks.slack.com/services/{}", "https://hooks.slack.com/services/(hidden)"),
+        ("redis://:{}@host:6379/0", "redis://:(hidden)@host:6379/0"),
+    ],
+)
+def test_what_opens_a_url_is_hidden(url, hidden):
+    url = url.format("s3cr3t-0f-m1ne-alone")
+    assert hide(url, "agent.url") == hidden
+    assert hide_words([f"agent.url={url}", "--at", url]) == [f"agent.url={hidden}", "--at", hidden]
+
+
+@pytest.mark.parametrize(
+    ("word", "hidden"),
+    [
+        ("+agent.cfg={password: S, a: 1}", "+agent.cfg={password: (hidden), a: 1}"),
+        (
+            "+agent.cfg={a: {dbPassword: S}, l: [1]}",
+            "+agent.cfg={a: {dbPassword: (hidden)}, l: [1]}",
+        ),
+        ('agent.cfg={"api_key": "S"}', "agent.cfg={api_key: (hidden)}"),
+        ("agent.cfg=a:\n  password: S\n", "agent.cfg={a: {password: (hidden)}}"),
+        ("agent.args=[--token, S]", "agent.args=[--token, (hidden)]"),
+        ("mpi.args=[-x, WANDB_API_KEY=S]", "mpi.args=[-x, WANDB_API_KEY=(hidden)]"),
+        ("agent.headers={Authorization: Bearer S}", "agent.headers={Authorization: (hidden)}"),
+        ("agent.header=Authorization: Bearer S", "agent.header={Authorization: (hidden)}"),
+        ("agent.text='{password: S}'", "agent.text='{password: (hidden)}'"),
+        ("agent.odbc=Server=x;Password=S;Port=1", "agent.odbc=Server=x;Password=(hidden);Port=1"),
+        ("agent.args=run --token S --x 1", "agent.args=run --token (hidden) --x 1"),
+        ("agent.tokens=[S, S]", "agent.tokens=(hidden)"),
+        ("-p=1", "-p=1"),
+        ("agent.cfg={size: 1,   rate: 2}", "agent.cfg={size: 1,   rate: 2}"),
+        ("agent.x=${oc.env:HOME}", "agent.x=${oc.env:HOME}"),
+    ],
+)
+def test_secrets_are_found_in_what_a_word_holds(word, hidden):
+    assert hide_words([word.replace("S", SECRET) if "Server" not in word else word]) == [hidden]
+
+
+def test_a_flag_names_the_words_after_it():
+    words = ["--wandb-key", SECRET, "--tokens", SECRET, SECRET, "--x", "1", "train", "-v", "2"]
+    assert hide_words(words) == [
+        *("--wandb-key", HIDDEN, "--tokens", HIDDEN, HIDDEN, "--x", "1", "train", "-v", "2")
+    ]
+
+
+def test_a_message_has_none_of_the_secrets_that_were_given(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["rltrain", f"+agent.cfg={{password: {SECRET}}}", "--x=1"])
+    monkeypatch.setenv("HF_TOKEN", "another-of-mine")
+    text = f"{SECRET} and another-of-mine and a-third at http://me:pw@host are wrong: x=1"
+    assert hide_in_text(text, {"auth": "a-third"}) == (
+        "(hidden) and (hidden) and (hidden) at http://me:(hidden)@host are wrong: x=1"
+    )
 
 
 def test_a_command_line_keeps_all_but_its_secrets():
@@ -62,19 +205,88 @@ def test_a_command_line_keeps_all_but_its_secrets():
     ]
 
 
-def test_no_file_of_a_run_has_a_secret(stub, monkeypatch):
-    monkeypatch.setenv("WANDB_API_KEY", SECRET)
-    monkeypatch.setattr(sys, "argv", ["rltrain", f"agent.api_key={SECRET}"])
-    agent = {"+learn.api_key": SECRET, "+learn.url": f"http://me:{SECRET}@host"}
-    given = {**stub.OPTIONS, "max_iterations": 1}
-    result = train(**{**given, "agent": {**given.get("agent", {}), **agent}})
-    files = [path for path in Path(result.run_dir).rglob("*") if path.is_file()]
+FLAGS = (
+    *("--library", "stub", "--task", "StubOpen-v0", "--framework", "numpy", "--backend", "stub"),
+    *("--grad-sync", "plain", "--max-iterations", "1"),
+)
+
+WAYS = (
+    "+agent.learn.api_key={}",
+    "+agent.learn.cfg={{password: {}, deep: [{{token: {}}}]}}",
+    "+agent.learn.WANDB_KEY={}",
+    "+agent.learn.url=https://{}@host/x?token={}",
+    '+agent.learn.header="Authorization: Bearer {}"',
+    "+agent.learn.odbc='Server=x;Password={}'",
+    "+agent.learn.args=[--token, {}]",
+    "+env.auth={}",
+    "+env.connectionString={}",
+    "+env.storage=postgresql://me:{}@host/db",
+)
+"""Each way to type a secret in a command line."""
+
+
+def files_with(folder: Path, secret: str) -> list[Path]:
+    """Return the files below a folder that hold a text."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 5
-    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
-    assert SECRET not in str(stub.RECORDS[0])
-    options = load_yaml(f"{result.run_dir}/agent.yaml", "agent")
-    assert options["learn"]["url"] == "http://me:(hidden)@host"
+    return [path for path in files if secret.encode() in path.read_bytes()]
+
+
+def run_command(monkeypatch, capfd, *words: str) -> tuple[int, str]:
+    """Run a command line in this process, and return its exit status and its output."""
+    capfd.readouterr()
+    monkeypatch.setattr(sys, "argv", ["rltrain", *words])
+    status = main([*words])
+    return status, "".join(capfd.readouterr())
+
+
+def test_no_file_and_no_output_of_a_run_has_a_secret(stub, monkeypatch, capfd):
+    monkeypatch.setenv("WANDB_API_KEY", SECRET)
+    words = [word.format(*[SECRET] * 2) for word in WAYS]
+    flags = ["--library", "stub", "--task", "StubOpen-v0", "--framework", "numpy"]
+    flags += [
+        "--backend",
+        "stub",
+        "--grad-sync",
+        "plain",
+        "--writer",
+        "notes",
+        "--writer",
+        "console",
+    ]
+    flags += ["--max-iterations", "1"]
+    for more in (["--dry-run"], []):
+        status, printed = run_command(monkeypatch, capfd, *flags, *words, *more)
+        assert (status, SECRET in printed) == (0, False), printed
+    (run,) = Path("logs").glob("*/*/*")
+    assert files_with(Path("logs"), SECRET) == []
+    assert SECRET not in str(stub.RECORDS)
+    assert "StubOpen-v0" in (run / "manifest.json").read_text()
+    options = load_yaml(str(run / "agent.yaml"), "agent")
+    assert options["learn"]["url"] == "https://(hidden)@host/x?token=(hidden)"
     assert "api_key" not in options["learn"]  # A run from this file takes it from elsewhere.
+    # Whoever goes on from the run gives its secrets again.
+    again = ["--resume", str(run), "--max-iterations", "2", "+agent.learn.api_key=" + SECRET]
+    for more in (["--dry-run"], []):
+        status, printed = run_command(monkeypatch, capfd, *again, *more)
+        assert (status, SECRET in printed) == (0, False), printed
+    assert files_with(Path("logs"), SECRET) == []
+
+
+def test_a_failure_tells_no_secret(stub, monkeypatch, capfd):
+    import stub_parts
+
+    def refused(text: str) -> Exception:
+        return ValueError(f"{text}: {SECRET} and http://me:{SECRET[::-1]}@host are refused")
+
+    monkeypatch.setattr(stub_parts, "ValueError", refused, raising=False)
+    for word in (f"agent.no.token={SECRET}", f"agent.fail=[{{x: {SECRET}", "agent.fail=ValueError"):
+        words = [*FLAGS, f"+agent.learn.password={SECRET}", word]
+        status, printed = run_command(monkeypatch, capfd, *words)
+        assert status, printed
+        assert SECRET not in printed
+    assert "as asked: (hidden) and http://me:(hidden)@host are refused" in printed
+    assert files_with(Path("logs"), SECRET) == files_with(Path("logs"), SECRET[::-1]) == []
 
 
 def test_circumstances_have_no_secret():

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,8 @@ from rltrain.cli import (
 )
 from rltrain.cli.parser import parse
 from rltrain.errors import RltrainError, UsageError, suggest
+from rltrain.options.secrets import hide_in_text
+from rltrain.terminal import plain_output
 
 __all__ = ["command_of", "main"]
 
@@ -47,17 +50,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     has ended a run, which can go on. 130: Ctrl-C.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    try:
-        return _run(words)
-    except RltrainError as error:
-        message = _ENDLESS.sub(r"\1...", str(error))
-        return _fail(f"rltrain: {message}", error.exit_code)
-    except KeyboardInterrupt:
-        return _fail("rltrain: interrupted.", 128 + signal.SIGINT)
-    except BrokenPipeError:
-        # The reader of our output has exited, as with `| head`.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1
+    with plain_output():
+        try:
+            return _run(words)
+        except RltrainError as error:
+            message = _ENDLESS.sub(r"\1...", str(error))
+            if isinstance(error, UsageError):  # No name in it can forge a line of its own.
+                message = message.replace("\n", "\n  ")
+            return _fail(f"rltrain: {message}", error.exit_code)
+        except KeyboardInterrupt:
+            return _fail("rltrain: interrupted.", 128 + signal.SIGINT)
+        except BrokenPipeError:
+            # The reader of our output has exited, as with `| head`.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return 1
+        except Exception:
+            return _fail(traceback.format_exc().rstrip(), 1)
 
 
 def _run(words: list[str]) -> int:
@@ -147,5 +155,5 @@ def _is_task(word: str) -> bool:
 
 def _fail(message: str, code: int) -> int:
     sys.stdout.flush()
-    print(message, file=sys.stderr, flush=True)
+    print(hide_in_text(message), file=sys.stderr, flush=True)
     return code

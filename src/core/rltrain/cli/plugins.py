@@ -9,6 +9,7 @@ import textwrap
 
 from rltrain.errors import UsageError, suggest
 from rltrain.plugins.registry import PluginRecord, Registry, discover
+from rltrain.terminal import one_line
 
 __all__ = ["EPILOG", "add_arguments", "run", "split"]
 
@@ -44,6 +45,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return 0
+    rows = [{name: one_line(text) for name, text in row.items()} for row in rows]
     columns = ("kind", "name", "version", "distribution", "status", "supports")
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
     for row in [{name: name.upper() for name in columns}, *rows]:
@@ -75,9 +77,9 @@ def _print_options(registry: Registry, name: str, as_json: bool) -> int:
         print(json.dumps(rows, indent=2, default=str))
         return 0
     for record, spec in found:
-        print(f"{spec.kind} {name}, from {record.origin}: {spec.supports()}")
+        print(one_line(f"{spec.kind} {name}, from {record.origin}: {spec.supports()}"))
         for option in options[spec.kind]:
-            print(f"  {option.key}={option.default}  ({option.type})")
+            print(one_line(f"  {option.key}={option.default}  ({option.type})"))
             print(textwrap.indent(textwrap.fill(option.help, 92), "      "))
         if not options[spec.kind]:
             print("  no options")

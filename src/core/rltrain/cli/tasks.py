@@ -11,6 +11,7 @@ from rltrain.errors import RltrainError
 from rltrain.options.agent import default_options
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LibrarySpec, SuiteSpec
+from rltrain.terminal import one_line
 from rltrain.types import TaskInfo
 
 __all__ = ["EPILOG", "add_arguments", "run", "split"]
@@ -145,6 +146,7 @@ def _texts(row: dict[str, Any]) -> dict[str, str]:
 def _print_table(rows: list[dict[str, str]]) -> None:
     if not rows:
         return
+    rows = [{name: one_line(text) for name, text in row.items()} for row in rows]
     head = {name: name.upper() for name in rows[0]}
     widths = {name: max(len(row[name]) for row in (head, *rows)) for name in head}
     for row in (head, *rows):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 from rltrain.doctor.findings import Finding, Section
+from rltrain.terminal import Plain, raw
 
 __all__ = ["print_section", "print_summary"]
 
@@ -18,7 +21,7 @@ def print_section(section: Section) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = Console(file=raw(sys.stdout), highlight=False)
     table = Table.grid(padding=(0, 2))
     table.add_column(width=7)
     table.add_column(max_width=20)
@@ -28,11 +31,11 @@ def print_section(section: Section) -> None:
         table.add_row(level, Text(finding.name), Text(finding.text))
         if finding.hint and finding.level != "ok":
             table.add_row("", "", Text(f"-> {finding.hint}"))
-    console.print(Text(section.title, "bold"))
-    console.print(table)
+    console.print(Plain(Text(section.title, "bold")))
+    console.print(Plain(table))
     for finding in section.findings:
         for line in _details(finding):
-            console.print(Text(f"    {line}"), soft_wrap=True)
+            console.print(Plain(Text(f"    {line}")), soft_wrap=True)
     console.print()
 
 

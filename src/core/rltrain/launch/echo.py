@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltrain.launch.rank_log import console_stream
+from rltrain.terminal import raw
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
@@ -54,7 +55,7 @@ def echoed(log: Path, rank: int, before: int = 0) -> Iterator[None]:
 
 def _follow(tail: _Tail, prefix: str, ended: threading.Event) -> None:
     """Copy a growing log, line by line; at the end, also a line that is not complete."""
-    console, rest = console_stream(), b""
+    console, rest = raw(console_stream()), b""  # What the user's programs print stays as it is.
     over = False
     # The reader of the console may have exited, as with `| head`.
     with contextlib.suppress(OSError, ValueError), contextlib.closing(tail):

@@ -13,6 +13,7 @@ from typing import TextIO, cast
 
 from rltrain.launch.stream import LossyFile, as_text
 from rltrain.launch.view import hand_over, look_in
+from rltrain.terminal import plain, plain_stream, raw
 
 __all__ = ["RankLog", "console_stream", "older", "say", "show"]
 
@@ -23,7 +24,10 @@ _console: TextIO | None = None
 
 
 def console_stream() -> TextIO:
-    """Return the stream that the user sees: stdout as it was before any `RankLog`."""
+    """Return the stream that the user sees: stdout as it was before any `RankLog`.
+
+    In a rank, and in a command, control characters that are written to it become visible.
+    """
     return _console or sys.stdout
 
 
@@ -35,7 +39,7 @@ def show(line: str, folder: Path | None = None) -> None:
         folder: where the ranks of this node report, for a process that is none of them.
     """
     if not hand_over(line, folder):
-        print(line, file=console_stream(), flush=True)
+        print(plain(line), file=console_stream(), flush=True)
 
 
 def say(text: str) -> None:
@@ -43,7 +47,7 @@ def say(text: str) -> None:
     line = f"rltrain: {text}"
     show(line)
     if sys.stdout is not console_stream():
-        print(line, flush=True)
+        print(plain(line), flush=True)
 
 
 def older(log: Path) -> Path:
@@ -71,7 +75,7 @@ class RankLog:
         _flush(*self._streams)
         self._saved = [os.dup(1), os.dup(2)]
         if _console is None:
-            _console = self._terminal(sys.stdout)
+            _console = plain_stream(self._terminal(sys.stdout))
         # Libraries keep the stream: when the log is another file, only the descriptors change.
         self._file = LossyFile(1, closefd=False)
         self._stream = sys.stdout = sys.stderr = as_text(self._file)
@@ -146,10 +150,12 @@ class RankLog:
     def copy_console(self, path: Path) -> None:
         """Write to a file, too, what this rank shows to the user."""
         global _console
-        _console = cast(TextIO, _Both(console_stream(), as_text(LossyFile(_open(path)))))
+        streams = raw(console_stream()), as_text(LossyFile(_open(path)))
+        _console = plain_stream(cast(TextIO, _Both(*streams)))
 
     def _terminal(self, stdout: TextIO) -> TextIO:
         """Return a stream that still reaches what stdout reached, once descriptor 1 is the log."""
+        stdout = raw(stdout)
         try:
             on_descriptor = stdout.fileno() == 1
         except (OSError, ValueError, AttributeError):

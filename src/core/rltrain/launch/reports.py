@@ -9,14 +9,17 @@ import re
 import signal
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 from rltrain.launch.ending import asked_to_end
 from rltrain.launch.pulse import read_pulses
 from rltrain.launch.rank_log import older
+from rltrain.options.secrets import hide_in_text
 
 __all__ = [
     "Kind",
@@ -76,9 +79,17 @@ class Report:
     """The exit status of the rank, and of a run that ends with this failure."""
 
 
-def make_report(rank: int, error: BaseException) -> Report:
-    """Describe an exception."""
-    text = str(error)
+def make_report(
+    rank: int, error: BaseException, options: Mapping[str, Any] = MappingProxyType({})
+) -> Report:
+    """Describe an exception, without secrets.
+
+    Args:
+        rank: the rank that failed.
+        error: its exception.
+        options: of the run, which may hold secrets that the error repeats.
+    """
+    text = hide_in_text(str(error), options)
     kind: Kind = "error"
     if isinstance(error, UsageError):
         kind = "usage"
@@ -86,7 +97,7 @@ def make_report(rank: int, error: BaseException) -> Report:
         kind = "peer_lost"
     elif isinstance(error, (RuntimeError, OSError)) or _JAX_COLLECTIVE.match(text):
         kind = "peer_lost" if any(mark in text for mark in _PEER_LOST) else "error"
-    lines = "".join(traceback.format_exception(error))
+    lines = hide_in_text("".join(traceback.format_exception(error)), options)
     name = type(error).__name__
     return Report(
         rank,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rltrain.options.secrets import hide
 from rltrain.plan.memory import estimate_memory
 from rltrain.plan.resolve import Plan
 from rltrain.plan.sizes import number_of_ranks
@@ -46,7 +47,7 @@ def plan_table(plan: Plan) -> str:
     width = max(len(name) for name, _ in rows)
     table = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
     options = OmegaConf.to_yaml(
-        OmegaConf.create({"agent": dict(config.agent), "env": dict(config.env)})
+        OmegaConf.create(hide({"agent": dict(config.agent), "env": dict(config.env)}))
     )
     return f"{table}\n\n{options.rstrip()}\n\nNothing was started (--dry-run)."
 
@@ -118,7 +119,7 @@ def _observer(name: str, plan: Plan) -> str:
     spec = plan.registry.get(ObserverSpec, name)
     if spec.options is None:
         return name
-    options = vars(make_options(spec, plan.config.plugins)).items()
+    options = hide(vars(make_options(spec, plan.config.plugins)), name).items()
     return f"{name} ({', '.join(f'{option} {value}' for option, value in options)})"
 
 

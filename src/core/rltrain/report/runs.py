@@ -17,6 +17,7 @@ from rltrain.records import Scalars
 from rltrain.run.restarts import STORY
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
+from rltrain.terminal import one_line
 
 __all__ = ["Run", "common_folder", "read_folders", "read_runs", "shortest"]
 
@@ -95,7 +96,8 @@ def read_runs(words: Iterable[str], log_root: str = RunOptions.log_root) -> list
     shown = [run for run in runs if run.scalars]
     for run in runs:
         if not run.scalars:
-            print(f"rltrain: {run.name} is left out: {_why_empty(run)}", file=sys.stderr)
+            why = one_line(f"{run.name} is left out: {_why_empty(run)}")
+            print(f"rltrain: {why}", file=sys.stderr)
     if not shown:
         raise UsageError("There is nothing to show: no run has recorded an iteration.")
     return shown

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rltrain.errors import NonFiniteError, PluginError, RltrainError, fitting
 from rltrain.launch import make_report
 from rltrain.metrics.divergence import check_divergence
-from rltrain.options.secrets import hide
+from rltrain.options.secrets import hide, hide_in_text
 from rltrain.records import RunStarted
 from rltrain.run.agreement import agree
 from rltrain.run.group import SingleProcess
@@ -167,7 +167,9 @@ class RankSession(PluginSession):
         if self.world.is_root and hasattr(self, "run_folder"):
             try:
                 asked = error is None and self._asked_code != 0
-                self.record(self._progress.ended(error, self._solved, asked))
+                ended = self._progress.ended(error, self._solved, asked)
+                text = ended.error and hide_in_text(ended.error, vars(self.config))
+                self.record(dataclasses.replace(ended, error=text))
             except Exception as raised:
                 errors.append(raised)
         errors += self._output.shut_down(session=self, error=error)

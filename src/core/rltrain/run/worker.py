@@ -9,6 +9,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -43,6 +44,7 @@ from rltrain.launch.reports import (
 )
 from rltrain.launch.self_watch import machine, watching
 from rltrain.launch.stacks import answering, stack_file
+from rltrain.options.secrets import hide_in_text
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
@@ -119,7 +121,8 @@ def run_rank(
         try:
             return session.run(begin, log.tend)
         except BaseException:
-            traceback.print_exc()  # Into the rank's log.
+            # Into the rank's log.
+            print(hide_in_text(traceback.format_exc(), vars(config)), file=sys.stderr, end="")
             raise
 
 
@@ -221,7 +224,7 @@ def run_launched(
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
     except BaseException as error:
-        report = make_report(rank, error)
+        report = make_report(rank, error, vars(config))
         with contextlib.suppress(OSError):  # A full disk: the rank's log has the error, too.
             write_report(folder, report)
         code = report.exit_code

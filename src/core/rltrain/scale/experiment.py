@@ -12,6 +12,7 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.options.checks import flag
 from rltrain.options.run import RunOptions
+from rltrain.options.secrets import hide_words
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.storage.metrics_file import METRICS
 from rltrain.storage.run_folder import PARTIAL
@@ -81,7 +82,7 @@ class Experiment:
             raise UsageError(
                 f"{path}: cannot be read ({type(error).__name__}: {error}). Name another --output."
             ) from error
-        if (mode, words) != (self.mode, self.words):
+        if (mode, words) != (self.mode, tuple(hide_words(self.words))):
             raise UsageError(
                 f"--output {self.folder}: holds another experiment: rltrain scale --mode {mode} "
                 f"{' '.join(words)}. Name another folder."
@@ -95,7 +96,7 @@ class Experiment:
         """Write the experiment's file, so that it is complete or absent."""
         content = {
             "mode": self.mode,
-            "words": self.words,
+            "words": hide_words(self.words),
             "runs": {name: os.path.relpath(run, self.folder) for name, run in runs.items()},
             "results": results,
         }

@@ -17,6 +17,7 @@ from rltrain.report.page import Page, Pictures, Section, Table, Text
 from rltrain.report.timing import PHASES, RankTime
 from rltrain.scale.sizes import Size, also_differing
 from rltrain.scale.words import reasons
+from rltrain.terminal import one_line
 
 __all__ = ["as_markdown", "result_table", "scale_page"]
 
@@ -55,7 +56,7 @@ def result_table(sizes: Sequence[Size]) -> Table:
 
 def as_markdown(table: Table) -> str:
     """Return a table as lines of text, which a page in Markdown takes, too."""
-    rows = [list(table.head), *map(list, table.rows)]
+    rows = [[one_line(cell) for cell in row] for row in (table.head, *table.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         f"| {' | '.join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))} |"

@@ -9,7 +9,7 @@ from typing import Any
 
 from rltrain.hookspecs import hookimpl
 from rltrain.launch.rank_log import say
-from rltrain.options.secrets import hide
+from rltrain.options.secrets import hide_in_text
 from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted, Scalars
 from rltrain.storage.checkpoints import saved_checkpoints
 from rltrain.tracking.run import metrics_of
@@ -107,4 +107,4 @@ class TrackerWriter:
             self._say(sender.warnings.popleft())
 
     def _say(self, text: str) -> None:
-        say(f"{self._name}: {hide(text)}")
+        say(f"{self._name}: {hide_in_text(text)}")

@@ -7,6 +7,7 @@ from typing import TextIO
 from rltrain.builtin.console.state import RunState
 from rltrain.builtin.console.words import duration, number, percent, shortest, speed
 from rltrain.records import Scalars
+from rltrain.terminal import plain_stream
 
 __all__ = ["Lines", "summary"]
 
@@ -20,7 +21,7 @@ class Lines:
     """Prints a line now and then."""
 
     def __init__(self, run: RunState, stream: TextIO) -> None:
-        self._run, self._stream = run, stream
+        self._run, self._stream = run, plain_stream(stream)
         self._printed: Scalars | None = None
 
     def start(self) -> None:

@@ -10,6 +10,7 @@ from rltrain.builtin.console.lines import summary
 from rltrain.builtin.console.panel import LOWEST, WIDEST, panel
 from rltrain.builtin.console.state import RunState
 from rltrain.launch import LinesOfOthers
+from rltrain.terminal import Plain, plain, plain_stream, raw
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,8 +40,9 @@ class LiveView:
     def __init__(self, run: RunState, stream: TextIO) -> None:
         from rich.console import Console
 
-        self._run, self._stream = run, stream
-        self._console = Console(file=stream, highlight=False)
+        self._run, self._stream = run, plain_stream(stream)
+        self._drawing = raw(stream)
+        self._console = Console(file=self._drawing, highlight=False)
         self._size: tuple[int, int] | None = None
         self._height = self._level = 0
         self._above: list[str] = []
@@ -79,11 +81,11 @@ class LiveView:
             start, self._level = "\x1b[H\x1b[2J", 0
         self._size, self._console.size = size, size
         lines = self._panel(size[0]) if self._over.is_set() else self._fitting(*size)
-        drawn = "".join(f"\x1b[2K{line}\n" for line in [*self._above, *lines])
+        drawn = "".join(f"\x1b[2K{line}\n" for line in [*map(plain, self._above), *lines])
         self._above.clear()
         self._height = len(lines)
-        self._stream.write(f"{start}{drawn}\x1b[J")
-        self._stream.flush()
+        self._drawing.write(f"{start}{drawn}\x1b[J")
+        self._drawing.flush()
 
     def _panel(self, columns: int, level: int = 0) -> list[str]:
         return self._render(panel(self._run, min(columns, WIDEST), level))
@@ -98,7 +100,7 @@ class LiveView:
 
     def _render(self, renderable: RenderableType) -> list[str]:
         with self._console.capture() as capture:
-            self._console.print(renderable)
+            self._console.print(Plain(renderable))
         return capture.get().splitlines()
 
 
