@@ -10,6 +10,7 @@ import yaml
 from made_up_runs import made_state
 
 from rltrain.errors import UsageError
+from rltrain.plan.files import check_run_name
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
 from rltrain.storage.checkpoints import save_with_state
@@ -790,6 +791,52 @@ def test_a_log_root_that_cannot_be_written_is_refused(refused, tmp_path, below):
 @pytest.mark.parametrize("name", ["a/b", "..", "."])
 def test_a_run_name_is_part_of_a_folders_name(refused, name):
     assert refused(run_name=name).startswith(f"--run-name {name}: is part of a folder's name")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        *(
+            (name, "omit ends of lines")
+            for name in ("a\nb", "a\x1b[2Jb", "a\u202eb", "\t")
+        ),
+        *((name, "room for 232 bytes") for name in ("x" * 233, "x" * 300, "é" * 117, "🤖" * 59)),
+        *((name, "begin it with a letter") for name in ("-x", "--library")),
+    ],
+    ids=lambda text: ascii(text)[:20],
+)
+def test_a_run_name_is_refused_that_no_folder_or_line_can_have(refused, name, said):
+    message = refused(run_name=name)
+    assert said in message
+    assert message.isprintable()
+    assert len(message) < 300
+
+
+@pytest.mark.parametrize("name", ["x" * 232, "é" * 116, "Größe 2 (neu)", "a.b", "..a", "a-"])
+def test_any_other_run_name_makes_a_folder(tmp_path, name):
+    check_run_name(name)
+    for _ in range(3):  # Of the same second: they have numbers.
+        path = create_run_folder(str(tmp_path), "stub", "Stub-v0", name).path
+        assert path.parent == tmp_path / "stub" / "Stub-v0"
+        assert name in path.name
+
+
+@pytest.mark.parametrize(
+    "task", ["..", ".", "../../x", "/etc/passwd", "a\n\x1b[2J", "T" * 300, "é" * 200, "-x"]
+)
+def test_any_task_has_a_folder_of_its_own(tmp_path, task):
+    folder = create_run_folder(str(tmp_path), "stub", task, None).path.parent
+    assert folder.parent == tmp_path / "stub"
+    assert folder.name.isprintable()
+    assert folder != create_run_folder(str(tmp_path), "stub", f"{task}2", None).path.parent
+
+
+@pytest.mark.parametrize("option", ["log_root", "rank_log_dir"])
+@pytest.mark.parametrize("folder", ["a\nb", "a\x1b[2J", "x" * 300], ids=ascii)
+def test_a_folder_that_no_line_can_name_is_refused(refused, option, folder):
+    message = refused(**{option: folder})
+    assert "cannot be written" in message
+    assert message.isprintable()
 
 
 def test_a_plan_leaves_no_trace(plan, tmp_path):

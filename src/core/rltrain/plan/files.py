@@ -17,20 +17,34 @@ from rltrain.specs import BackendSpec, LibrarySpec
 from rltrain.storage.checkpoints import read_state
 from rltrain.storage.finding import CHOICES, find_checkpoint, latest_of_name
 from rltrain.storage.resume import iterations_left
-from rltrain.storage.run_folder import check_writable
+from rltrain.storage.run_folder import LONGEST_NAME, check_writable
+from rltrain.terminal import one_line
 from rltrain.types import World
 
 __all__ = ["check_checkpoint", "check_run_name", "in_a_child", "resolve_files"]
 
+_SHOWN = 60
+"""Characters of a wrong name that a message repeats."""
+
 
 def check_run_name(name: str | None) -> None:
-    """Check that a name can be part of a folder's name.
+    """Check that a name can be part of a folder's name, and of a line that names the folder.
 
     Raises:
         UsageError: it cannot.
     """
-    if name and ("/" in name or name in (".", "..")):
-        raise UsageError(f"--run-name {name}: is part of a folder's name; omit '/'.")
+    if not name:
+        return
+    shown = one_line(name) if len(name) <= _SHOWN else f"{one_line(name[:_SHOWN])}..."
+    given = f"--run-name {shown}: is part of a folder's name"
+    if "/" in name or name in (".", ".."):
+        raise UsageError(f"{given}; omit '/'.")
+    if one_line(name) != name:
+        raise UsageError(f"{given}; omit ends of lines and other control characters.")
+    if name.startswith("-"):
+        raise UsageError(f"{given}; begin it with a letter or a digit: -x is a flag.")
+    if len(name.encode()) > LONGEST_NAME:
+        raise UsageError(f"{given}, which has room for {LONGEST_NAME} bytes. Shorten it.")
 
 
 def resolve_files(

@@ -18,6 +18,7 @@ def check_blocks(runs: Sequence[Run]) -> list[Text | Table]:
     rows, broken, checked = [], [], 0
     for run in runs:
         every = run.config.get("check_interval")
+        every = every if isinstance(every, int) else None
         ended = run.metrics.ended
         failed = ended is not None and (ended.error or "").startswith(_DIVERGED)
         if run.metrics.started.world_size == 1:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 
 from rltrain.report.page import Clip, Text
 from rltrain.report.runs import Run
+from rltrain.storage.reading import read_bytes
 
 __all__ = ["MOST_BYTES", "clip_blocks"]
 
@@ -32,21 +34,24 @@ def clip_blocks(runs: Sequence[Run]) -> list[Clip | Text]:
     clips, left, linked = [], MOST_BYTES, 0
     for run, media in ordered:
         path = Path(media.path)
+        kind = _TYPES.get(path.suffix.lower())
         caption = f"{media.name}, iteration {media.iteration}"
         caption += f", {run.name}" if len(runs) > 1 else ""
+        if kind is None:  # It could be a page that runs scripts.
+            clips.append(Clip(f"{caption}: not shown ({path.name})", "", "none"))
+            continue
         try:
-            size = path.stat().st_size
-            kind = _TYPES.get(path.suffix.lower())
-            if kind is None or size > left:
+            content = read_bytes(path, left, run.path)
+        except OSError as error:
+            if error.errno == errno.EFBIG:
                 linked += 1
                 clips.append(Clip(caption, path.resolve().as_uri(), "link"))
-                continue
-            content = base64.b64encode(path.read_bytes()).decode()
-        except OSError as error:
-            clips.append(Clip(f"{caption}: cannot be read ({error.strerror})", "", "none"))
+            else:
+                clips.append(Clip(f"{caption}: cannot be read ({error.strerror})", "", "none"))
             continue
-        left -= size
-        clips.append(Clip(caption, f"data:{kind};base64,{content}", kind.partition("/")[0]))
+        left -= len(content)
+        data = base64.b64encode(content).decode()
+        clips.append(Clip(caption, f"data:{kind};base64,{data}", kind.partition("/")[0]))
     if not linked:
         return list(clips)
     note = (

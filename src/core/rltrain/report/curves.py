@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["curve_picture", "time_picture"]
 
+_HIGHEST = 1e300
+"""Of a value that can be drawn."""
 _POINTS = 300
 """Most points of a line: of longer ones, neighbours are averaged."""
 
@@ -83,7 +84,7 @@ def _points(run: Any, read: Read, across: str) -> tuple[Floats, Floats] | None:
     found = [
         (float(getattr(each, across)), float(value))
         for each in run.scalars
-        if (value := read(each)) is not None and math.isfinite(value)
+        if (value := read(each)) is not None and abs(value) < _HIGHEST  # Nor NaN.
     ]
     if not found:
         return None

@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
+from rltrain.terminal import one_line, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +92,7 @@ class Picture:
             figure = self._figure()
             figure.savefig(drawn, format="svg", transparent=True)
             figure.savefig(printed, format="png", dpi=DPI)
-        return _inlined(drawn.getvalue(), self.name, self.alt), printed.getvalue()
+        return _inlined(plain(drawn.getvalue()), self.name, plain(self.alt)), printed.getvalue()
 
     def _figure(self) -> Figure:
         from matplotlib.figure import Figure
@@ -102,12 +103,12 @@ class Picture:
         figure = Figure(figsize=(SIZE[0], height))
         axes = figure.add_axes((0.15, (0.5 + below) / height, 0.82, (SIZE[1] - 0.85) / height))
         self.draw(axes)
-        axes.set_title(shortened(self.title, 46), x=-0.15)
+        axes.set_title(shortened(one_line(self.title), 46), x=-0.15)
         if self.legend:
             handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
             figure.legend(
                 [handles[label] for label in self.legend if label in handles],
-                [shortened(label, WIDE * 2) for label in self.legend if label in handles],
+                [shortened(one_line(label), WIDE * 2) for label in self.legend if label in handles],
                 loc="lower left",
                 ncols=columns,
                 bbox_to_anchor=(0.02, 0.0),

@@ -30,7 +30,8 @@ def environment_section(runs: Sequence[Run]) -> Section:
     base = common_folder([run.path for run in runs])
     blocks: list[Any] = [Text([f"The run folders are in {base}."])] if base else []
     blocks += [Table(head, rows, numbers=(3,)), *([Quoted(shown)] if shown else [])]
-    versions = [dict(run.manifest.get("versions", {})) for run in runs]
+    each_run = [run.manifest.get("versions") for run in runs]
+    versions = [found if isinstance(found, dict) else {} for found in each_run]
     different = list({repr(sorted(each.items())): each for each in versions if each}.values())
     if different:
         names = sorted({name for each in different for name in each})

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from rltrain.errors import UsageError
 from rltrain.report.drawing import Picture
+from rltrain.terminal import plain
 
 __all__ = [
     "Clip",
@@ -158,7 +159,11 @@ def _html(page: Page) -> str:
 
     here = files("rltrain.report")
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: plain(value) if type(value) is str else value,
     )
     environment.filters["drawn"] = lambda picture: Markup(picture.svg)
     template = environment.from_string((here / "page.html").read_text())

@@ -13,9 +13,12 @@ from rltrain.report.numbers import number
 from rltrain.report.page import Folded, Table, Text
 from rltrain.report.runs import Run
 from rltrain.run.profile import PROFILE
+from rltrain.storage.reading import read_bytes
 
 __all__ = ["profile_blocks"]
 
+_LARGEST = 1 << 30
+"""Bytes of a profile that is read."""
 _WARM_UP = 2
 """Iterations at the beginning that do not count: libraries compile and load."""
 _MOST = 15
@@ -40,11 +43,11 @@ _Event = Mapping[str, Any]
 def profile_blocks(run: Run) -> list[Folded | Text]:
     """Return a table of a run's profile, folded; nothing if it has none."""
     try:
-        events = json.loads((run.path / PROFILE).read_bytes())["traceEvents"]
+        events = json.loads(read_bytes(run.path / PROFILE, _LARGEST, run.path))["traceEvents"]
         iterations, ranks = _costs([event for event in events if event["ph"] == "X"])
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         return [Text([f"{run.path / PROFILE} cannot be read: {error!r}"], "bad")]
     note = (
         f"Means over {iterations} iterations, in ms. Waiting: the share of the time in which a "

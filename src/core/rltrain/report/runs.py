@@ -17,7 +17,11 @@ from rltrain.records import Scalars
 from rltrain.run.restarts import STORY
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
+from rltrain.storage.reading import read_text
 from rltrain.terminal import one_line
+
+_LARGEST = 16 << 20
+"""Bytes of the story of restarts that is read."""
 
 __all__ = ["Run", "common_folder", "read_folders", "read_runs", "shortest"]
 
@@ -68,12 +72,12 @@ class Run:
     def restarts(self) -> list[str]:
         """Return the failures after which the ranks were started again, and the last one."""
         try:
-            failures = json.loads((self.path / STORY).read_text())
+            failures = json.loads(read_text(self.path / STORY, _LARGEST, self.path))
             return [
                 f"failed after iteration {each['iteration']}: {each['error']}; {each['then']}"
                 for each in failures
             ]
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return []  # There were none, or the user has changed the file.
 
 

@@ -55,7 +55,11 @@ def rank_times(scalars: Sequence[Scalars]) -> list[RankTime]:
     Args:
         scalars: of a run.
     """
-    known = [each for each in warm(scalars) if each.collectives]
+    known = [
+        each
+        for each in warm(scalars)
+        if each.collectives and len(each.collectives) == len(each.rollout) == len(each.update)
+    ]
     ranks = min((len(each.collectives) for each in known), default=0)
     return [
         RankTime(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
 from rltrain.storage.checkpoints import INDEX, DamagedCheckpoint, read_state, saved_checkpoints
+from rltrain.storage.manifest import read_manifest
 from rltrain.storage.run_folder import task_folder
 
 if TYPE_CHECKING:
@@ -133,11 +133,9 @@ def newest_run(log_root: str, library: str | None, task: str | None) -> Path | N
 
 def _run_name(run: Path) -> str | None:
     """Return a run's name; not from the folder's name, which may end in a number of its own."""
-    try:
-        name: str | None = json.loads((run / "manifest.json").read_text())["config"]["run_name"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # The user has removed it.
-    return name
+    manifest = read_manifest(run)  # None if the user has removed it.
+    name = manifest["config"].get("run_name") if manifest else None
+    return name if isinstance(name, str) else None
 
 
 def _newest_first(runs: Path) -> list[Path]:

@@ -25,6 +25,7 @@ from rltrain.options.run import RunOptions
 from rltrain.options.secrets import hide, hide_words, without_secrets
 from rltrain.plugins.installed import Installed
 from rltrain.seeding import SeedPlan
+from rltrain.storage.reading import read_text
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import ProcessGroup, World
 
@@ -37,6 +38,9 @@ _OF_THE_NODE = frozenset(
     }
 )
 """Options that may differ between nodes."""
+
+_LARGEST = 64 << 20
+"""Bytes of a manifest that is read. Each rank has its seeds in it."""
 
 _OF_RANK_0 = frozenset({"checkpoint", "resume"})
 """Options that rank 0 decides for all ranks, after the comparison."""
@@ -88,8 +92,8 @@ def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]
 def read_manifest(run: Path) -> dict[str, Any] | None:
     """Return the manifest in a run folder; None if there is none, or it cannot be read."""
     try:
-        found = json.loads((run / "manifest.json").read_text())
-    except (OSError, ValueError):
+        found = json.loads(read_text(run / "manifest.json", _LARGEST, run))
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and isinstance(found.get("config"), dict) else None
 

@@ -22,10 +22,15 @@ from typing import Any, TypeVar
 
 from rltrain.errors import UsageError
 from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted, Scalars, Warned
+from rltrain.storage.fitting import check_fields
+from rltrain.storage.reading import read_bytes
 
 __all__ = ["METRICS", "MetricsFile", "RunMetrics", "Started", "read_metrics"]
 
 METRICS = "metrics.jsonl"
+
+_LARGEST = 1 << 30
+"""Bytes of a file that is read: a million iterations with twenty values each."""
 
 _INTERVAL = 1.0
 """Seconds for which lines with scalars are collected before they are written."""
@@ -217,14 +222,14 @@ def _finite(value: Any) -> Any:
 def _lines(run: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of a run's file that are whole."""
     try:
-        text = (run / METRICS).read_bytes()
+        text = read_bytes(run / METRICS, _LARGEST, run)
     except OSError as error:
         raise UsageError(
             f"{run / METRICS}: {error.strerror or error}. {run} is no run folder, or that of a run "
             "of rltrain before 0.2, which did not write this file."
         ) from error
     for line in text.splitlines():
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             found = json.loads(line)
             if isinstance(found, dict) and "record" in found:
                 yield found
@@ -232,14 +237,16 @@ def _lines(run: Path) -> Iterator[dict[str, Any]]:
 
 def _read_started(line: Mapping[str, Any]) -> Started:
     names = [each.name for each in dataclasses.fields(Started) if each.name != "time"]
-    when = datetime.datetime.fromisoformat(line["time"])
-    return Started(time=when, **{name: line[name] for name in names})
+    given = {name: line[name] for name in names}
+    check_fields(Started, given)
+    return Started(time=datetime.datetime.fromisoformat(line["time"]), **given)
 
 
 def _read(kind: type[RecordT], line: Mapping[str, Any]) -> RecordT:
     names = [each.name for each in dataclasses.fields(kind)]
     given = {_ATTRIBUTES.get(key, key): value for key, value in line.items()}
     given = {name: given[name] for name in names if name in given}
+    check_fields(kind, given)
     for name, value in given.items():
         if isinstance(value, list):
             given[name] = tuple(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -15,8 +16,24 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.options.checks import flag
 from rltrain.storage.disk import disk_errors, try_to_write
+from rltrain.terminal import one_line
 
-__all__ = ["PARTIAL", "RunFolder", "check_writable", "create_run_folder", "task_folder"]
+__all__ = [
+    "LONGEST_NAME",
+    "PARTIAL",
+    "RunFolder",
+    "check_writable",
+    "create_run_folder",
+    "task_folder",
+]
+
+_LONGEST = 255
+"""Bytes of a file's name."""
+_KEPT = 60
+"""Characters of a longer task's name that the folder keeps; each may have four bytes."""
+
+LONGEST_NAME = _LONGEST - len("2026-01-31_23-59-59__99")
+"""Bytes of a run's name, which stands between the time and perhaps a number."""
 
 PARTIAL = ".partial-"
 """How the names of files and folders begin that are not complete yet."""
@@ -132,6 +149,10 @@ def create_run_folder(log_root: str, library: str, task: str, run_name: str | No
 def task_folder(log_root: str, library: str, task: str) -> Path:
     """Return the folder of a task's runs: `<log_root>/<library>/<task>`."""
     label = re.sub(r"[^\w.-]+", "_", task)
+    if not label.strip("."):
+        label = f"_{label}"  # Not the folder above.
+    if len(label.encode()) > _LONGEST:
+        label = label[:_KEPT] + hashlib.sha256(task.encode()).hexdigest()[:8]
     return Path(log_root).expanduser().resolve() / library / label
 
 
@@ -144,6 +165,8 @@ def check_writable(option: str, folder: str) -> None:
         UsageError: they cannot.
     """
     try:
+        if one_line(folder) != folder:
+            raise ValueError("it has control characters")
         path = Path(folder).expanduser().resolve()
         existing = next(folder for folder in (path, *path.parents) if folder.exists())
         if not existing.is_dir():
@@ -154,8 +177,8 @@ def check_writable(option: str, folder: str) -> None:
             try_to_write(probe)
         finally:
             probe.rmdir()
-    except (OSError, RuntimeError) as error:  # RuntimeError: ~user is nobody's home.
-        raise UsageError(_unwritable(option, folder, error)) from error
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~user is nobody's home.
+        raise UsageError(_unwritable(option, one_line(folder), error)) from error
 
 
 def _unwritable(option: str, folder: str, error: Exception) -> str:

@@ -10,8 +10,12 @@ from typing import Any
 
 from rltrain.records import RunEnded, RunStarted, Scalars
 from rltrain.storage.checkpoints import INDEX, states_of
+from rltrain.storage.reading import read_text
 
 __all__ = ["checkpoint_files", "config_of", "metrics_of", "outcome", "remember", "remembered"]
+
+_LARGEST = 1 << 20
+"""Bytes of what a tracker has remembered that are read."""
 
 
 def config_of(started: RunStarted) -> dict[str, Any]:
@@ -78,8 +82,8 @@ def remembered(started: RunStarted, tracker: str, resume: bool = True) -> Mappin
     if resume and checkpoint and started.frames:
         folders.append(Path(checkpoint).parent.parent)
     for folder in folders:
-        with contextlib.suppress(OSError, ValueError):
-            found = json.loads(_file(folder, tracker).read_text())
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            found = json.loads(read_text(_file(folder, tracker), _LARGEST, folder))
             if isinstance(found, dict):
                 return found
     return {}
