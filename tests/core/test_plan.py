@@ -796,10 +796,7 @@ def test_a_run_name_is_part_of_a_folders_name(refused, name):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        *(
-            (name, "omit ends of lines")
-            for name in ("a\nb", "a\x1b[2Jb", "a\u202eb", "\t")
-        ),
+        *((name, "omit ends of lines") for name in ("a\nb", "a\x1b[2Jb", "a\u202eb", "\t")),
         *((name, "room for 232 bytes") for name in ("x" * 233, "x" * 300, "é" * 117, "🤖" * 59)),
         *((name, "begin it with a letter") for name in ("-x", "--library")),
     ],

@@ -49,8 +49,9 @@ class SlurmLauncher:
             job = executor.submit(NodeOfJob(work, getattr(config, "run_name", None)))
         except (FailedJobError, FailedSubmissionError) as error:
             raise UsageError(f"--launcher slurm: the job was refused: {_reason(error)}") from error
-        # It holds the options, which may be secrets.
-        job.paths.submitted_pickle.chmod(0o600)
+        # They hold the options and the setup, in which may be secrets.
+        for path in (job.paths.submitted_pickle, job.paths.submission_file):
+            path.chmod(0o600)
         output = job.task(0).paths.stdout
         print(f"job {job.job_id} submitted: {job.paths.submission_file}", flush=True)
         print(f"its output: {output}", flush=True)
