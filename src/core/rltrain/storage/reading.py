@@ -42,18 +42,24 @@ def read_bytes(path: Path, limit: int, within: Path | None = None) -> bytes:
             raise Unreadable(errno.EINVAL, "it is no plain file", str(path))
         if within is not None and not Path(os.readlink(here)).is_relative_to(within.resolve()):
             raise Unreadable(errno.EXDEV, f"it is a link out of {within}", str(path))
+        if status.st_size > limit:
+            raise _too_large(path, limit)
         with open(here, "rb") as file:
             # Python would take memory for all that it is asked to read. A file may also grow, or
             # hide its size as those in /proc do.
-            parts = [file.read(min(status.st_size, limit))]
+            parts = [file.read(status.st_size)]
             while sum(map(len, parts)) <= limit and (more := file.read(_PART)):
                 parts.append(more)
             content = b"".join(parts)
     finally:
         os.close(found)
-    if max(status.st_size, len(content)) > limit:
-        raise Unreadable(errno.EFBIG, f"it is larger than {limit:,} bytes", str(path))
+    if len(content) > limit:
+        raise _too_large(path, limit)
     return content
+
+
+def _too_large(path: Path, limit: int) -> Unreadable:
+    return Unreadable(errno.EFBIG, f"it is larger than {limit:,} bytes", str(path))
 
 
 def read_text(path: Path, limit: int, within: Path | None = None) -> str:
