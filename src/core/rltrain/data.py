@@ -294,7 +294,7 @@ class _Unpacker:
         name, size = content
         pickled = self._take(size)
         if not self._trusted:
-            raise UnsafePickle(str(name))
+            raise UnsafePickle(str(name)[:200])
         return pickle.loads(pickled)
 
 

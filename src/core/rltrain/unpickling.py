@@ -83,7 +83,8 @@ def load_data(
     except pickle.UnpicklingError:
         raise
     except Exception as error:  # Wrong contents are refused in many ways.
-        raise pickle.UnpicklingError(f"damaged ({type(error).__name__}: {error})") from error
+        text = f"{type(error).__name__}: {error}"
+        raise pickle.UnpicklingError(f"damaged ({text[:_LONGEST]})") from error
 
 
 class _Trusting(pickle.Unpickler):
@@ -92,6 +93,9 @@ class _Trusting(pickle.Unpickler):
     def persistent_load(self, saved: Any) -> Any:
         return self.persistent(saved) if self.persistent else super().persistent_load(saved)
 
+
+_LONGEST = 200
+"""Letters of a message that come from the file."""
 
 _MARK = object()
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
@@ -188,7 +192,7 @@ class _Machine:
         name, module = self._stack.pop(), self._stack.pop()
         found = self._names.get(f"{module}.{name}")
         if found is None:
-            raise UnsafePickle(f"{module}.{name}")
+            raise UnsafePickle(f"{module}.{name}"[:_LONGEST])
         self._stack.append(found)
 
     def _call(self, argument: None, opcode: str) -> None:
@@ -245,7 +249,7 @@ class _Type:
 
             self.dtype = np.dtype(code)
         else:
-            raise UnsafePickle(f"arrays of {code}")
+            raise UnsafePickle(f"arrays of {code}"[:_LONGEST])
 
     def set_state(self, state: Any) -> None:
         """Set the order of bytes, which types of `ml_dtypes` do not have."""

@@ -85,9 +85,12 @@ def _plugins_in(place: str, changed: int) -> dict[str, list[InstalledPlugin]]:
     """Return the plugins of each distribution in one entry of sys.path."""
     found: dict[str, list[InstalledPlugin]] = {}
     for distribution in importlib.metadata.distributions(path=[place]):
-        points = [each for each in distribution.entry_points if each.group == GROUP]
-        if points:
-            plugins = _read(distribution, points)
+        try:
+            points = [each for each in distribution.entry_points if each.group == GROUP]
+            plugins = _read(distribution, points) if points else []
+        except (ValueError, TypeError):  # Its metadata is damaged.
+            continue
+        if plugins:
             found.setdefault(canonicalize_name(plugins[0].distribution), plugins)
     return found
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import pickle
 import re
+import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rltrain.unpickling import UnsafePickle, would_run_code
@@ -33,7 +35,7 @@ def load(path: str, device: str = "cpu", trusted: bool = False) -> Any:
         return torch.load(path, map_location=device, weights_only=False)
     try:
         with torch.serialization.safe_globals(_numpy_data()):
-            return torch.load(path, map_location=device, weights_only=True)
+            return torch.load(_bounded(path), map_location=device, weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"(?:GLOBAL|global|function|class) ([\w.]+\.[\w.]+)", str(error))
         if named is None:
@@ -41,6 +43,22 @@ def load(path: str, device: str = "cpu", trusted: bool = False) -> Any:
             found = re.search(r"WeightsUnpickler error: (.*)", str(error))
             raise pickle.UnpicklingError(found[1] if found else str(error)) from error
         raise UnsafePickle(named[1]) from error
+
+
+def _bounded(path: str) -> str | io.BytesIO:
+    """Return a file from which torch reads no more than it has bytes.
+
+    Raises:
+        pickle.UnpicklingError: it would grow.
+    """
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
+                raise pickle.UnpicklingError("parts of it are compressed, which torch never does")
+        return path
+    # Of older files torch asks for as many bytes as they claim to have, and Python would take the
+    # memory for so many before it reads.
+    return io.BytesIO(Path(path).read_bytes())
 
 
 def as_file(saved: Any) -> io.BytesIO:

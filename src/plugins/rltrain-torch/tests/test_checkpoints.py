@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -57,3 +59,26 @@ def test_numbers_and_arrays_of_numpy_are_data(tmp_path, kind):
     torch.save({"best": kind(1), "history": np.ones(3, kind)}, path)
     loaded = load(path)
     assert (loaded["best"], loaded["history"].tolist()) == (1, [1, 1, 1])
+
+
+def test_an_archive_that_would_grow_is_refused(tmp_path):
+    path = tmp_path / "a.pth"
+    torch.save({"w": torch.zeros(100_000)}, path)
+    with zipfile.ZipFile(path) as stored, zipfile.ZipFile(tmp_path / "b.pth", "w", 8) as bomb:
+        for part in stored.namelist():
+            bomb.writestr(part, stored.read(part))
+    assert top_level_keys(str(path)) == ["w"]
+    assert "parts of it are compressed" in top_level_keys(str(tmp_path / "b.pth"))
+
+
+def test_an_older_file_takes_no_more_memory_than_it_has_bytes(tmp_path):
+    path = tmp_path / "a.pth"
+    torch.save({"w": torch.zeros(2)}, path, _use_new_zipfile_serialization=False)
+    assert top_level_keys(str(path)) == ["w"]
+    contents = path.read_bytes()
+    claim = contents.index(b"X\x10\x00\x00\x00protocol_version")
+    path.write_bytes(contents[: claim + 4] + b"\x7f" + contents[claim + 5 :])
+    tracemalloc.start()
+    assert "cannot be read" in top_level_keys(str(path))
+    assert tracemalloc.get_traced_memory()[1] < 100e6
+    tracemalloc.stop()

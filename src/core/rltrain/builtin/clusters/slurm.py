@@ -42,9 +42,9 @@ def find(environ: Mapping[str, str]) -> StartedRank | None:
     (ranks,) = read_numbers(environ, size)
     if ranks == 1:
         return None
-    node = int(environ.get("SLURM_NODEID") or 0)
     counts = environ.get("SLURM_STEP_TASKS_PER_NODE") or str(ranks)
     try:
+        node = int(environ.get("SLURM_NODEID") or 0)
         nodes = int(environ.get("SLURM_STEP_NUM_NODES") or environ.get("SLURM_NNODES") or 1)
         world = World(rank, local, node, ranks, _tasks_per_node(counts)[node], nodes)
     except (ValueError, IndexError):

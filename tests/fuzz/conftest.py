@@ -1,0 +1,22 @@
+"""The fuzz tests: hostile bytes for everything that reads what somebody else wrote or sent."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+_HERE = Path(__file__).parent
+sys.path[:0] = [str(_HERE), str(_HERE.parent / "core")]
+
+
+def pytest_addoption(parser):
+    parser.addoption("--fuzz", type=float, default=3.0, help="seconds for each kind of input")
+    parser.addoption("--fuzz-seed", type=int, default=1, help="of the inputs")
+
+
+@pytest.fixture
+def fuzz(request):
+    """The seed of the inputs, and the seconds for each kind of them."""
+    return request.config.getoption("--fuzz-seed"), request.config.getoption("--fuzz")

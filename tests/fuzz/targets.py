@@ -1,0 +1,249 @@
+"""What reads from outside: valid inputs, and the errors with which others may be refused."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from made_up_runs import made_state, make_run
+from torch.distributed.elastic.rendezvous import RendezvousStateError, dynamic_rendezvous
+
+from rltrain.data import MalformedData, pack_object, pack_state, unpack_object
+from rltrain.errors import UsageError
+from rltrain.options import load_yaml
+from rltrain.options.run import RunOptions
+from rltrain.plan.cluster import find_place
+from rltrain.plugins.registry import discover
+from rltrain.storage.checkpoints import INDEX, read_state, saved_checkpoints
+from rltrain.storage.manifest import read_manifest
+from rltrain.storage.metrics_file import METRICS, read_metrics
+from rltrain.unpickling import load_data
+from rltrain_skrl.checkpoints import parts
+from rltrain_torch.checkpoints import top_level_keys
+from rltrain_torch.rendezvous_state import DataOnly
+
+__all__ = ["TARGETS", "Target"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something that reads what somebody else wrote or sent."""
+
+    seeds: Callable[[], list[bytes]]
+    """Returns valid inputs."""
+    read: Callable[[bytes, Path], Any]
+    """Reads an input; it may use the folder, which is empty."""
+    refuses: tuple[type[Exception], ...] = (UsageError,)
+    """The errors with which it may refuse an input."""
+
+
+STATE = made_state(
+    3,
+    2.5,
+    circumstances={"algorithm": "ppo", "env.mass": 1.5},
+    progress={"iteration": 3, "frames": 96, "window": [(1.0, 2.0, 1.0, 0.0, 0.0)]},
+    ranks=[pack_state({"plugins": {}, "env": None, "library": np.arange(3.0)}, {})],
+)
+
+
+def _pickles() -> list[bytes]:
+    values = [STATE, {"a": np.arange(4.0), "b": [1, "x", (2.5, None)]}, np.float32(1), {1, 2}]
+    return [pickle.dumps(value, protocol) for value in values for protocol in (4, 5)]
+
+
+def _messages() -> list[bytes]:
+    values = [STATE, {"loss": 0.5, "x": np.arange(4.0)}, [1, (2, {3}), b"bytes", 1j]]
+    return [pack_object(value) for value in [*values, np.random.default_rng(1)]]
+
+
+def _read_saved(data: bytes, folder: Path) -> Any:
+    """Read a state with its right digest, so that its contents are looked at."""
+    checkpoint = folder / "a.pth"
+    checkpoint.write_bytes(b"weights")
+    digest = hashlib.sha256(b"weights").hexdigest()[:16]
+    (folder / "ranks").mkdir()
+    state = folder / "ranks" / f"a.pth.{digest}.state"
+    state.write_bytes(b"rltrain state 1\n" + hashlib.sha256(data).digest() + data)
+    return read_state(checkpoint)
+
+
+def _read_index(data: bytes, folder: Path) -> None:
+    (folder / "checkpoints").mkdir()
+    (folder / INDEX).write_bytes(data)
+    warnings: list[str] = []
+    for entry in saved_checkpoints(folder, warnings.append):
+        assert Path(entry["name"]).name == entry["name"]
+
+
+def _read_metrics(data: bytes, folder: Path) -> None:
+    (folder / METRICS).write_bytes(data)
+    read_metrics(folder)
+
+
+def _metrics() -> list[bytes]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        run = make_run(Path(folder) / "run", iterations=3, media=(("video.mp4", b"x"),))
+        return [(run / METRICS).read_bytes()]
+
+
+def _read_manifest(data: bytes, folder: Path) -> None:
+    (folder / "manifest.json").write_bytes(data)
+    read_manifest(folder)
+
+
+def _yaml(data: bytes, folder: Path) -> None:
+    path = folder / "options.yaml"
+    path.write_bytes(data)
+    load_yaml(str(path), "--config")
+
+
+YAML = b"""library: rl_games
+task: &name rltrain/CartPole-v1
+env: {mass: 1.5, names: [a, b], other: "${task}"}
+agent:
+  params: {config: {learning_rate: 3e-4, name: *name, horizon: 16}}
+"""
+
+
+def _checkpoints() -> list[bytes]:
+    files = []
+    for value in ({"model": {"w": torch.ones(2, 3)}, "n": np.float64(1)}, {"policy": b"x"}):
+        for new in (True, False):
+            file = io.BytesIO()
+            torch.save(value, file, _use_new_zipfile_serialization=new)
+            files.append(file.getvalue())
+    return [*files, pickle.dumps({"policy": b"\x81\xa1w\xc0", "optimizer": b""}, 4)]
+
+
+def _keys(of: Callable[[str], Any]) -> Callable[[bytes, Path], None]:
+    def read(data: bytes, folder: Path) -> None:
+        path = folder / "checkpoint"
+        path.write_bytes(data)
+        found = of(str(path))
+        assert isinstance(found, (str, list))
+
+    return read
+
+
+class _Stored:
+    """A rendezvous backend that has what somebody put there."""
+
+    name = "c10d"
+
+    def __init__(self, state: bytes) -> None:
+        self.state = state
+
+    def get_state(self) -> tuple[bytes, int]:
+        return self.state, 1
+
+
+def _meetings() -> list[bytes]:
+    node = dynamic_rendezvous._NodeDesc("host", 1, 2)
+    state = dynamic_rendezvous._RendezvousState()
+    state.participants[node] = 0
+    state.wait_list.add(node)
+    return [pickle.dumps(state), pickle.dumps(dynamic_rendezvous._RendezvousState(), 4)]
+
+
+def _read_meeting(data: bytes, folder: Path) -> None:
+    found = DataOnly(_Stored(data)).get_state()  # type: ignore[arg-type]
+    assert type(pickle.loads(found[0])) is dynamic_rendezvous._RendezvousState
+
+
+METADATA = b"""Metadata-Version: 2.1
+Name: rltrain-strange
+Version: 1.0
+Requires-Dist: gymnasium>=1; extra == "library"
+
+====
+[rltrain]
+strange = json
+"""
+
+
+def _read_plugins(data: bytes, folder: Path) -> None:
+    import sys
+
+    info = folder / "rltrain_strange-1.0.dist-info"
+    info.mkdir()
+    metadata, _, points = data.partition(b"====\n")
+    (info / "METADATA").write_bytes(metadata)
+    (info / "entry_points.txt").write_bytes(points)
+    sys.path.insert(0, str(folder))
+    try:
+        for record in discover().records:
+            assert record.status
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _environments() -> list[bytes]:
+    torchrun = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    torchrun |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    slurm = {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}
+    slurm |= {"SLURM_STEP_NODELIST": "n[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"}
+    slurm |= {"SLURM_NODEID": "0", "SLURM_STEP_NUM_NODES": "2"}
+    mpi = {f"OMPI_COMM_WORLD_{name}": "1" for name in ("RANK", "LOCAL_RANK", "NODE_RANK")}
+    mpi |= {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+    kubeflow = {"PET_NNODES": "2", "PET_NODE_RANK": "0", "PET_MASTER_PORT": "1"}
+    jax = {"JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "0", "JAX_COORDINATOR_ADDRESS": "a:1"}
+    spec = {"cluster": {"workerpool0": ["a:1"], "workerpool1": ["b:1"]}}
+    vertex = {"CLUSTER_SPEC": json.dumps({**spec, "task": {"type": "workerpool1", "index": 0}})}
+    aws = ("NUM_NODES", "NODE_INDEX", "MAIN_NODE_INDEX")
+    others = [
+        {"SM_HOSTS": '["algo-1", "algo-2"]', "SM_CURRENT_HOST": "algo-1", "SM_NUM_GPUS": "0"},
+        {"VC_WORKER_HOSTS": "a-0.x,a-1.x", "VC_TASK_INDEX": "1", "HOSTNAME": "a-1"},
+        {"JOB_COMPLETION_INDEX": "0", "HOSTNAME": "job-0"},
+        {
+            "FLUX_TASK_RANK": "0",
+            "FLUX_JOB_SIZE": "2",
+            "FLUX_TASK_LOCAL_ID": "0",
+            "FLUX_JOB_NNODES": "1",
+        },
+        {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"},
+        {"SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "2", "SKYPILOT_NODE_IPS": "a\nb"},
+        {f"AWS_BATCH_JOB_{name}": "2" for name in aws},
+        {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "a,b"},
+    ]
+    return [
+        json.dumps(each).encode() for each in (torchrun, slurm, mpi, kubeflow, jax, vertex, *others)
+    ]
+
+
+def _read_environment(data: bytes, folder: Path) -> None:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(found, dict):
+        environ = {str(name): str(value) for name, value in found.items()}
+        find_place(RunOptions(distributed=True), discover(), environ)
+
+
+TARGETS = {
+    "pickled files": Target(_pickles, lambda data, _: load_data(data), (pickle.UnpicklingError,)),
+    "messages of ranks": Target(_messages, lambda data, _: unpack_object(data), (MalformedData,)),
+    "states": Target(lambda: [pack_state(STATE, {}), pickle.dumps(STATE)], _read_saved),
+    "indices of checkpoints": Target(
+        lambda: [json.dumps([{"name": "a", "iteration": 1, "episode_return": 2.0}]).encode()],
+        _read_index,
+    ),
+    "metrics": Target(_metrics, _read_metrics),
+    "manifests": Target(lambda: [b'{"config": {"task": "x", "seed": 1}}'], _read_manifest),
+    "option files": Target(lambda: [YAML], _yaml),
+    "checkpoints of torch": Target(_checkpoints, _keys(top_level_keys), ()),
+    "checkpoints of skrl": Target(_checkpoints, _keys(parts), ()),
+    "c10d's state": Target(_meetings, _read_meeting, (RendezvousStateError,)),
+    "metadata of plugins": Target(lambda: [METADATA], _read_plugins),
+    "variables of clusters": Target(_environments, _read_environment),
+}
