@@ -83,7 +83,7 @@ STAGES = @mkdir -p build; for stage in $(1); do \
 	begin=$$(date +%s); $(MAKE) $$stage || exit; seconds=$$(($$(date +%s) - begin)); \
 	printf '%3d:%02d  %s\n' $$((seconds / 60)) $$((seconds % 60)) $$stage | tee -a $(MINUTES); done
 
-.PHONY: help bench train test test-all test-fast test-ranks test-long test-slow test-cuda environments docs lint format clean resolve \
+.PHONY: help bench train test test-all test-fast test-ranks test-long test-slow test-cuda fuzz environments docs lint format clean resolve \
 	$(SETS:%=test-%)
 
 help:
@@ -93,6 +93,7 @@ help:
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
 	@echo "make test-cuda  the tests that need a GPU; skipped without one"
+	@echo "make fuzz       read damaged files and messages for an hour, or for SECONDS=N"
 	@echo "make bench      measure speed, start and memory, for docs/speed.md: hours, on an idle machine"
 	@echo "make docs       the documentation site, in build/site"
 	@echo "make lint       ruff, mypy --strict, and the architecture's imports"
@@ -124,6 +125,11 @@ test-long: $(READY)
 
 test-slow: $(READY)
 	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(COMPLETE) $(BY_FILE) 3
+
+# Other inputs than the fixed ones of the tests, for an hour.
+fuzz: SECONDS ?= 3600
+fuzz: $(READY)
+	$(BIN)/python -m pytest tests/fuzz -k refused --fuzz $(SECONDS) --fuzz-seed $$(date +%s) --timeout 0 -s
 
 environments: $(SETS:%=.venv-%/.ready) .venv-docs/.ready
 

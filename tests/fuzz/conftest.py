@@ -12,11 +12,14 @@ sys.path[:0] = [str(_HERE), str(_HERE.parent / "core")]
 
 
 def pytest_addoption(parser):
-    parser.addoption("--fuzz", type=float, default=3.0, help="seconds for each kind of input")
+    parser.addoption("--fuzz", type=float, default=40.0, help="seconds for all kinds of inputs")
     parser.addoption("--fuzz-seed", type=int, default=1, help="of the inputs")
 
 
 @pytest.fixture
 def fuzz(request):
     """The seed of the inputs, and the seconds for each kind of them."""
-    return request.config.getoption("--fuzz-seed"), request.config.getoption("--fuzz")
+    from targets import TARGETS
+
+    seconds = request.config.getoption("--fuzz") / len(TARGETS)
+    return request.config.getoption("--fuzz-seed"), seconds
