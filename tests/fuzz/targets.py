@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import io
 import json
 import pickle
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +27,8 @@ from rltrain.options import load_yaml
 from rltrain.options.run import RunOptions
 from rltrain.plan.cluster import find_place
 from rltrain.plugins.registry import discover
+from rltrain.report.report import report_page
+from rltrain.report.runs import read_runs
 from rltrain.storage.checkpoints import INDEX, read_state, saved_checkpoints
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, read_metrics
@@ -88,12 +95,26 @@ def _read_metrics(data: bytes, folder: Path) -> None:
     read_metrics(folder)
 
 
-def _metrics() -> list[bytes]:
-    import tempfile
+def _report(name: str) -> Callable[[bytes, Path], None]:
+    """Return what shows a run of which one file is damaged."""
 
-    with tempfile.TemporaryDirectory() as folder:
-        run = make_run(Path(folder) / "run", iterations=3, media=(("video.mp4", b"x"),))
-        return [(run / METRICS).read_bytes()]
+    def read(data: bytes, folder: Path) -> None:
+        run = shutil.copytree(_whole_run(), folder / "run")
+        (run / name).write_bytes(data)
+        report_page(read_runs([str(run)]))
+
+    return read
+
+
+@functools.cache
+def _whole_run() -> Path:
+    kept = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, kept)
+    return make_run(kept / "run", iterations=3, media=(("video.mp4", b"x"),), error="no")
+
+
+def _part_of_run(name: str) -> list[bytes]:
+    return [(_whole_run() / name).read_bytes()]
 
 
 def _read_manifest(data: bytes, folder: Path) -> None:
@@ -172,8 +193,6 @@ strange = json
 
 
 def _read_plugins(data: bytes, folder: Path) -> None:
-    import sys
-
     info = folder / "rltrain_strange-1.0.dist-info"
     info.mkdir()
     metadata, _, points = data.partition(b"====\n")
@@ -238,7 +257,11 @@ TARGETS = {
         lambda: [json.dumps([{"name": "a", "iteration": 1, "episode_return": 2.0}]).encode()],
         _read_index,
     ),
-    "metrics": Target(_metrics, _read_metrics),
+    "metrics": Target(lambda: _part_of_run(METRICS), _read_metrics),
+    "metrics in a report": Target(lambda: _part_of_run(METRICS), _report(METRICS)),
+    "manifests in a report": Target(
+        lambda: _part_of_run("manifest.json"), _report("manifest.json")
+    ),
     "manifests": Target(lambda: [b'{"config": {"task": "x", "seed": 1}}'], _read_manifest),
     "option files": Target(lambda: [YAML], _yaml),
     "checkpoints of torch": Target(_checkpoints, _keys(top_level_keys), ()),

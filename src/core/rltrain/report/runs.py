@@ -124,13 +124,7 @@ def common_folder(paths: Sequence[Path]) -> Path | None:
 
 
 def _read(path: Path, name: str) -> Run:
-    try:
-        metrics = read_metrics(path)
-    except (LookupError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"{path / METRICS}: is damaged ({type(error).__name__}: {error}). Leave this run out."
-        ) from error
-    return Run(path, metrics, read_manifest(path) or {}, name)
+    return Run(path, read_metrics(path), read_manifest(path) or {}, name)
 
 
 def _find(word: str, log_root: str) -> Path:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, in_a_line
 from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted, Scalars, Warned
 from rltrain.storage.fitting import check_fields
 from rltrain.storage.reading import read_bytes
@@ -146,9 +146,18 @@ def read_metrics(run: Path) -> RunMetrics:
     A line that is half written is passed over.
 
     Raises:
-        UsageError: the folder has no such file, or one that does not say what the run is.
+        UsageError: the folder has no such file, or one that no run wrote.
     """
     lines = list(_lines(run))
+    try:
+        return _read_lines(run, lines)
+    except (LookupError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"{run / METRICS}: is damaged ({in_a_line(error)}). Leave this run out."
+        ) from error
+
+
+def _read_lines(run: Path, lines: list[dict[str, Any]]) -> RunMetrics:
     first = next((_read_started(line) for line in lines if line["record"] == "started"), None)
     if first is None:
         raise UsageError(f"{run / METRICS}: the file is damaged: no line says what the run is.")
