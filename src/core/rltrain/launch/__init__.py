@@ -14,6 +14,7 @@ from rltrain.launch.network import (
     NCCL_FALLBACKS,
     can_listen,
     end_when_silent,
+    hold_port,
     interface_of,
     is_loopback,
     reachable_address,
@@ -26,6 +27,8 @@ from rltrain.launch.ranks import (
     rank_variables,
 )
 from rltrain.launch.reports import ended_by_signal, failure, make_report, write_report
+from rltrain.launch.sealing import own_sockets, seal, sealed_afterwards
+from rltrain.launch.shared import shared_folder, short_path
 from rltrain.launch.signals import CaughtSignals, caught_signals
 from rltrain.launch.view import LinesOfOthers
 
@@ -49,15 +52,21 @@ __all__ = [
     "failure",
     "hang_watch",
     "hide_rank_variables",
+    "hold_port",
     "imports_of_library",
     "interface_of",
     "is_loopback",
     "make_report",
     "meet",
+    "own_sockets",
     "private_folder",
     "rank_from_env",
     "rank_variables",
     "reachable_address",
+    "seal",
+    "sealed_afterwards",
+    "shared_folder",
+    "short_path",
     "with_temporary_files",
     "write_report",
 ]

@@ -18,6 +18,7 @@ __all__ = [
     "address_towards",
     "can_listen",
     "end_when_silent",
+    "hold_port",
     "interface_of",
     "interface_towards",
     "interfaces",
@@ -127,6 +128,23 @@ def can_listen(host: str, port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def hold_port() -> socket.socket:
+    """Return a socket that reserves a free port on the loopback interface until it is closed.
+
+    Linux gives the port of a socket that is bound but does not listen only to sockets with
+    SO_REUSEADDR. Servers set it, those of jax and torch too.
+    """
+    holder = socket.socket()
+    try:
+        holder.bind(("127.0.0.1", 0))
+        # After `bind`: two runs that both bind with reuse may get the same port.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    except BaseException:
+        holder.close()
+        raise
+    return holder
 
 
 def end_when_silent(connection: socket.socket) -> None:

@@ -43,6 +43,7 @@ from rltrain.launch.reports import (
     write_report,
 )
 from rltrain.launch.self_watch import machine, watching
+from rltrain.launch.shared import use_folder
 from rltrain.launch.stacks import answering, stack_file
 from rltrain.options.secrets import hide_in_text
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
@@ -208,6 +209,7 @@ def run_launched(
         # Some schedulers send it to all processes of a job; the launcher passes it on.
         signal.signal(number, signal.SIG_IGN)
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
+    use_folder(folder)
     first = rank - int(os.environ["LOCAL_RANK"])
     forget_reports(folder, rank, range(first, first + int(os.environ["LOCAL_WORLD_SIZE"])))
     restrict_gpus(config.gpu_ids)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,7 +13,15 @@ import jax
 from rltrain import hookimpl
 from rltrain.config import Placement, endpoint
 from rltrain.errors import UsageError
-from rltrain.launch import Member, is_loopback, meet, reachable_address
+from rltrain.launch import (
+    Member,
+    is_loopback,
+    meet,
+    reachable_address,
+    sealed_afterwards,
+    shared_folder,
+    short_path,
+)
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_jax.coordination import set_gloo_address
@@ -21,6 +31,12 @@ from rltrain_jax.trees import broadcast_tree
 from rltrain_jax.workarounds import initialize_quietly
 
 __all__ = ["JaxBackend", "JaxCudaBackend", "coordinator"]
+
+_SOCKET = "coordinator"
+"""Where jax's coordinator listens, in the folder that the ranks of one node share."""
+
+_POLL = 0.02
+"""Seconds between two looks for it."""
 
 
 class _JaxBackend:
@@ -65,12 +81,26 @@ class _JaxBackend:
     def _join(
         self, world: World, config: Placement, local_device_ids: list[int] | None
     ) -> JaxProcessGroup:
-        """Join the ranks at the address where rank 0 hosts the coordinator."""
-        if world.world_size > 1:
+        """Join the ranks where rank 0 hosts the coordinator."""
+        folder = shared_folder(world)
+        if world.world_size > 1 and folder is not None:
+            _wait_for_coordinator(world, folder, config.join_timeout)
+            address = f"unix:{short_path(folder, _SOCKET)}"
+            _initialize(world, address, address, local_device_ids)
+            set_gloo_address("127.0.0.1")
+        elif world.world_size > 1:
             host, port = coordinator(config, os.environ)
-            meet(Member("rank", world.rank, world.world_size), host, port, config.join_timeout)
-            _initialize(world, host, port, local_device_ids)
-        self._group = type(self).make_group(world)
+            rank = Member("rank", world.rank, world.world_size, run=config.rdzv_id or "")
+            meet(rank, host, port, config.join_timeout)
+            address = endpoint(host, port)
+            # jax would listen on all interfaces.
+            _initialize(world, address, address if is_loopback(host) else None, local_device_ids)
+            own = reachable_address(host, world.num_nodes)
+            if own is not None:
+                set_gloo_address(own)
+        # gloo connects the ranks when they first communicate, which making the group does.
+        with sealed_afterwards():
+            self._group = type(self).make_group(world)
         return self._group
 
 
@@ -92,6 +122,9 @@ class JaxCudaBackend(_JaxBackend):
     @hookimpl
     def rltrain_init_distributed(self, world: World, config: Placement) -> JaxProcessGroup:
         """Join the ranks over NCCL."""
+        if shared_folder(world) is not None:
+            # NCCL would listen on a network that others reach, although it sends nothing by it.
+            os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
         return self._join(world, config, [int(world.device.partition(":")[2] or 0)])
 
 
@@ -116,8 +149,25 @@ def coordinator(config: Placement, environ: Mapping[str, str]) -> tuple[str, int
     return host, int(port) + (environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True")
 
 
-def _initialize(world: World, host: str, port: int, local_device_ids: list[int] | None) -> None:
-    address = endpoint(host, port)
+def _wait_for_coordinator(world: World, folder: Path, timeout: float) -> None:
+    """Wait until rank 0 listens in a folder: jax would try again only after a second.
+
+    Raises:
+        UsageError: it does not in time.
+    """
+    deadline = time.monotonic() + timeout
+    while not world.is_root and not (folder / _SOCKET).exists():
+        if time.monotonic() > deadline:
+            raise UsageError(
+                f"Rank 0 did not start within {timeout:g} s (--join-timeout): jax's coordinator is "
+                "not there. Its log says why."
+            )
+        time.sleep(_POLL)
+
+
+def _initialize(
+    world: World, address: str, bind_address: str | None, local_device_ids: list[int] | None
+) -> None:
     with initialize_quietly():
         jax.distributed.initialize(
             num_processes=world.world_size,
@@ -125,9 +175,5 @@ def _initialize(world: World, host: str, port: int, local_device_ids: list[int] 
             local_device_ids=local_device_ids,
             coordinator_address=address,
             cluster_detection_method="deactivate",
-            # jax would listen on all interfaces.
-            coordinator_bind_address=address if is_loopback(host) else None,
+            coordinator_bind_address=bind_address,
         )
-    own = reachable_address(host, world.num_nodes)
-    if own is not None:
-        set_gloo_address(own)

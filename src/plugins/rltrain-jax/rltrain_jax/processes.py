@@ -6,7 +6,6 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,13 +24,14 @@ from rltrain.launch import (
     failure,
     hang_watch,
     hide_rank_variables,
+    hold_port,
     private_folder,
     rank_variables,
     with_temporary_files,
 )
 from rltrain.types import TrainResult, World
 
-__all__ = ["ProcessesLauncher", "held_port"]
+__all__ = ["ProcessesLauncher"]
 
 SHUTDOWN_TIMEOUT = 5
 """Seconds between SIGTERM and SIGKILL for a rank."""
@@ -83,10 +83,10 @@ class ProcessesLauncher:
             private_folder() as reports,
             with_temporary_files(reports),
             caught_signals() as signals,
-            held_port() as port,
+            hold_port() as holder,
         ):
             try:
-                _start(config, work, reports, ranks, port)
+                _start(config, work, reports, ranks, holder.getsockname()[1])
                 results = _watch(ranks, signals, reports, hang_watch(config, reports))
             finally:
                 _end(ranks, signals)
@@ -136,20 +136,6 @@ def _common_variables(config: Placement, free_port: int) -> dict[str, str]:
     variables |= {name: os.environ.get(name, value) for name, value in defaults.items()}
     warnings = [os.environ.get("PYTHONWARNINGS"), _QUIET]
     return {**variables, "PYTHONWARNINGS": ",".join(filter(None, warnings))}
-
-
-@contextlib.contextmanager
-def held_port() -> Iterator[int]:
-    """Find a free port, and reserve it until rank 0 listens there.
-
-    Linux gives the port of a socket that is bound but does not listen only to sockets with
-    SO_REUSEADDR. Servers set it, those of jax and torch too.
-    """
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        # After `bind`: two runs that both bind with reuse may get the same port.
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        yield holder.getsockname()[1]
 
 
 def _watch(

@@ -43,6 +43,9 @@ OUTPUT = "mpiexec"
 
 LINES = 20
 
+_ON_ONE_MACHINE = {"UCX_TLS": "shm,self"}
+"""Ranks of one machine speak through its memory. UCX would listen on its networks too."""
+
 _PERIOD = 0.5
 """Seconds between two looks at mpiexec and its ranks."""
 
@@ -82,7 +85,7 @@ class MpiLauncher:
             ):
                 ranks = ("-n", str(config.nproc_per_node or 1))
                 words = [*command, *ranks, sys.executable, "-m", rank.__name__, str(reports)]
-                environ = dict(os.environ)
+                environ = {**_ON_ONE_MACHINE, **os.environ}
                 hide_rank_variables(environ)
                 process = subprocess.Popen(
                     words,

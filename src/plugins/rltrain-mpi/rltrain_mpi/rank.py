@@ -24,7 +24,7 @@ def main() -> None:
     tell_number = join_console(folder)
     # The launcher's own files, in a folder that only this user can read.
     config, work = pickle.loads((folder / WORK).read_bytes())
-    from rltrain.launch import make_report, rank_variables, write_report
+    from rltrain.launch import make_report, rank_variables, seal, write_report
     from rltrain.types import World
     from rltrain_mpi.library import started_ranks
 
@@ -35,6 +35,7 @@ def main() -> None:
         report = make_report(0, error)
         write_report(folder, report)
         os._exit(report.exit_code)
+    seal()  # mpiexec of MPICH listens on all interfaces, on a socket that its ranks inherit.
     tell_number(number)
     world = World(number, number, 0, size, size, 1)
     os.environ.update(rank_variables(world))

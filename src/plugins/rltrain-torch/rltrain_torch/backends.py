@@ -13,7 +13,14 @@ import torch.distributed as dist
 from rltrain import hookimpl
 from rltrain.config import Placement
 from rltrain.errors import RltrainError
-from rltrain.launch import Member, cores_of_rank, interface_of, meet, reachable_address
+from rltrain.launch import (
+    Member,
+    cores_of_rank,
+    interface_of,
+    meet,
+    reachable_address,
+    shared_folder,
+)
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_torch.fingerprints import fingerprints
@@ -96,6 +103,9 @@ class NcclBackend(TorchBackend):
         """Create an NCCL group on this rank's device."""
         _select_device(world)
         _meet(world, config)
+        if shared_folder(world) is not None:
+            # NCCL would listen on a network that others reach, although it sends nothing by it.
+            os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
         return TorchProcessGroup("nccl", world)
 
 
@@ -107,11 +117,11 @@ def share_cores(world: World) -> None:
 
 def _meet(world: World, config: Placement) -> None:
     """Wait for all ranks, where nothing else has done so."""
-    if dist.is_initialized():
+    if dist.is_initialized() or shared_folder(world) is not None:
         return
     # The agent's own store listens at the address.
     if world.world_size > 1 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        rank = Member("rank", world.rank, world.world_size)
+        rank = Member("rank", world.rank, world.world_size, run=config.rdzv_id or "")
         host = os.environ.get("MASTER_ADDR", config.master_addr)
         port = int(os.environ.get("MASTER_PORT", config.master_port))
         meet(rank, host, port, config.join_timeout)

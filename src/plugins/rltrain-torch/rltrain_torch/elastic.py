@@ -197,9 +197,9 @@ def _of_torch() -> str:
 def _rendezvous(config: Placement, alone: bool) -> tuple[str, dict[str, Any]]:
     """Return the name of a rendezvous, and its settings."""
     if alone:
-        from rltrain_torch import loopback
+        from rltrain_torch import alone as lone
 
-        return loopback.register(), {}
+        return lone.register(), {}
     backend = config.rdzv_backend or "static"
     if backend == "static":
         return backend, {"rank": config.node_rank}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable
@@ -11,15 +12,16 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed import FileStore, HashStore, PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from rltrain.data import pack_object, unpack_object
 from rltrain.errors import UsageError
+from rltrain.launch import sealed_afterwards, shared_folder
 from rltrain.types import ReduceOp, World
 from rltrain_torch.compat import destroy_without_gil
 
-__all__ = ["TIMEOUT", "TorchProcessGroup"]
+__all__ = ["TIMEOUT", "TorchProcessGroup", "sealed"]
 
 TIMEOUT = timedelta(minutes=30)
 """Maximum time of a collective. Ranks may spend minutes compiling or loading a simulator."""
@@ -49,8 +51,8 @@ class TorchProcessGroup:
         Args:
             backend: the name under which torch knows it.
             world: this rank's place.
-            create: creates the default group. By default, ranks meet at MASTER_ADDR and
-                MASTER_PORT.
+            create: creates the default group. By default, ranks meet in the folder that they
+                share, or else at MASTER_ADDR and MASTER_PORT.
 
         Raises:
             UsageError: it is there already, and of another backend or size.
@@ -130,23 +132,47 @@ def _padded(packed: bytes, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.frombuffer(packed.ljust(size, b"\0"), np.uint8)
 
 
+def sealed(backend: str) -> contextlib.AbstractContextManager[None]:
+    """Return the context in which a group is created, so that no stranger reaches it afterwards.
+
+    gloo has connected all ranks by then, unless the user has asked it to wait.
+    """
+    lazy = os.environ.get("TORCH_GLOO_LAZY_INIT", "0") not in ("", "0")
+    return sealed_afterwards() if backend == "gloo" and not lazy else contextlib.nullcontext()
+
+
 def _create(backend: str, world: World) -> None:
     """Create the default group. Collective."""
-    store, _, _ = next(rendezvous("env://", world.rank, world.world_size, timeout=TIMEOUT))
-    # torch elastic keeps its own store when it restarts ranks (seen in torch 2.13). Without a
+    store = _store(world)
+    with sealed(backend):
+        dist.init_process_group(
+            backend,
+            store=store,
+            rank=world.rank,
+            world_size=world.world_size,
+            timeout=TIMEOUT,
+            # With it, NCCL connects immediately. gloo does not need a device.
+            device_id=torch.device(world.device) if backend == "nccl" else None,
+        )
+
+
+def _store(world: World) -> Store:
+    """Return where the ranks find each other's addresses: out of others' reach on one node."""
+    if world.world_size == 1:
+        return HashStore()
+    folder = shared_folder(world)
+    store: Store
+    if folder is not None:
+        store = FileStore(str(folder / "store"), world.world_size)
+        store.set_timeout(TIMEOUT)
+    else:
+        store, _, _ = next(rendezvous("env://", world.rank, world.world_size, timeout=TIMEOUT))
+    # Both are kept when torch elastic restarts ranks (its own store in torch 2.13). Without a
     # prefix, a rank may read the address of a peer from the attempt before. In another store
     # there must be none: a node that has joined later counts fewer attempts.
-    kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    attempt = os.environ["TORCHELASTIC_RESTART_COUNT"] if kept else "0"
-    dist.init_process_group(
-        backend,
-        store=PrefixStore(f"rltrain/attempt_{attempt}", store),
-        rank=world.rank,
-        world_size=world.world_size,
-        timeout=TIMEOUT,
-        # With it, NCCL connects immediately. gloo does not need a device.
-        device_id=torch.device(world.device) if backend == "nccl" else None,
-    )
+    kept = folder is not None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if kept else "0"
+    return PrefixStore(f"rltrain/attempt_{attempt}", store)
 
 
 def _check_existing(backend: str, world: World) -> None:

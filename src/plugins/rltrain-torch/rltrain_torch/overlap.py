@@ -14,7 +14,7 @@ from rltrain.session import Session
 from rltrain.types import GradientSync, ProcessGroup
 from rltrain_torch.compat import destroy_without_gil
 from rltrain_torch.gradients import Bucket, FlatSync, check_count
-from rltrain_torch.group import TIMEOUT
+from rltrain_torch.group import TIMEOUT, sealed
 
 __all__ = ["OverlapGradientSync", "OverlapSync"]
 
@@ -62,9 +62,7 @@ class OverlapSync:
         count = len(parameters) - extras
         parts, last = _divided(parameters[:count])
         # Ranks may send at different times, so not between the other collectives of the run.
-        own = dist.new_group(timeout=TIMEOUT) if group.world_size > 1 and parts else None
-        if own is not None:
-            destroy_without_gil(own)
+        own = _own_group() if group.world_size > 1 and parts else None
         self._parts = [_Part(indices, parameters, own) for indices in parts]
         self._last = [*last, *range(count, len(parameters))]
         self._has_changed = torch.zeros((), device=parameters[0].device)
@@ -206,3 +204,11 @@ def _divided(parameters: Sequence[torch.Tensor]) -> tuple[list[list[int]], list[
             parts.append(pending.pop(parameters[index].dtype))
     last = [index for part in pending.values() for index in part]
     return (parts, last) if last or not parts else (parts[:-1], parts[-1])
+
+
+def _own_group() -> dist.ProcessGroup:
+    """Create a group of all ranks. Collective."""
+    with sealed(dist.get_backend()):
+        own = dist.new_group(timeout=TIMEOUT)
+    destroy_without_gil(own)
+    return own

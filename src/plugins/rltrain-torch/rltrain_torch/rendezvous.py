@@ -30,7 +30,7 @@ from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import create_
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
 from rltrain.errors import RankFailed
-from rltrain.launch import end_when_silent
+from rltrain.launch import end_when_silent, own_sockets
 from rltrain_torch.rendezvous_state import DataOnly
 
 __all__ = ["NAME", "SETTINGS", "WatchedRendezvous", "register"]
@@ -76,17 +76,8 @@ def _create(parameters: RendezvousParameters) -> WatchedRendezvous:
 
 def _end_connections_when_silent(port: int) -> None:
     """Let this process' connections to a port of others fail when nothing answers any more."""
-    for descriptor in os.listdir("/proc/self/fd"):
-        try:
-            duplicate = os.dup(int(descriptor))
-        except OSError:
-            continue  # The folder's own.
-        try:
-            connection = socket.socket(fileno=duplicate)
-        except OSError:
-            os.close(duplicate)  # It is no socket.
-            continue
-        with connection, contextlib.suppress(OSError):  # It may not be connected.
+    for connection in own_sockets():
+        with contextlib.suppress(OSError):  # It may not be connected.
             peer = connection.getpeername()
             if isinstance(peer, tuple) and peer[1] == port:
                 end_when_silent(connection)

@@ -45,7 +45,7 @@ def test_torch_elastic_takes_the_options(tmp_path):
     )
     assert (config.min_nodes, config.nproc_per_node, config.max_restarts) == (1, 2, 1)
     assert (config.start_method, config.local_addr) == ("forkserver", "127.0.0.1")
-    assert config.rdzv_configs["of"] == "rltrain-loopback"
+    assert config.rdzv_configs["of"] == "rltrain-alone"
     # From torch 2.12 on. Before, ranks have torch's own 30 seconds.
     assert getattr(config, "shutdown_timeout", SHUTDOWN_TIMEOUT) == SHUTDOWN_TIMEOUT
 

@@ -1,4 +1,4 @@
-"""The rendezvous of a run on one node: nobody outside of this machine can reach its store.
+"""The rendezvous of a run on one node: torch elastic needs a store, and nobody else may reach it.
 
 torch's own rendezvous listen on all addresses, and c10d's keeps a pickled state in its store, which
 a stranger could replace. Only torch's documented interfaces are used.
@@ -6,10 +6,7 @@ a stranger could replace. Only torch's documented interfaces are used.
 
 from __future__ import annotations
 
-import socket
-
-import torch.distributed as dist
-from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed import HashStore, PrefixStore
 from torch.distributed.elastic.rendezvous import (
     RendezvousHandler,
     RendezvousInfo,
@@ -18,12 +15,12 @@ from torch.distributed.elastic.rendezvous import (
     rendezvous_handler_registry,
 )
 
-__all__ = ["NAME", "LoopbackRendezvous", "register"]
+from rltrain.launch import hold_port
 
-NAME = "rltrain-loopback"
+__all__ = ["NAME", "LoneRendezvous", "register"]
+
+NAME = "rltrain-alone"
 """The rendezvous backend, as torch elastic knows it."""
-
-_HOST = "127.0.0.1"
 
 
 def register() -> str:
@@ -32,33 +29,26 @@ def register() -> str:
     return NAME
 
 
-def _create(parameters: RendezvousParameters) -> LoopbackRendezvous:
-    return LoopbackRendezvous(parameters.run_id)
+def _create(parameters: RendezvousParameters) -> LoneRendezvous:
+    return LoneRendezvous(parameters.run_id)
 
 
-class LoopbackRendezvous(RendezvousHandler):
-    """Meets nobody, and gives this node's ranks a store on the loopback interface."""
+class LoneRendezvous(RendezvousHandler):
+    """Meets nobody, in this process' memory, and has a free port for this node's ranks."""
 
     def __init__(self, run_id: str) -> None:
-        """Start the store, on a free port.
+        """Reserve the port.
 
         Args:
             run_id: the run's name.
         """
         self._run_id, self._met = run_id, 0
-        listener = socket.socket()
-        listener.bind((_HOST, 0))
-        listener.listen()
-        self._port = listener.getsockname()[1]
-        # The newer server, on libuv, does not take a socket in torch 2.7.
-        self._store = dist.TCPStore(  # type: ignore[attr-defined]
-            _HOST, self._port, is_master=True, master_listen_fd=listener.detach(), use_libuv=False
-        )
+        self._store, self._holder = HashStore(), hold_port()
 
     @property
     def use_agent_store(self) -> bool:
-        """Ranks use this process' store: there is one server a run."""
-        return True
+        """Ranks share no store with this process: MASTER_PORT is theirs, to listen on."""
+        return False
 
     def get_backend(self) -> str:
         """Return its name."""
@@ -79,12 +69,13 @@ class LoopbackRendezvous(RendezvousHandler):
         """Return the only node's place, with fresh keys for ranks that start again."""
         self._met += 1
         store = PrefixStore(f"{self._run_id}/{self._met}", self._store)
-        return RendezvousInfo(store, 0, 1, RendezvousStoreInfo(_HOST, self._port))
+        return RendezvousInfo(store, 0, 1, RendezvousStoreInfo(*self._holder.getsockname()))
 
     def num_nodes_waiting(self) -> int:
         """Return how many nodes wait to join."""
         return 0
 
     def shutdown(self) -> bool:
-        """Return whether it could be shut down: the store goes with this object."""
+        """Give the port back, and return that this could be done."""
+        self._holder.close()
         return True
