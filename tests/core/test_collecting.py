@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from rltrain.launch.collecting import requested, send_files, take_file
-from rltrain.launch.meeting import receive
+from rltrain.launch.messages import File, parse_message
+from rltrain.launch.wire import receive_line
 
 
 @pytest.fixture
@@ -36,13 +37,12 @@ def collect(here, there):
     """Bring the files, and return their names in the order in which they came."""
     names = []
     a, b = socket.socketpair()
-    with a, b, requested(str(here)) as request:
-        asked = {**request, "run_dir": str(there)}
-        sender = threading.Thread(target=send_files, args=(b, asked), daemon=True)
+    with a, b, requested(str(here)) as (_, mark):
+        sender = threading.Thread(target=send_files, args=(b, str(there), mark), daemon=True)
         sender.start()
-        while (said := receive(a)) is not None:
-            names.append(said["name"])
-            take_file(a, str(here), **said)
+        while isinstance(said := parse_message(receive_line(a, 30)), File):
+            names.append(said.name)
+            take_file(a, str(here), said.name, said.size)
         sender.join(30)
     return names
 
@@ -94,9 +94,7 @@ def test_a_file_is_complete_or_absent(here):
     a, b = socket.socketpair()
     with a, b:
         b.sendall(b"hel")
-        taking = threading.Thread(
-            target=pytest.raises, args=(ValueError, take_file, a, here, "x", 5)
-        )
+        taking = threading.Thread(target=pytest.raises, args=(EOFError, take_file, a, here, "x", 5))
         taking.start()
         while not files(here):
             assert taking.is_alive()
@@ -120,5 +118,5 @@ def test_a_run_folder_that_is_gone_does_not_fail_the_run(here, there, capsys):
     (there / "log").write_text("x")
     here.rmdir()
     with requested(str(here)) as request:
-        assert request["run_dir"] == ""
+        assert request == ("", "")
     assert f"{here}: the files of other nodes cannot be written there: " in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -15,7 +16,8 @@ import pytest
 from rltrain.errors import PeerLost, RankFailed
 from rltrain.launch import lifeline
 from rltrain.launch.lifeline import connected
-from rltrain.launch.meeting import Member, gather, receive, send
+from rltrain.launch.meeting import Member, gather
+from rltrain.launch.wire import receive_line, send
 
 OTHER_NODE = """
 import sys, time
@@ -109,6 +111,10 @@ def test_a_node_learns_that_node_0_failed_after_it_had_ended_well(port, others):
     assert "RankFailed: Node 0 (machine0) failed. ValueError mine" in ended(first)
 
 
+def receive(line):
+    return json.loads(receive_line(line, 30))
+
+
 class Raw:
     """A node that speaks the protocol itself, so that it has a disk of its own."""
 
@@ -118,13 +124,13 @@ class Raw:
         self.line.settimeout(30)
 
     def send_log(self):
-        """Send a log when node 0 asks, and return where node 0 wants it."""
+        """Send a log when node 0 asks, and return what it asked with."""
         while isinstance(request := receive(self.line), str):
             pass
         send(self.line, {"name": "logs/rank_1.log", "size": 5})
         self.line.sendall(b"hello")
         send(self.line, None)
-        return request["run_dir"]
+        return request
 
 
 @pytest.fixture
@@ -133,8 +139,8 @@ def threads():
         yield pool
 
 
-def fail_with_files(port, run_dir, error):
-    with node(port) as notes:
+def fail_with_files(connection, run_dir, error):
+    with connection as notes:
         notes.set_run_dir(run_dir)
         raise error
 
@@ -150,8 +156,8 @@ def test_node_0_gets_the_logs_after_a_failure_too(port, threads, tmp_path, capsy
     result = threads.submit(other)
     error = ValueError("mine") if first == 0 else PeerLost("Rank 0 lost a peer.")
     with pytest.raises((ValueError, RankFailed), match="mine" if first == 0 else "Rank 1 failed"):
-        fail_with_files(port, tmp_path, error)
-    assert result.result(30) == str(tmp_path)
+        fail_with_files(node(port), tmp_path, error)
+    assert list(result.result(30)) == ["mark"]
     assert (tmp_path / "logs" / "rank_1.log").read_text() == "hello"
     assert capsys.readouterr().err == ""
 
@@ -168,7 +174,7 @@ def test_node_0_says_whose_files_are_missing(port, threads, tmp_path, capsys, mo
 
     result = threads.submit(other)
     with pytest.raises(RankFailed, match="mine"):
-        fail_with_files(port, tmp_path, RankFailed("mine"))
+        fail_with_files(node(port), tmp_path, RankFailed("mine"))
     assert capsys.readouterr().err == (
         "Node 1 (machine1) did not send its files: unless it shares the disk, its logs are not in "
         f"{tmp_path}\n"
@@ -184,14 +190,14 @@ def test_a_failed_node_sends_its_files_when_node_0_asks(port, threads, tmp_path)
         ((line, _),) = gather(Member("node", 0, 2, host="machine0"), "127.0.0.1", port, 30.0)
         with line:
             words = receive(line)
-            send(line, {"run_dir": str(tmp_path), "mark": "of another disk"})
+            send(line, {"mark": "of another disk"})
             name, content, end = receive(line), line.recv(5), receive(line)
         return words, name, content, end
 
     result = threads.submit(root)
     one = Member("node", 1, 2, host="machine1")
-    with pytest.raises(ValueError, match="mine"), connected(one, "127.0.0.1", port, 30.0):
-        raise ValueError("mine")
+    with pytest.raises(ValueError, match="mine"):
+        fail_with_files(connected(one, "127.0.0.1", port, 30.0), tmp_path, ValueError("mine"))
     words, name, content, end = result.result(30)
     assert words == "Node 1 (machine1) failed. ValueError mine"
     assert (name, content, end) == ({"name": "rank_1.log", "size": 5}, b"hello", None)

@@ -5,12 +5,23 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from rltrain.errors import UsageError
+from rltrain.launch import callers, meeting, messages
 from rltrain.launch.meeting import Member, meet
+from rltrain.launch.wire import receive_line
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """There is no secret, and a wrong member is not given many seconds to be a stranger."""
+    monkeypatch.delenv(messages.SECRET, raising=False)
+    monkeypatch.setattr(meeting, "_SECOND_LOOK", 0.5)
+
 
 FAMILIES = {"127.0.0.1": socket.AF_INET, "::1": socket.AF_INET6, "localhost": socket.AF_INET}
 
@@ -122,35 +133,148 @@ def test_what_differs_is_named():
     assert all("Node 1 (M1) has rltrain 0.1, and node 0 (M0) has 0.0." in text for text in messages)
 
 
-def test_another_client_is_not_mistaken_for_a_rank():
+SILENT = b""
+EVIL = "\x1b]0;evil\x07"
+STRANGERS = (
+    SILENT,
+    b"GET / HTTP/1.1\n",
+    b"3\n",
+    b"\xff\xfe\n",
+    b'{"member": {"kind": "rank", "num',
+    b'{"kind": "rank", "number": 1, "count": 7, "facts": {}, "host": "' + EVIL.encode() + b'"}\n',
+    b"[" * 10_000 + b"\n",
+    b"x" * 100_000,
+)
+
+
+@contextlib.contextmanager
+def waiting(member, timeout=30.0):
+    """Let number 0 wait in a thread; yield its port, and a function that returns its error."""
     port = free_port()
-    first, second = ranks(0, 1, of=2)
-    rank_0 = threading.Thread(target=meet, args=(first, "127.0.0.1", port, 30.0))
-    rank_0.start()
-    stranger_words = (
-        b"GET / HTTP/1.1\n",
-        b"3\n",
-        b"\xff\xfe\n",
-        b"",
-        b'{"kind": "rank", "number": "1", "count": 2}\n',
-        b"x" * 100_000,
-    )
-    for words in stranger_words:
-        while True:
-            try:
-                stranger = socket.create_connection(("127.0.0.1", port))
-            except ConnectionRefusedError:
-                continue
+    with ThreadPoolExecutor(1) as threads:
+        result = threads.submit(meet, member, "127.0.0.1", port, timeout)
+        yield port, lambda: result.exception(30)
+
+
+def stranger_at(port, words):
+    while True:
+        with contextlib.suppress(ConnectionRefusedError):
+            stranger = socket.create_connection(("127.0.0.1", port), timeout=5)
             break
-        with stranger, contextlib.suppress(ConnectionError):
-            stranger.sendall(words)
-            if len(words) > 4096:
-                stranger.settimeout(3)
-                # It need not wait for the end of a line that is too long.
-                assert stranger.recv(1) == b""
-    meet(second, "127.0.0.1", port, 30.0)
-    rank_0.join(30)
-    assert not rank_0.is_alive()
+    with contextlib.suppress(ConnectionError):
+        stranger.sendall(words)
+    return stranger
+
+
+def test_strangers_cost_nobody_time_and_print_nothing_raw(capsys):
+    first, second = ranks(0, 1, of=2)
+    with contextlib.ExitStack() as opened, waiting(first) as (port, outcome):
+        for words in STRANGERS:
+            opened.enter_context(stranger_at(port, words))
+        for _ in range(2 * callers._STRANGERS):
+            opened.enter_context(stranger_at(port, SILENT))
+        began = time.monotonic()
+        meet(second, "127.0.0.1", port, 30.0)
+        assert outcome() is None
+        assert time.monotonic() - began < 5
+    told = capsys.readouterr().err
+    assert set(told.splitlines()) <= {
+        f"127.0.0.1 has connected and is none of this run's: {why}. It is ignored"
+        for why in (
+            "it did not say who it is",
+            "it does not speak rltrain's protocol",
+            "there are too many",
+        )
+    }
+    assert told.count("\n") == 3  # Each once.
+    assert "\x1b" not in told
+
+
+@pytest.mark.parametrize("words", STRANGERS)
+def test_a_stranger_is_sent_away(monkeypatch, words):
+    monkeypatch.setattr(callers, "ANSWER_TIMEOUT", 0.3)
+    with waiting(*ranks(0, of=2)) as (port, outcome):
+        with stranger_at(port, words) as stranger, contextlib.suppress(ConnectionError):
+            while stranger.recv(4096):
+                pass
+        meet(*ranks(1, of=2), "127.0.0.1", port, 30.0)
+        assert outcome() is None
+
+
+def test_words_that_come_slowly_have_one_deadline(monkeypatch):
+    monkeypatch.setattr(callers, "ANSWER_TIMEOUT", 0.5)
+    with waiting(*ranks(0, of=2)) as (port, outcome):
+        began = time.monotonic()
+        with stranger_at(port, b"{") as stranger, contextlib.suppress(OSError):
+            while time.monotonic() - began < 20:
+                stranger.sendall(b" ")
+                time.sleep(0.05)
+        assert time.monotonic() - began < 10
+        meet(*ranks(1, of=2), "127.0.0.1", port, 30.0)
+        assert outcome() is None
+
+
+def test_a_number_0_that_says_nothing_costs_no_more_than_the_time_to_join():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        began = time.monotonic()
+        with pytest.raises(UsageError, match=r"did not answer within 0\.5 s .*: timed out"):
+            meet(*ranks(1, of=2), "127.0.0.1", server.getsockname()[1], 0.5)
+        assert time.monotonic() - began < 5
+
+
+def test_a_wrong_member_that_may_be_a_stranger_does_not_end_the_meeting(monkeypatch):
+    monkeypatch.setattr(meeting, "_SECOND_LOOK", 20.0)
+    with waiting(*ranks(0, of=2)) as (port, outcome):
+        with pytest.raises(UsageError, match=r"Rank 6 \(m6\) is one of 7, and rank 0"):
+            meet(*ranks(6, of=7), "127.0.0.1", port, 30.0)
+        meet(*ranks(1, of=2), "127.0.0.1", port, 30.0)
+        assert outcome() is None
+
+
+def test_a_member_that_leaves_is_missing_again():
+    with waiting(*ranks(0, of=2)) as (port, outcome):
+        key = messages.key_of("", "")
+        with stranger_at(port, b"") as early:
+            challenge = messages.parse_challenge(receive_line(early, 5))
+            hello = messages.Hello(*ranks(1, of=2), "0" * 64)
+            early.sendall(messages.pack_hello(key, challenge, hello))
+            answer = messages.parse_answer(key, hello.nonce, receive_line(early, 5))
+            assert answer == messages.Answer("", "m0")
+            # With the right answer the meeting would be over, for it was the last one.
+        assert outcome() is None
+
+
+def test_a_secret_ends_the_meeting_at_once_when_a_member_is_wrong(monkeypatch):
+    monkeypatch.setenv(messages.SECRET, "x")
+    monkeypatch.setattr(meeting, "_SECOND_LOOK", 20.0)
+    began = time.monotonic()
+    errors = met([*ranks(0, of=4), *ranks(1, of=2)])
+    assert all("Rank 1 (m1) is one of 2, and rank 0 (m0) is one of 4." in text for text in errors)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("secret", ["", "another"])
+def test_who_does_not_know_the_secret_is_ignored(monkeypatch, capsys, secret):
+    monkeypatch.setenv(messages.SECRET, "x")
+    with waiting(*ranks(0, of=2)) as (port, outcome):
+        monkeypatch.setenv(messages.SECRET, secret)
+        why = "another run answers there, or RLTRAIN_SECRET or --rdzv-id is not the same on all"
+        with pytest.raises(UsageError, match=rf"did not answer within 0\.5 s .*: {why}"):
+            meet(*ranks(1, of=2), "127.0.0.1", port, 0.5)
+        monkeypatch.setenv(messages.SECRET, "x")
+        meet(*ranks(1, of=2), "127.0.0.1", port, 30.0)
+        assert outcome() is None
+    told = capsys.readouterr().err
+    assert f"127.0.0.1:{port}: {why}" in told  # At once: there may be minutes left.
+    assert "127.0.0.1 has connected and is none of this run's: it is of another run" in told
+
+
+def test_a_run_of_another_name_is_ignored():
+    with waiting(Member("node", 0, 2, host="a", run="mine")) as (port, outcome):
+        with pytest.raises(UsageError, match="another run answers there"):
+            meet(Member("node", 1, 2, host="b", run="yours"), "127.0.0.1", port, 0.5)
+        meet(Member("node", 1, 2, host="b", run="mine"), "127.0.0.1", port, 30.0)
+        assert outcome() is None
 
 
 def test_a_port_in_use_is_reported():

@@ -10,10 +10,10 @@ import os
 import socket
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from rltrain.launch.meeting import send
+from rltrain.launch.wire import send
 from rltrain.storage.run_folder import PARTIAL
 
 __all__ = ["requested", "send_files", "take_file"]
@@ -21,10 +21,15 @@ __all__ = ["requested", "send_files", "take_file"]
 _PART = 1 << 20
 """Bytes to receive at a time."""
 
+_SILENCE = 60.0
+"""Seconds to wait for the next of them."""
+
 
 @contextlib.contextmanager
-def requested(run_dir: str) -> Iterator[dict[str, str]]:
-    """Return what node 0 asks others for. A node that sees the mark in the folder shares the disk.
+def requested(run_dir: str) -> Iterator[tuple[str, str]]:
+    """Return the folder that node 0 asks others for, and the name of a mark that is in it.
+
+    A node that sees the mark in its own run folder shares the disk.
 
     Args:
         run_dir: the run folder; if it is "", nothing is asked for.
@@ -37,17 +42,24 @@ def requested(run_dir: str) -> Iterator[dict[str, str]]:
             _warn(mark.parent, f"the files of other nodes cannot be written there: {error}")
             run_dir = ""
     try:
-        yield {"run_dir": run_dir, "mark": mark.name}
+        yield run_dir, mark.name if run_dir else ""
     finally:
         if run_dir:
             with contextlib.suppress(OSError):
                 mark.unlink()
 
 
-def send_files(connection: socket.socket, request: Mapping[str, str]) -> None:
-    """Send the files of this node's run folder, and then None."""
-    folder = Path(request["run_dir"])
-    if request["run_dir"] and not (folder / request["mark"]).exists():
+def send_files(connection: socket.socket, run_dir: str, mark: str) -> None:
+    """Send the files of this node's run folder, and then None.
+
+    Args:
+        connection: to node 0.
+        run_dir: the folder; "" if the ranks failed before they had one.
+        mark: the name of the file that is in it if node 0 shares the disk; "" if node 0 has no
+            place for files.
+    """
+    folder = Path(run_dir)
+    if run_dir and mark and not (folder / mark).exists():
         # The small ones first: after a failure there is not much time, and the logs are small.
         for path in sorted(_files(folder), key=lambda each: each.stat().st_size):
             _send_file(connection, path, str(path.relative_to(folder)))
@@ -75,7 +87,7 @@ def take_file(connection: socket.socket, run_dir: str, name: str, size: int) -> 
     """Receive a file of another node, unless this one has it. It is complete or absent.
 
     Raises:
-        ValueError: the connection is lost.
+        EOFError: the connection is lost.
     """
     parts, path = _parts(connection, size), Path(run_dir, name)
     try:
@@ -101,13 +113,14 @@ def _write(path: Path, parts: Iterator[bytes]) -> None:
 
 
 def _parts(connection: socket.socket, size: int) -> Iterator[bytes]:
+    connection.settimeout(_SILENCE)
     while size > 0:
         try:
             part = connection.recv(min(size, _PART))
         except OSError as error:
-            raise ValueError(str(error)) from error
+            raise EOFError(str(error)) from error
         if not part:
-            raise ValueError("the connection was closed")
+            raise EOFError("the connection was closed")
         yield part
         size -= len(part)
 

@@ -60,7 +60,7 @@ def with_other_nodes(config: Placement) -> contextlib.AbstractContextManager[Not
         "--backend": config.backend,
         "--launcher": str(config.launcher),
     }
-    node = Member("node", config.node_rank, config.nnodes, facts)
+    node = Member("node", config.node_rank, config.nnodes, facts, run=config.rdzv_id or "")
     return connected(node, *config.meeting_point, config.join_timeout)
 
 
@@ -190,11 +190,11 @@ class _Watch:
                 line.tell(words)
         run_dir = self.notes.run_dir()
         if not self._is_root:
-            self._wait(words, self._lines[0].answer)
+            self._wait(words, lambda: self._lines[0].answer(run_dir))
         elif run_dir or words is None:
-            with requested(run_dir) as request:
+            with requested(run_dir) as (folder, mark):
                 for line in self._lines:
-                    line.ask(request)
+                    line.ask(folder, mark)
                 self._wait(words)
             for line in self._lines:
                 line.report_missing_files()

@@ -1,12 +1,6 @@
 """The connection between the launchers of two nodes, from their meeting to the end of the run.
 
-Each message is a line of JSON:
-
-- a string: why a node failed;
-- `{"say": TEXT}`: a rank has shown this to the user of its node, and node 0 shows it to its own;
-- `{"run_dir": PATH, "mark": NAME}`: node 0 asks for the files of the run folder;
-- `{"name": NAME, "size": SIZE}`, and so many bytes: one of them;
-- null: there are no more.
+`rltrain.launch.messages.parse_message` says what they tell each other.
 """
 
 from __future__ import annotations
@@ -15,14 +9,16 @@ import contextlib
 import socket
 import sys
 import threading
-from collections.abc import Mapping
-from typing import Any
 
 from rltrain.launch.collecting import send_files, take_file
-from rltrain.launch.meeting import Member, receive, send
+from rltrain.launch.messages import BadMessage, File, Member, Request, Said, parse_message
 from rltrain.launch.network import end_when_silent
+from rltrain.launch.wire import receive_line, send
 
 __all__ = ["Line", "title"]
+
+_MESSAGE_TIMEOUT = 30.0
+"""Seconds in which a message that has begun must end."""
 
 _BUSY = 600_000
 """Milliseconds for which a node that sends its files waits for node 0 to take them."""
@@ -46,7 +42,8 @@ class Line:
     def __init__(self, connection: socket.socket, other: Member) -> None:
         self.connection, self.other = connection, other
         self.complete = self.over = False
-        self._request: Mapping[str, str] | None = None
+        self._run_dir: str | None = None
+        self._request: Request | None = None
         self._told = False
         self._sending = threading.Lock()
         connection.settimeout(None)
@@ -55,28 +52,32 @@ class Line:
     def hear(self) -> str | None:
         """Take the next message, and return which node failed and why, if one did."""
         try:
-            return self._take(receive(self.connection))
-        except (ValueError, ConnectionResetError):
+            return self._take(parse_message(receive_line(self.connection, _MESSAGE_TIMEOUT)))
+        except (ConnectionError, EOFError):
             words = f"{title(self.other)} is gone: its launcher was killed, or the machine stopped."
+        except BadMessage as error:
+            words = f"{title(self.other)} does not speak rltrain's protocol: {error}."
         except OSError as error:
             words = f"{title(self.other)} does not answer any more: {error.strerror or error}."
         self.over = True
         with self._sending:  # What is being sent may be the last that the other side waits for.
             return None if self.complete else words
 
-    def _take(self, message: Any) -> str | None:
-        if isinstance(message, str):
-            return message
-        if message is None:
-            self.complete = self.over = True
-        elif "say" in message:
-            words = f"node {self.other.number} ({self.other.host}): {message['say']}"
-            print(words, file=sys.stderr, flush=True)
-        elif "name" in message:
-            run_dir = (self._request or {})["run_dir"]
-            take_file(self.connection, run_dir, str(message["name"]), int(message["size"]))
-        else:
-            self._request = message
+    def _take(self, message: str | Said | Request | File | None) -> str | None:
+        match message:
+            case None:
+                self.complete = self.over = True
+            case Said(text):
+                words = f"node {self.other.number} ({self.other.host}): {text}"
+                print(words, file=sys.stderr, flush=True)
+            case File(name, size) if self._run_dir:
+                take_file(self.connection, self._run_dir, name, size)
+            case File():
+                raise BadMessage("nobody has asked for a file")
+            case Request():
+                self._request = message
+            case _:
+                return message
         return None
 
     def tell(self, cause: str) -> None:
@@ -89,13 +90,22 @@ class Line:
         """Let node 0 show something to the user."""
         self._send({"say": text})
 
-    def ask(self, request: Mapping[str, str]) -> None:
-        """Ask for the node's files. On node 0, once its ranks have ended."""
-        self._request = request
-        self._send(request)
+    def ask(self, run_dir: str, mark: str) -> None:
+        """Ask for the node's files. On node 0, once its ranks have ended.
 
-    def answer(self) -> None:
-        """Send the files, if node 0 has asked. On other nodes, once their ranks have ended."""
+        Args:
+            run_dir: where they go; "" asks for none.
+            mark: a file in that folder.
+        """
+        self._run_dir = run_dir
+        self._send({"mark": mark})
+
+    def answer(self, run_dir: str) -> None:
+        """Send this node's files, if node 0 has asked. On other nodes, once their ranks have ended.
+
+        Args:
+            run_dir: this node's own run folder: node 0 does not choose what is sent.
+        """
         request, self._request = self._request, None
         if request is None:
             return
@@ -103,16 +113,16 @@ class Line:
             try:
                 # Node 0 may take the files of others first.
                 self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _BUSY)
-                send_files(self.connection, request)
+                send_files(self.connection, run_dir, request.mark)
                 self.complete = True
             except OSError:
                 self.cut()
 
     def report_missing_files(self) -> None:
         """Warn if the node has not sent its files. On node 0."""
-        if not self.complete and (run_dir := (self._request or {}).get("run_dir")):
+        if not self.complete and self._run_dir:
             text = "did not send its files: unless it shares the disk, its logs are not in"
-            print(f"{title(self.other)} {text} {run_dir}", file=sys.stderr, flush=True)
+            print(f"{title(self.other)} {text} {self._run_dir}", file=sys.stderr, flush=True)
 
     def _send(self, message: object) -> None:
         with self._sending, contextlib.suppress(OSError):  # `hear` says so if it is lost.

@@ -8,48 +8,45 @@ waits for all others; only then does the framework listen there.
 from __future__ import annotations
 
 import contextlib
-import json
+import os
+import secrets
 import socket
+import sys
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
 from rltrain.config import endpoint
 from rltrain.errors import UsageError
+from rltrain.launch.callers import ANSWER_TIMEOUT, Callers
+from rltrain.launch.messages import (
+    SECRET,
+    Answer,
+    BadMessage,
+    Hello,
+    Member,
+    Unproven,
+    key_of,
+    pack_hello,
+    parse_answer,
+    parse_challenge,
+)
 from rltrain.launch.network import can_listen, is_loopback
+from rltrain.launch.wire import receive_line
 
-__all__ = ["Member", "gather", "meet", "receive", "send"]
+__all__ = ["Member", "gather", "meet"]
 
 _RETRY = 0.2
 """Seconds between two attempts to reach number 0."""
 
-_ANSWER_TIMEOUT = 5.0
-"""Seconds for an answer that should come at once."""
+_RETRY_STRANGER = 2.0
+"""The same, if another run answered there."""
 
-_HELLO = 4096
-"""Longest first line, in bytes, of one that connects. Other programs may send anything."""
+_SECOND_LOOK = 20.0
+"""Seconds that number 0 still waits after a wrong member has come that nobody knows to be one."""
 
 _CHECK = (
     "Check --nnodes, --node-rank, --nproc-per-node, --master-addr and --master-port on every node."
 )
-
-
-@dataclass(frozen=True)
-class Member:
-    """One of those that meet."""
-
-    kind: str
-    """What it is, for messages: "rank" or "node"."""
-    number: int
-    count: int
-    """How many must meet."""
-    facts: Mapping[str, str] = field(default_factory=dict)
-    """What must be the same for all, by its name in messages."""
-    host: str = field(default_factory=socket.gethostname)
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.number} ({self.host})"
 
 
 def meet(member: Member, host: str, port: int, timeout: float) -> None:
@@ -65,9 +62,10 @@ def meet(member: Member, host: str, port: int, timeout: float) -> None:
         UsageError: a member is missing, connected twice, or differs from number 0.
     """
     connections = gather(member, host, port, timeout)
+    deadline = time.monotonic() + ANSWER_TIMEOUT
     for connection, _ in connections:
         if member.number == 0:
-            _wait_until_closed(connection)
+            _wait_until_closed(connection, deadline)
         connection.close()
 
 
@@ -76,91 +74,51 @@ def gather(
 ) -> list[tuple[socket.socket, Member]]:
     """Meet as in `meet`, and return the open connections with who is at their other end.
 
-    Number 0 gets one to each of the others, and each of those the one to number 0.
+    Number 0 gets one to each of the others, and each of those the one to number 0. Who cannot
+    prove that it belongs to the run is ignored.
     """
+    key = key_of(os.environ.get(SECRET, ""), member.run)
     if member.number == 0:
-        return _wait_for_all(member, host, port, timeout)
-    return [_report(member, host, port, timeout)]
-
-
-def send(connection: socket.socket, message: object) -> None:
-    """Send a line of JSON."""
-    connection.sendall(json.dumps(message).encode() + b"\n")
-
-
-def receive(connection: socket.socket, longest: int = 1 << 20) -> Any:
-    """Return the object of the next line; it reads no further than that line.
-
-    Args:
-        connection: to read from.
-        longest: number of bytes that a line may have.
-
-    Raises:
-        ValueError: the line is too long or not JSON, or the other side has closed the connection.
-    """
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        if len(line) == longest:
-            raise ValueError("the line is too long")
-        more = connection.recv(1)
-        if not more:
-            raise ValueError("the connection was closed")
-        line += more
-    return json.loads(line)
+        return _wait_for_all(member, host, port, timeout, key)
+    return [_report(member, host, port, timeout, key)]
 
 
 def _wait_for_all(
-    member: Member, host: str, port: int, timeout: float
+    member: Member, host: str, port: int, timeout: float, key: bytes
 ) -> list[tuple[socket.socket, Member]]:
     """Wait for all others on number 0, and send each of them the outcome."""
     deadline = time.monotonic() + timeout
     missing = set(range(1, member.count))
-    found: list[tuple[socket.socket, Member]] = []
     wrong = ""
-    with contextlib.ExitStack() as opened, _listening(member, host, port) as server:
-        while missing and not wrong:
-            server.settimeout(max(deadline - time.monotonic(), 0.01))
-            try:
-                connection = opened.enter_context(server.accept()[0])
-            except TimeoutError:
-                wrong = _missing(member, missing, timeout)
-                break
-            connection.settimeout(_ANSWER_TIMEOUT)
-            try:
-                other = _member(receive(connection, _HELLO))
-            except (OSError, ValueError, TypeError):
-                connection.close()  # Other programs may connect here.
-                continue
-            wrong = _objection(member, other, missing)
-            missing.discard(other.number)
-            found.append((connection, other))
-        answer = {"wrong": wrong, "host": member.host}
-        for connection, _ in found:
-            with contextlib.suppress(OSError):
-                send(connection, answer)
-        if not wrong:
-            opened.pop_all()
-    if wrong:
-        raise _not_met(member, host, port, wrong)
-    return found
+    with _listening(member, host, port) as server, Callers(server, key) as callers:
+        while missing and time.monotonic() < deadline:
+            callers.listen(min(deadline - time.monotonic(), 1.0))
+            missing |= callers.gone()
+            for caller in callers.arrived():
+                objection = _objection(member, caller.member, missing)
+                if not objection:
+                    missing.discard(caller.member.number)
+                    callers.keep(caller, Answer("", member.host))
+                    continue
+                callers.refuse(caller, Answer(objection, member.host))
+                wrong = wrong or objection
+                if os.environ.get(SECRET):
+                    deadline = 0.0  # It is one of this run.
+                else:
+                    deadline = min(deadline, time.monotonic() + _SECOND_LOOK)
+        if missing:
+            wrong = wrong or _missing(member, missing, timeout, callers.ignored)
+            callers.answer_all(Answer(wrong, member.host))
+            raise _not_met(member, host, port, wrong)
+        callers.answer_all(Answer("", member.host))
+        return callers.take()
 
 
-def _missing(member: Member, numbers: set[int], timeout: float) -> str:
-    some = ", ".join(map(str, sorted(numbers)))
+def _missing(member: Member, numbers: set[int], timeout: float, ignored: int) -> str:
+    some = ", ".join(map(str, sorted(numbers)[:100])) + (", ..." if len(numbers) > 100 else "")
     which = f"{member.kind}{'s' if len(numbers) > 1 else ''} {some} of {member.count}"
-    return f"{_first_upper(which)} did not arrive within {timeout:g} s (--join-timeout)."
-
-
-def _member(hello: Any) -> Member:
-    """Return who has connected.
-
-    Raises:
-        ValueError, TypeError: it is another program.
-    """
-    other = Member(**hello)
-    if not isinstance(other.facts, dict) or not isinstance(other.number, int):
-        raise TypeError(hello)
-    return other
+    others = f" {ignored} connection(s) of others were ignored." if ignored else ""
+    return f"{_first_upper(which)} did not arrive within {timeout:g} s (--join-timeout).{others}"
 
 
 def _objection(member: Member, other: Member, missing: set[int]) -> str:
@@ -185,38 +143,60 @@ def _first_upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _report(member: Member, host: str, port: int, timeout: float) -> tuple[socket.socket, Member]:
+def _report(
+    member: Member, host: str, port: int, timeout: float, key: bytes
+) -> tuple[socket.socket, Member]:
     """Connect to number 0, and receive the outcome."""
     deadline = time.monotonic() + timeout
     failed: Exception | None = None
-    hello = {**vars(member), "facts": dict(member.facts)}
-    while time.monotonic() < deadline:
+    told = False
+    while (left := deadline - time.monotonic()) > 0:
+        pause = _RETRY
         try:
-            connection = socket.create_connection((host, port), timeout=_ANSWER_TIMEOUT)
+            connection = socket.create_connection((host, port), min(left, ANSWER_TIMEOUT))
         except OSError as error:
             failed = error
-            time.sleep(_RETRY)
+            time.sleep(pause)
             continue
-        with contextlib.ExitStack() as opened:
-            opened.enter_context(connection)
-            try:
-                send(connection, hello)
-                # From here on number 0 has the timeout; it may have started later than this one.
-                connection.settimeout(timeout + _ANSWER_TIMEOUT)
-                answer = receive(connection)
-                wrong, name = str(answer["wrong"]), str(answer["host"])
-            except (OSError, ValueError) as error:
-                failed = error
-            except (TypeError, KeyError):
-                failed = ValueError("another program answers there")
-            else:
-                if wrong:
-                    raise _not_met(member, host, port, wrong)
-                opened.pop_all()
-                return connection, Member(member.kind, 0, member.count, member.facts, name)
-        time.sleep(_RETRY)
+        try:
+            answer = _call(connection, member, key, min(left, ANSWER_TIMEOUT), timeout)
+        except Unproven:
+            failed = ValueError(
+                f"another run answers there, or {SECRET} or --rdzv-id is not the same on all nodes"
+            )
+            if not told:
+                print(f"{endpoint(host, port)}: {failed}", file=sys.stderr, flush=True)
+            told, pause = True, _RETRY_STRANGER
+        except BadMessage:
+            failed = ValueError("another program answers there")
+        except (OSError, EOFError) as error:
+            failed = error
+        else:
+            if answer.wrong:
+                connection.close()
+                raise _not_met(member, host, port, answer.wrong)
+            return connection, Member(member.kind, 0, member.count, member.facts, answer.host)
+        connection.close()
+        time.sleep(pause)
     what = f"{_first_upper(member.kind)} 0 did not answer within {timeout:g} s (--join-timeout): "
     raise _not_met(member, host, port, f"{what}{failed}.")
+
+
+def _call(
+    connection: socket.socket, member: Member, key: bytes, patience: float, timeout: float
+) -> Answer:
+    """Introduce this member to whoever is there, and return what it answers.
+
+    Number 0 answers twice: at once, and when all are there. It may have started later than this
+    one, so from its first answer on it has the timeout.
+    """
+    challenge = parse_challenge(receive_line(connection, patience))
+    hello = Hello(member, secrets.token_hex(32))
+    connection.sendall(pack_hello(key, challenge, hello))
+    first = parse_answer(key, hello.nonce, receive_line(connection, patience))
+    if first.wrong:
+        return first
+    return parse_answer(key, hello.nonce, receive_line(connection, timeout + ANSWER_TIMEOUT))
 
 
 def _not_met(member: Member, host: str, port: int, what: str) -> UsageError:
@@ -248,8 +228,8 @@ def _listening(member: Member, host: str, port: int) -> Iterator[socket.socket]:
         yield server
 
 
-def _wait_until_closed(connection: socket.socket) -> None:
+def _wait_until_closed(connection: socket.socket, deadline: float) -> None:
     """Let the other side close first; otherwise this port would stay in TIME_WAIT."""
     with contextlib.suppress(OSError):
-        connection.settimeout(_ANSWER_TIMEOUT)
+        connection.settimeout(max(deadline - time.monotonic(), 0.01))
         connection.recv(1)

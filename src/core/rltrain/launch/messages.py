@@ -1,0 +1,276 @@
+"""What launchers and ranks send each other: lines of JSON, read strictly.
+
+Whoever reaches the port can send anything. Each function here takes bytes, and returns data that
+are safe to use and to print, or raises `BadMessage`.
+
+Two that meet prove that they belong to the same run: each signs its message with a key, and with a
+number that the other has drawn. The key comes from the variable RLTRAIN_SECRET and the run's name.
+Without a secret the proof only keeps out what does not speak this protocol, and other runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = [
+    "SECRET",
+    "Answer",
+    "BadMessage",
+    "File",
+    "Hello",
+    "Member",
+    "Request",
+    "Said",
+    "Unproven",
+    "key_of",
+    "pack_answer",
+    "pack_challenge",
+    "pack_hello",
+    "parse_answer",
+    "parse_challenge",
+    "parse_hello",
+    "parse_message",
+]
+
+SECRET = "RLTRAIN_SECRET"
+"""The variable with a secret of all nodes of a run."""
+
+_NAME = 255
+"""Longest name, in characters."""
+
+_TEXT = 50_000
+"""Longest text of several lines, in characters."""
+
+_PATH = 4096
+"""Longest path, in characters."""
+
+_MOST = 1 << 20
+"""Most members."""
+
+_OF_MEMBER = ("kind", "number", "count", "facts", "host")
+
+_FACTS = 16
+"""Most facts of a member."""
+
+
+class BadMessage(ValueError):
+    """The bytes are no message, or the wrong one."""
+
+
+class Unproven(BadMessage):
+    """A message of somebody who does not know the key."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of those that meet."""
+
+    kind: str
+    """What it is, for messages: "rank" or "node"."""
+    number: int
+    count: int
+    """How many must meet."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What must be the same for all, by its name in messages."""
+    host: str = field(default_factory=socket.gethostname)
+    run: str = ""
+    """The run's name: those of another run are no members."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.number} ({self.host})"
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The first message of one that connects."""
+
+    member: Member
+    nonce: str
+    """What number 0 signs its answer with."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What number 0 says of the meeting."""
+
+    wrong: str
+    """Why it has failed; "" if all are there."""
+    host: str
+    """Number 0's."""
+
+
+def key_of(secret: str, run: str) -> bytes:
+    """Return the key of a run.
+
+    Args:
+        secret: of all its nodes; "" for none.
+        run: its name.
+    """
+    return hashlib.sha256(json.dumps(["rltrain", secret, run]).encode()).digest()
+
+
+def pack_challenge(nonce: str) -> bytes:
+    """Return the line that number 0 sends first: a number that the other signs its hello with."""
+    return _line({"rltrain": nonce})
+
+
+def parse_challenge(line: bytes) -> str:
+    """Return number 0's nonce."""
+    return _nonce(_fields(line, "rltrain")["rltrain"])
+
+
+def pack_hello(key: bytes, challenge: str, hello: Hello) -> bytes:
+    """Return the line of one that connects, signed with number 0's nonce."""
+    member = {name: getattr(hello.member, name) for name in _OF_MEMBER}
+    return _signed(key, challenge, {"member": member, "nonce": hello.nonce})
+
+
+def parse_hello(key: bytes, challenge: str, line: bytes) -> Hello:
+    """Return who has connected.
+
+    Raises:
+        BadMessage: it is another program.
+        Unproven: it is one of another run.
+    """
+    body = _opened(key, challenge, line, "member", "nonce")
+    member = body["member"]
+    if not isinstance(member, dict) or set(member) != set(_OF_MEMBER):
+        raise BadMessage("this is no member")
+    number, count, facts = member["number"], member["count"], member["facts"]
+    if type(number) is not int or type(count) is not int or not 0 < number < count <= _MOST:
+        raise BadMessage("there is no such number")
+    if not isinstance(facts, dict) or len(facts) > _FACTS:
+        raise BadMessage("these are no facts")
+    own = {_name(name): _name(value) for name, value in facts.items()}
+    who = Member(_name(member["kind"]), number, count, own, _name(member["host"]))
+    return Hello(who, _nonce(body["nonce"]))
+
+
+def pack_answer(key: bytes, nonce: str, answer: Answer) -> bytes:
+    """Return number 0's line, signed with the other's nonce."""
+    return _signed(key, nonce, asdict(answer))
+
+
+def parse_answer(key: bytes, nonce: str, line: bytes) -> Answer:
+    """Return what number 0 says.
+
+    Raises:
+        BadMessage: another program answers there.
+        Unproven: it is number 0 of another run.
+    """
+    body = _opened(key, nonce, line, "wrong", "host")
+    return Answer(_text(body["wrong"]), _name(body["host"]))
+
+
+@dataclass(frozen=True)
+class Said:
+    """A rank has shown this to the user of its node."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """Node 0 asks for the files of the run folder."""
+
+    mark: str
+    """A file that a node finds in its own run folder if the nodes share the disk; "" if node 0 has
+    no place for files."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file comes: so many bytes after the line."""
+
+    name: str
+    size: int
+
+
+def parse_message(line: bytes) -> str | Said | Request | File | None:
+    """Return what a launcher says after the meeting.
+
+    A text is why its node failed; None means that no more files come.
+    """
+    message = _json(line)
+    if message is None:
+        return None
+    if isinstance(message, str):
+        return _text(message)
+    if not isinstance(message, dict):
+        raise BadMessage("it is no message")
+    names = set(message)
+    if names == {"say"}:
+        return Said(_text(message["say"]))
+    if names == {"mark"}:
+        mark = _name(message["mark"])
+        if "/" in mark or mark in (".", ".."):
+            raise BadMessage("its mark is in another folder")
+        return Request(mark)
+    size = message.get("size")
+    if names != {"name", "size"} or type(size) is not int or size < 0:
+        raise BadMessage("it is no message")
+    name = message["name"]
+    if not isinstance(name, str) or not name or len(name) > _PATH or "\0" in name:
+        raise BadMessage("it names no file")
+    return File(name, size)
+
+
+def _json(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadMessage(f"it is not JSON: {error}") from None
+
+
+def _line(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message, sort_keys=True).encode() + b"\n"
+
+
+def _signed(key: bytes, nonce: str, body: Mapping[str, Any]) -> bytes:
+    return _line({**body, "proof": _proof(key, nonce, body)})
+
+
+def _opened(key: bytes, nonce: str, line: bytes, *names: str) -> dict[str, Any]:
+    body = _fields(line, *names, "proof")
+    proof = _nonce(body.pop("proof"))
+    if not hmac.compare_digest(proof, _proof(key, nonce, body)):
+        raise Unproven("it is of another run, or does not know the secret")
+    return body
+
+
+def _proof(key: bytes, nonce: str, body: Mapping[str, Any]) -> str:
+    return hmac.new(key, nonce.encode() + b"\n" + _line(body), hashlib.sha256).hexdigest()
+
+
+def _fields(line: bytes, *names: str) -> dict[str, Any]:
+    message = _json(line)
+    if not isinstance(message, dict) or set(message) != set(names):
+        raise BadMessage(f"it has not the fields {', '.join(names)}")
+    return message
+
+
+def _nonce(value: Any) -> str:
+    if not isinstance(value, str) or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
+        raise BadMessage("it has no number of 64 digits")
+    return value
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > _NAME or not value.isprintable():
+        raise BadMessage("it has a name that cannot be printed, or is too long")
+    return value
+
+
+def _text(value: Any) -> str:
+    """Return a text of several lines, in which what would control a terminal is visible."""
+    if not isinstance(value, str) or len(value) > _TEXT:
+        raise BadMessage("it has no text, or too much of it")
+    return "".join(
+        each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in value
+    )
