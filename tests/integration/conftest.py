@@ -59,7 +59,9 @@ class Command:
         **environ: str,
     ):
         command = [*before, sys.executable, "-m", *(launcher or ("rltrain",)), *arguments]
-        variables = {**os.environ, "PYTHONPATH": str(self.plugins), **environ}
+        # Before that of the user, who may test another tree than the one that is installed.
+        path = os.pathsep.join(filter(None, [str(self.plugins), os.environ.get("PYTHONPATH")]))
+        variables = {**os.environ, "PYTHONPATH": path, **environ}
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
             if name not in environ:
                 variables.pop(name, None)

@@ -61,12 +61,12 @@ def sockets_of(pid: int) -> set[int]:
 def listening(root: int) -> set[Port]:
     """Return what a process and those below it listen on."""
     tables = {**_internet("tcp"), **_internet("tcp6"), **_unix()}
-    return {
-        Port(_name(pid), *tables[inode])
-        for pid in tree(root)
-        for inode in sockets_of(pid)
-        if inode in tables
-    }
+    found = set()
+    for pid in tree(root):
+        for inode in sockets_of(pid) & tables.keys():
+            address, *number = tables[inode]
+            found.add(Port(_name(pid), address.replace("/proc/self/", f"/proc/{pid}/"), *number))
+    return found
 
 
 def _internet(table: str) -> dict[int, tuple[str, int]]:
@@ -103,5 +103,5 @@ def _rows(path: str) -> Iterator[list[str]]:
 def _name(pid: int) -> str:
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-        return " ".join(word.rpartition("/")[2] for word in words if word)[:48]
+        return f"{pid} " + " ".join([Path(words[0]).name, *words[1:]])[:48]
     return "gone"

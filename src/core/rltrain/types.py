@@ -254,7 +254,8 @@ class Launcher(Protocol):
         """Start this node's ranks, wait for them, and return what rank 0 returned.
 
         Each rank calls `work(config, report_dir)` with the variables RANK, LOCAL_RANK, WORLD_SIZE,
-        LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT set.
+        LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT set. On one node the port is free: rank 0 may
+        listen there.
 
         A launcher whose spec says `starts_nodes` calls `work(options)` in one process on each node
         instead. It plans the node's part of the run, with these options in place of the user's,

@@ -10,6 +10,7 @@ from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS, ask_to_end
 from rltrain.launch.hangs import hang_watch
 from rltrain.launch.leftovers import private_folder, with_temporary_files
 from rltrain.launch.meeting import Member, meet
+from rltrain.launch.messages import SECRET
 from rltrain.launch.network import (
     NCCL_FALLBACKS,
     can_listen,
@@ -36,6 +37,7 @@ __all__ = [
     "NCCL_FALLBACKS",
     "OF_SCHEDULERS",
     "REQUESTS",
+    "SECRET",
     "CaughtSignals",
     "LinesOfOthers",
     "Member",

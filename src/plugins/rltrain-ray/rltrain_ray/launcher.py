@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import socket
 import time
 import uuid
@@ -21,6 +22,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rltrain.config import Placement
 from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
+from rltrain.launch import SECRET
 from rltrain.types import TrainResult
 from rltrain_ray.connection import connected, ended_by_sigterm
 from rltrain_ray.options import RayOptions
@@ -104,9 +106,14 @@ class Node:
             return ray.util.get_node_ip_address(), probe.getsockname()[1]
 
     def run(
-        self, work: Callable[..., TrainResult], options: Mapping[str, Any], cpus_per_rank: int
+        self,
+        work: Callable[..., TrainResult],
+        options: Mapping[str, Any],
+        cpus_per_rank: int,
+        secret: str,
     ) -> TrainResult:
-        """Start the node's ranks and wait for them."""
+        """Start the node's ranks and wait for them. The nodes know each other by the secret."""
+        os.environ.setdefault(SECRET, secret)
         # Unless the user has set it, Ray allows each of them the threads of all.
         if b"OMP_NUM_THREADS=" not in Path("/proc/self/environ").read_bytes():
             os.environ["OMP_NUM_THREADS"] = str(max(cpus_per_rank, 1))
@@ -182,9 +189,11 @@ def _run(
 ) -> TrainResult:
     """Start the run on all nodes, and wait for them."""
     meeting = _endpoints(actors)[0] if len(actors) > 1 else None
-    shared = ray.put(work)
+    shared, secret = ray.put(work), secrets.token_hex(32)
     calls = [
-        actor.run.remote(shared, {**place_of(config, number, meeting), **again}, cpus_per_rank)
+        actor.run.remote(
+            shared, {**place_of(config, number, meeting), **again}, cpus_per_rank, secret
+        )
         for number, actor in enumerate(actors)
     ]
     errors: dict[int, Exception] = {}

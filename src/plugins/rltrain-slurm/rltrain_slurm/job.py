@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import signal
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 
 from submitit.helpers import DelayedSubmission
 
 from rltrain.errors import RltrainError
+from rltrain.launch import SECRET
 from rltrain.types import TrainResult
 
 __all__ = ["NodeOfJob", "run_name"]
@@ -31,10 +33,13 @@ class NodeOfJob:
     """See `rltrain.types.Launcher.launch`."""
     run_name: str | None
     """That of the user."""
+    secret: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+    """By which the job's nodes know each other, unless the user has set one."""
 
     def __call__(self) -> TrainResult:
         """Run the node's part. After a failure, the task ends with the failure's exit status."""
         name = run_name(self.run_name, os.environ["SLURM_JOB_ID"])
+        os.environ.setdefault(SECRET, self.secret)
         _start_resource_tracker()
         # submitit logs each signal in its handler. If the next signal raises there, as SIGTERM does
         # in torch elastic, `logging` swallows the exception, and the job would not end.

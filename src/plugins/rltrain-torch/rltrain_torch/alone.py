@@ -6,7 +6,8 @@ a stranger could replace. Only torch's documented interfaces are used.
 
 from __future__ import annotations
 
-from torch.distributed import HashStore, PrefixStore
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.elastic.rendezvous import (
     RendezvousHandler,
     RendezvousInfo,
@@ -43,7 +44,8 @@ class LoneRendezvous(RendezvousHandler):
             run_id: the run's name.
         """
         self._run_id, self._met = run_id, 0
-        self._store, self._holder = HashStore(), hold_port()
+        self._store = dist.HashStore()  # type: ignore[attr-defined]
+        self._holder = hold_port()
 
     @property
     def use_agent_store(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch.distributed import FileStore, HashStore, PrefixStore, Store
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from rltrain.data import pack_object, unpack_object
@@ -158,12 +158,14 @@ def _create(backend: str, world: World) -> None:
 
 def _store(world: World) -> Store:
     """Return where the ranks find each other's addresses: out of others' reach on one node."""
-    if world.world_size == 1:
-        return HashStore()
-    folder = shared_folder(world)
     store: Store
+    if world.world_size == 1:
+        store = dist.HashStore()  # type: ignore[attr-defined]
+        return store
+    folder = shared_folder(world)
     if folder is not None:
-        store = FileStore(str(folder / "store"), world.world_size)
+        path = str(folder / "store")
+        store = dist.FileStore(path, world.world_size)  # type: ignore[attr-defined]
         store.set_timeout(TIMEOUT)
     else:
         store, _, _ = next(rendezvous("env://", world.rank, world.world_size, timeout=TIMEOUT))

@@ -209,6 +209,6 @@ def _divided(parameters: Sequence[torch.Tensor]) -> tuple[list[list[int]], list[
 def _own_group() -> dist.ProcessGroup:
     """Create a group of all ranks. Collective."""
     with sealed(dist.get_backend()):
-        own = dist.new_group(timeout=TIMEOUT)
+        own: dist.ProcessGroup = dist.new_group(timeout=TIMEOUT)
     destroy_without_gil(own)
     return own
