@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import stub_plugin
@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
+from rltrain.options import naming
 from rltrain.policy import PolicyModule
 from rltrain.records import Scalars
 from rltrain.run.group import SingleProcess
@@ -188,7 +189,7 @@ class StubLauncher:
 
 @dataclass(frozen=True)
 class SchedulerOptions:
-    queue: str = "short"
+    queue: str = field(default="short", metadata=naming("text"))
 
 
 class StubScheduler:

@@ -91,7 +91,7 @@ def test_a_file_of_a_librarys_own_script_needs_its_options(run, tmp_path):
         ("{run}", "9", {}, "--checkpoint 9: the run .* has no such checkpoint. .* iterations 3"),
         ("{run}", "./gone.txt", {}, "--checkpoint ./gone.txt: there is no such file"),
         ("{run}/checkpoints/last.txt", "best", {}, "RUN is a checkpoint already"),
-        ("{run}", None, {"library": "other"}, "--library other: the run .* has trained stub"),
+        ("{run}", None, {"library": "other"}, "--library other: the run .* has trained 'stub'"),
         ("x" * 300, None, {}, "is not there"),
     ],
 )

@@ -126,10 +126,14 @@ def test_a_checkpoint_of_a_run_and_the_latest_run(begun, tmp_path):
 def test_a_run_folder_that_was_moved_and_relative_paths(begun, tmp_path):
     run = begun(1, log_root="logs", rank_log_dir="elsewhere")
     moved = run.rename(tmp_path / "moved")
-    config = resumed(moved)
+    config = resumed(moved, trust_run=True)
     assert config.agent_config == str(moved / "agent.yaml")
     assert config.log_root == str(tmp_path / "work/logs")
     assert config.rank_log_dir == str(tmp_path / "work/elsewhere")
+    # Without trust, no path is taken.
+    config = resumed(moved)
+    assert config.agent_config == str(moved / "agent.yaml")
+    assert (config.log_root, config.rank_log_dir) == ("logs", None)
 
 
 def test_trust_is_never_inherited_nor_the_start_of_the_run(begun, tmp_path):
@@ -144,8 +148,13 @@ def test_what_goes_on_can_be_gone_on_with(begun, tmp_path):
     again = create_run_folder(config.log_root, "stub", "Stub-v0", None)
     write_config(again, config)
     # `--config` repeats it.
-    repeated = make_plan(read_options({"config": str(again.path / "config.yaml")}, []), {}).config
+    file = {"config": str(again.path / "config.yaml")}
+    repeated = make_plan(read_options({**file, "trust_run": True}, []), {}).config
     assert (repeated.checkpoint, repeated.resume) == (config.checkpoint, None)
+    with pytest.raises(UsageError, match=r"the run began from .* give --checkpoint"):
+        read_options(file, [])
+    typed = read_options({**file, "checkpoint": config.checkpoint}, [])
+    assert make_plan(typed, {}).config.checkpoint == config.checkpoint
     with pytest.raises(UsageError, match="saved no checkpoint"):
         resumed(again.path)
 

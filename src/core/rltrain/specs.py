@@ -176,6 +176,11 @@ class LibrarySpec(Spec):
     """Dotted keys that identify a file in this library's format."""
     option_keys: frozenset[str] = frozenset()
     """Dotted keys that may be overridden although the loaded file does not have them."""
+    harmless: Callable[[str, str], bool] | None = None
+    """Given a dotted key and a text there, whether the library can do no harm with it, although it
+    is more than a word: a class of the library's own, an expression that only computes. Any other
+    text in the options of somebody else's run folder is refused, as it may name code, a program or
+    a path, unless it is in the task's own options too."""
     run_keys: Mapping[str, str] = field(default_factory=dict)
     """Where the library's file keeps options of the run: {"seed": "params.seed"}. The command line
     overrides the file, and the file overrides rltrain's own default."""

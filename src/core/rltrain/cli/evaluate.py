@@ -105,7 +105,7 @@ def _evaluate(trained: Trained, arguments: argparse.Namespace) -> list[Result]:
 
     checkpoints = [trained.checkpoint]
     if arguments.all_checkpoints and trained.run is not None:
-        checkpoints = all_checkpoints(trained.run)
+        checkpoints = all_checkpoints(trained.run, bool(trained.options.get("trust_run")))
     plan = plan_policy(trained)
     config = plan.config
     blocks = make_blocks(arguments.seeds, arguments.episodes, config.num_envs)

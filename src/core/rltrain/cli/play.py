@@ -172,7 +172,9 @@ def _find(arguments: argparse.Namespace, options: Mapping[str, Any]) -> _Cast:
     found = options_of_run(run, options)
     if not arguments.follow:
         return _Cast(found, run=run)
-    follower = Follower(run)
+    trusted = bool(found.get("trust_run"))
+    found |= {"trust_checkpoint": True} if trusted else {}
+    follower = Follower(run, trusted)
     first = follower.look()
     if first is None:
         _tell(f"waiting for the first checkpoint of {run}")
@@ -234,7 +236,10 @@ def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.
 
 def _recorder(env: Any, cast: _Cast, arguments: argparse.Namespace) -> Recorder:
     from rltrain.builtin.recorder import Recorder, frames_per_second
+    from rltrain.plan.trust import check_inside
 
+    if cast.run is not None:
+        check_inside(cast.run, cast.videos, bool(cast.options.get("trust_run")))
     of = cast.trained.checkpoint.stem if cast.trained else arguments.agent
     names = itertools.chain([f"play-{of}"], (f"play-{of}-{count}" for count in itertools.count(2)))
     name = next(name for name in names if not (cast.videos / f"{name}.mp4").exists())

@@ -16,7 +16,7 @@ RUN = "a run folder, a checkpoint, or latest: the newest run below --log-root"
 _OPTIONS = (
     *("library", "algorithm", "task", "suite", "framework", "agent_config"),
     *("num_envs", "seed", "device", "gpu_ids", "headless", "enable_cameras"),
-    *("trust_checkpoint", "log_root", "no_plugins"),
+    *("trust_checkpoint", "trust_run", "log_root", "no_plugins"),
 )
 """Options of a run that a policy has, too. Those not given are the run's own."""
 

@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     Raises:
         UsageError: a run is not there, nothing can be shown, or the folder cannot be written.
     """
+    from rltrain.plan.trust import check_inside
     from rltrain.report.drawing import check_installed
     from rltrain.report.page import write_page
     from rltrain.report.report import report_page
@@ -61,6 +62,8 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
         folder = Path(arguments.output).expanduser()
     else:
         folder = runs[0].path / "report" if len(runs) == 1 else new_folder("report")
+        if len(runs) == 1:
+            check_inside(runs[0].path, folder, False, "Name another folder with --output")
     tell(write_page(report_page(runs), folder, "report.html"))
     return 0
 

@@ -119,30 +119,51 @@ def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
     usual = {"library": flags.pop("usual_library", None)}
     if "resume" in flags:
         usual = {}  # The run has a library.
-    options = {**usual, **(load_yaml(path, "--config") if path else {})}
-    # Names of sections are kept, because names of plugins may have dashes.
-    options = {
-        name if isinstance(value, Mapping) else name.replace("-", "_"): value
-        for name, value in options.items()
-    }
-    merged: dict[str, dict[str, Any]] = {}
-    for where in ("agent", "env"):
-        section = options.pop(where, None) or {}
-        if not isinstance(section, Mapping):
-            raise UsageError(f"--config {path}: {where}: must be a mapping, not {section!r}.")
-        merged[where] = dict(flatten(section))
+    typed: dict[str, dict[str, Any]] = {"agent": {}, "env": {}}
     of_plugins: dict[str, Any] = {}
     for word in words:
         override = parse_override(word)
         added = word.startswith("+")
-        if override is None or (added and override[0] not in merged):
+        if override is None or (added and override[0] not in typed):
             raise UsageError(
                 f"{word}: write an override as agent.key=value or env.key=value"
                 f"{' with or without +' if added else ', or NAME.key=value for a plugin'}."
             )
         where, key, value = override
-        if where in merged:
-            merged[where][key] = value
+        if where in typed:
+            typed[where][key] = value
         else:
             of_plugins[f"{where}.{key}"] = value
+    options = {**usual, **(_options_in(path, {**flags, **of_plugins, **typed}) if path else {})}
+    merged: dict[str, dict[str, Any]] = {}
+    for where in ("agent", "env"):
+        section = options.pop(where, None) or {}
+        if not isinstance(section, Mapping):
+            raise UsageError(f"--config {path}: {where}: must be a mapping, not {section!r}.")
+        merged[where] = {**dict(flatten(section)), **typed[where]}
     return {**give_way(options, {**flags, **of_plugins}), **flags, **merged, **of_plugins}
+
+
+def _options_in(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options in a --config file; of a run folder's, those that are taken.
+
+    Args:
+        path: the file.
+        given: the user's own options.
+    """
+    from rltrain.options import checks
+    from rltrain.plan.trust import read_file, run_folder_of, take
+    from rltrain.plugins.registry import discover
+
+    run = run_folder_of(path)
+    if run is None:
+        # Names of sections are kept, because names of plugins may have dashes.
+        return {
+            name if isinstance(value, Mapping) else name.replace("-", "_"): value
+            for name, value in load_yaml(path, "--config").items()
+        }
+    saved = read_file(run, path, "--config", bool(given.get("trust_run")))
+    options = take(run, saved, given, discover(checks.names("", given.get("no_plugins", ()))))
+    if (run / "agent.yaml").is_file():
+        options["agent_config"] = str(run / "agent.yaml")  # The run folder may have been moved.
+    return options

@@ -4,6 +4,7 @@ What plugins use of them is named here; the modules below are the core's own.
 """
 
 from rltrain.options.agent import unknown_env_option
+from rltrain.options.declare import naming
 from rltrain.options.dotted import (
     flatten,
     get_dotted,
@@ -28,6 +29,7 @@ __all__ = [
     "hide_words",
     "leaves",
     "load_yaml",
+    "naming",
     "overlaid",
     "set_child",
     "set_dotted",

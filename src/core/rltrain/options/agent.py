@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
@@ -81,6 +81,7 @@ def load_agent(
     suite: SuiteSpec,
     task: TaskInfo,
     registry: Registry,
+    load: Callable[[str, str], dict[str, Any]] = load_yaml,
 ) -> tuple[dict[str, Any], str]:
     """Return a library's options before overrides, and describe their source.
 
@@ -92,12 +93,13 @@ def load_agent(
         suite: the suite, which may have its own options for the task.
         task: the task.
         registry: the installed plugins, to suggest another library that the file may belong to.
+        load: reads the user's file.
 
     Raises:
         UsageError: the user's file is wrong, or belongs to another library.
     """
     if path is not None:
-        options = load_yaml(path, "--agent-config")
+        options = load(path, "--agent-config")
         _check_format(options, path, library, registry)
         return options, path
     return default_options(library, suite, task, algorithm, framework)

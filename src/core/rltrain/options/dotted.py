@@ -17,6 +17,7 @@ __all__ = [
     "overlaid",
     "set_child",
     "set_dotted",
+    "texts",
 ]
 
 MISSING = object()
@@ -114,6 +115,22 @@ def leaves(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def texts(options: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (dotted key, text) for all that is neither a number, true or false, nor null.
+
+    Names in mappings count too: a library may use them.
+    """
+    if isinstance(options, Mapping):
+        for name, value in options.items():
+            yield f"{prefix}{name}", str(name)
+            yield from texts(value, f"{prefix}{name}.")
+    elif isinstance(options, (list, tuple)):
+        for index, value in enumerate(options):
+            yield from texts(value, f"{prefix}{index}.")
+    elif not isinstance(options, (bool, int, float, type(None))):
+        yield prefix.removesuffix("."), str(options)
 
 
 def set_child(node: Any, name: str, value: Any) -> None:

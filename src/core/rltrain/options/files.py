@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import functools
+import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
 
-__all__ = ["in_short", "load_yaml"]
+__all__ = ["in_short", "load_yaml", "parse_yaml"]
 
 _LINES = 6
 """Of an error of YAML's."""
@@ -26,8 +28,25 @@ def load_yaml(path: str, option: str) -> dict[str, Any]:
     """
     if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
         raise UsageError(f"{option} {path}: there is no such file.")
+    return _options(
+        lambda: copy.deepcopy(_parsed(path, Path(path).stat().st_mtime_ns)), path, option
+    )
+
+
+def parse_yaml(text: str, path: str, option: str) -> dict[str, Any]:
+    """Return what the text of a YAML file holds. Interpolations stay as they are written.
+
+    Raises:
+        UsageError: it does not parse, or does not hold a mapping.
+    """
+    from omegaconf import OmegaConf
+
+    return _options(lambda: OmegaConf.to_container(OmegaConf.load(io.StringIO(text))), path, option)
+
+
+def _options(read: Callable[[], Any], path: str, option: str) -> dict[str, Any]:
     try:
-        loaded = copy.deepcopy(_parsed(path, Path(path).stat().st_mtime_ns))
+        loaded = read()
     except (
         Exception
     ) as error:  # Besides its own errors, OmegaConf raises AssertionError and others.

@@ -42,19 +42,25 @@ class RunOptions:
         "torch", WHAT, "torch or jax", checks.framework, flags=("--ml-framework",)
     )
     agent_config: str | None = option(
-        None, WHAT, "YAML file with the library's options, in its own format", metavar="FILE"
+        None,
+        WHAT,
+        "YAML file with the library's options, in its own format",
+        metavar="FILE",
+        names="path",
     )
     checkpoint: str | None = option(
         None,
         WHAT,
         "checkpoint to start from: a file, or the latest or best of this task's newest run",
         metavar="FILE",
+        names="path",
     )
     resume: str | None = option(
         None,
         WHAT,
         "go on with a run, by its own options: its run folder, a checkpoint in it, or latest",
         metavar="RUN",
+        names="path",
     )
     auto_resume: bool = switch(
         WHAT,
@@ -64,12 +70,21 @@ class RunOptions:
     trust_checkpoint: bool = switch(
         WHAT, "load a checkpoint that may run code: only if you trust who wrote it"
     )
+    trust_run: bool = switch(
+        WHAT,
+        "take all that a run folder says, programs, code, paths and addresses too, and load its "
+        "checkpoint whatever it runs: only if you trust who wrote it",
+    )
+    left_out: tuple[str, ...] = option(
+        (), WHAT, "what was not taken from a run folder, for messages", checks.names, kind="none"
+    )
     checkpoint_interval: int | str | None = option(
         None,
         WHAT,
         "save a checkpoint after so many iterations, or so much time: 50, 90s, 10m, 1h",
         checks.interval,
         metavar="N",
+        names="text",
         default_text="as the library's options say",
     )
     keep: int | None = number(
@@ -129,6 +144,7 @@ class RunOptions:
         PLACE,
         "ranks on this node: a number, gpu, cpu or auto",
         checks.ranks,
+        names="text",
         default_text="one per GPU; without GPUs one per core, at most 8",
     )
     num_gpus: int | None = option(None, PLACE, "ranks on this node, one per GPU", checks.num_gpus)
@@ -138,10 +154,11 @@ class RunOptions:
         "GPUs to use, as indices into CUDA_VISIBLE_DEVICES; all; or None for the CPU",
         checks.gpu_ids,
         metavar="I",
+        names="text",
         kind="values",
     )
     device: str | None = option(
-        None, PLACE, "cpu or cuda; for a single process also cuda:1", metavar="D"
+        None, PLACE, "cpu or cuda; for a single process also cuda:1", metavar="D", names="text"
     )
     backend: str | None = named(
         None,
@@ -171,6 +188,7 @@ class RunOptions:
         "back to the newest checkpoint",
         checks.on_nonfinite,
         metavar="WHAT",
+        names="text",
     )
     virtual_local_rank: bool = switch(
         PLACE, "each rank sees its own GPU only, as cuda:0, with LOCAL_RANK=0; as for torchrun"
@@ -187,7 +205,7 @@ class RunOptions:
         None, NODES, "rank of this node", 0, metavar="I", default_text="what the cluster says, or 0"
     )
     master_addr: str = option(
-        "127.0.0.1", NODES, "address of node 0", checks.address, metavar="HOST"
+        "127.0.0.1", NODES, "address of node 0", checks.address, metavar="HOST", names="host"
     )
     master_port: int = option(29500, NODES, "port on node 0", checks.port, metavar="PORT")
     coordinator_address: str | None = option(
@@ -196,13 +214,18 @@ class RunOptions:
         "master address and port in one, as jax writes them",
         checks.endpoint,
         metavar="HOST:PORT",
+        names="host",
     )
     rdzv_backend: str | None = named(None, NODES, "rendezvous: static, c10d or etcd-v2")
     rdzv_endpoint: str | None = option(
-        None, NODES, "address of the rendezvous", metavar="HOST:PORT"
+        None, NODES, "address of the rendezvous", metavar="HOST:PORT", names="host"
     )
     rdzv_id: str | None = option(
-        None, NODES, "name of the run at the rendezvous, the same on every node", metavar="ID"
+        None,
+        NODES,
+        "name of the run at the rendezvous, the same on every node",
+        metavar="ID",
+        names="text",
     )
     local_addr: str | None = option(
         None,
@@ -210,6 +233,7 @@ class RunOptions:
         "address of this node at the rendezvous",
         checks.address,
         metavar="HOST",
+        names="host",
         default_text="the one from which it reaches the rendezvous",
     )
     join_timeout: int = number(
@@ -225,7 +249,7 @@ class RunOptions:
     )
     max_restarts: int = number(0, NODES, "how many times all ranks are restarted on failure", 0)
 
-    log_root: str = option("logs", OUTPUT, "folder for run folders", metavar="DIR")
+    log_root: str = option("logs", OUTPUT, "folder for run folders", metavar="DIR", names="path")
     run_name: str | None = named(None, OUTPUT, "suffix of the run folder's name")
     rank_log_dir: str | None = option(
         None,
@@ -233,6 +257,7 @@ class RunOptions:
         "folder for the ranks' logs; the run folder links to them",
         checks.log_dir,
         metavar="DIR",
+        names="path",
         flags=("--log-dir", "--torchrunx-log-dir"),
         default_text="logs in the run folder",
     )
@@ -242,6 +267,7 @@ class RunOptions:
         "ranks of this node whose own output the console shows too; or all",
         checks.local_ranks,
         metavar="I",
+        names="text",
         kind="values",
         flags=("--local-ranks-filter",),
         default_text="none: it is in the ranks' logs",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError, suggest
-from rltrain.options.agent import load_agent, override_agent, resolve_env
+from rltrain.options.agent import default_options, load_agent, override_agent, resolve_env
 from rltrain.options.checks import flag
 from rltrain.options.dotted import flatten, get_dotted, set_dotted
 from rltrain.options.run import RunOptions
@@ -27,6 +28,7 @@ from rltrain.plan.sizes import (
     scale_mini_batches,
     written_for,
 )
+from rltrain.plan.trust import check_texts, read_file, run_folder_of
 from rltrain.plugins.manager import chosen_specs
 from rltrain.plugins.options import check_options
 from rltrain.plugins.registry import Registry, discover
@@ -104,9 +106,10 @@ def make_plan(
     _check_framework(requested, suite, registry)
     placement, world = place(requested, registry, environ, gpus)
     check_shown(requested.show_ranks, placement, world)
-    agent, source = load_agent(
-        requested.agent_config, library, algorithm, requested.framework, suite, task, registry
-    )
+    if world is None or world.is_root:
+        for text in requested.left_out:
+            print(f"rltrain: {text}", file=sys.stderr, flush=True)
+    agent, source = _agent(requested, library, algorithm, suite, task, registry)
     original = written_for(agent, library, task)
     override_agent(agent, requested.agent, library, source, library.default_agent(task, algorithm))
     requested = _take_from_file(requested, agent, given, library)
@@ -206,6 +209,28 @@ def _suite(requested: RunOptions, registry: Registry) -> tuple[SuiteSpec, TaskIn
             f"Several suites have a task {requested.task!r}: say which by --suite: {names}."
         )
     return found[0]
+
+
+def _agent(
+    requested: RunOptions,
+    library: LibrarySpec,
+    algorithm: str,
+    suite: SuiteSpec,
+    task: TaskInfo,
+    registry: Registry,
+) -> tuple[dict[str, Any], str]:
+    """Return the library's options before overrides, and their source; check a run folder's."""
+    path, framework = requested.agent_config, requested.framework
+    run = run_folder_of(path) if path is not None else None
+    if run is None or requested.trust_run:
+        return load_agent(path, library, algorithm, framework, suite, task, registry)
+    agent, source = load_agent(
+        *(path, library, algorithm, framework, suite, task, registry),
+        load=lambda path, option: read_file(run, path, option, trusted=False),
+    )
+    defaults, _ = default_options(library, suite, task, algorithm, framework)
+    check_texts("agent", agent, source, requested.agent, defaults, library.harmless)
+    return agent, source
 
 
 def _check_framework(requested: RunOptions, suite: SuiteSpec, registry: Registry) -> None:

@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.options import checks
 from rltrain.options.aliases import give_way
 from rltrain.options.checks import NodeRange, flag
 from rltrain.options.dotted import flatten
-from rltrain.options.files import load_yaml
 from rltrain.options.run import RunOptions
-from rltrain.plugins.registry import Registry
+from rltrain.plan.trust import read_file, take
+from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LauncherSpec
 from rltrain.storage.finding import newest_of_run, newest_run
 from rltrain.storage.manifest import read_manifest
 
 __all__ = ["check_resume", "with_options_of_run"]
 
-_OF_THE_START = ("checkpoint", "auto_resume", "cluster", "trust_checkpoint")
-"""Options that a run does not inherit: where the one before began, what had started it, and trust:
-a run folder may be somebody else's."""
+_OF_THE_START = ("checkpoint", "auto_resume", "cluster")
+"""Options that a run does not inherit: where the one before began, and what had started it."""
 
 _EITHER = {"num_envs": "total_envs", "total_envs": "num_envs", "num_gpus": "nproc_per_node"}
 """Options that replace another one of the run."""
@@ -49,13 +49,18 @@ def with_options_of_run(options: Mapping[str, Any]) -> dict[str, Any]:
             )
     named = str(given["resume"])
     run, checkpoint = _find(named, given)
-    before = _options_of(run)
+    before = _options_of(run, given)
     for name, other in _EITHER.items():
         if name in given:
             before.pop(other, None)
-    env = {**dict(flatten(before.pop("env", {}))), **dict(flatten(given.pop("env", {})))}
+    nested = {
+        name: {**dict(flatten(before.pop(name, {}))), **dict(flatten(given.pop(name, {})))}
+        for name in ("env", "agent")
+    }
     plugins = dict(flatten(given.pop("plugins", {})))
-    merged = {**give_way(before, {**given, **plugins}), **given, **plugins, "env": env}
+    merged = {**give_way(before, {**given, **plugins}), **given, **plugins, **nested}
+    if given.get("trust_run"):
+        merged["trust_checkpoint"] = True
     return {**merged, "resume": str(run), "checkpoint": str(checkpoint)}
 
 
@@ -108,7 +113,7 @@ def _find(named: str, given: Mapping[str, Any]) -> tuple[Path, Path]:
             "--checkpoint FILE and the run's options."
         )
     if checkpoint is None:
-        found = newest_of_run(run, lambda text: print(f"rltrain: {text}", file=sys.stderr))
+        found = newest_of_run(run, _warn, bool(given.get("trust_run")))
         if found is None:
             raise UsageError(
                 f"--resume {named}: this run has saved no checkpoint. To repeat it: --config "
@@ -118,21 +123,23 @@ def _find(named: str, given: Mapping[str, Any]) -> tuple[Path, Path]:
     return run, checkpoint
 
 
-def _options_of(run: Path) -> dict[str, Any]:
-    """Return the options of a run, plugins' by dotted key."""
-    options = load_yaml(str(run / "config.yaml"), "--resume")
+def _warn(text: str) -> None:
+    print(f"rltrain: {text}", file=sys.stderr)
+
+
+def _options_of(run: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run that are taken, plugins' by dotted key."""
+    trusted = bool(given.get("trust_run"))
+    saved = read_file(run, run / "config.yaml", "--resume", trusted)
     manifest = read_manifest(run) or {"config": {}}
     if manifest["config"].get("min_nodes") is not None:
         raise UsageError(
             f"--resume {run}: the nodes of this run come and go, and find its newest checkpoint by "
             "--rdzv-id. Type its command again."
         )
-    found: dict[str, Any] = {}
-    for name, value in options.items():
-        if isinstance(value, Mapping) and name != "env":
-            found |= flatten({name: value})
-        elif name not in _OF_THE_START:
-            found[name] = value
+    for name in _OF_THE_START:
+        saved.pop(name, None)
+    found = take(run, saved, given, discover(checks.names("", given.get("no_plugins", ()))))
     for name in ("log_root", "rank_log_dir"):
         if found.get(name):
             # Relative to the folder in which the run was started.

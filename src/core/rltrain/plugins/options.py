@@ -14,7 +14,14 @@ from typing import Any
 from rltrain.errors import PluginError, UsageError, suggest
 from rltrain.specs import Spec, load_object
 
-__all__ = ["PluginOption", "check_options", "describe_options", "make_options", "make_plugin"]
+__all__ = [
+    "PluginOption",
+    "check_options",
+    "dataclass_of",
+    "describe_options",
+    "make_options",
+    "make_plugin",
+]
 
 
 _SECTIONS = ("agent", "env")
@@ -59,7 +66,7 @@ def make_options(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> Any:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    cls = _dataclass_of(spec)
+    cls = dataclass_of(spec)
     config = OmegaConf.structured(cls)
     OmegaConf.set_readonly(config, False)  # A frozen dataclass makes a read-only config.
     known = {field.name for field in dataclasses.fields(cls)}
@@ -108,7 +115,7 @@ def describe_options(spec: Spec) -> list[PluginOption]:
     """Return a plugin's options with their defaults; none if the spec names no dataclass."""
     if spec.options is None:
         return []
-    cls = _dataclass_of(spec)
+    cls = dataclass_of(spec)
     helps = _docstrings(cls)
     return [
         PluginOption(
@@ -121,7 +128,12 @@ def describe_options(spec: Spec) -> list[PluginOption]:
     ]
 
 
-def _dataclass_of(spec: Spec) -> type[Any]:
+def dataclass_of(spec: Spec) -> type[Any]:
+    """Return the dataclass of a spec's options, which it must name.
+
+    Raises:
+        PluginError: it is not there, or is none with a default for each field.
+    """
     assert spec.options is not None
     label = f"The options of the {spec.kind} {spec.name!r} ({spec.options})"
     try:

@@ -11,6 +11,7 @@ from typing import Any
 from rltrain.config import RunConfig
 from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.launch.rank_log import RankLog, say
+from rltrain.plan.trust import check_inside
 from rltrain.plugins.registry import Registry, discover
 from rltrain.plugins.usual import frameworks, usual
 from rltrain.policies.finding import Trained
@@ -126,6 +127,8 @@ def choose_files(
         exporter.check(format)
     if output is None:
         folder = (trained.run or trained.checkpoint.parent) / "exported"
+        if trained.run is not None:
+            check_inside(trained.run, folder, bool(trained.options.get("trust_run")))
         files = {format: folder / f"policy{exporter.formats[format]}" for format in chosen}
     else:
         files = {chosen[0]: _named(output, chosen, exporter)}

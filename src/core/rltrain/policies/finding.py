@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.options import checks
 from rltrain.options.dotted import flatten
-from rltrain.options.files import load_yaml
 from rltrain.options.run import RunOptions
+from rltrain.plan.trust import read_file, take
+from rltrain.plugins.registry import discover
 from rltrain.storage.checkpoints import read_state, saved_checkpoints
-from rltrain.storage.finding import checkpoint_of_run, newest_run
+from rltrain.storage.finding import checkpoint_of_run, checkpoint_path, newest_run
 
 __all__ = [
     "Trained",
@@ -27,7 +29,7 @@ __all__ = [
 
 _OF_THE_POLICY = (
     *("library", "algorithm", "task", "suite", "framework", "agent_config"),
-    *("headless", "enable_cameras"),
+    *("env", "headless", "enable_cameras"),
 )
 """The options of a run that its policy still has. Where it runs and what it writes are chosen anew.
 """
@@ -97,7 +99,7 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
             )
         run = path.parent.parent
         if path.parent.name == "checkpoints" and (run / "config.yaml").is_file():
-            return Trained(path, options_of_run(run, given), run)
+            return Trained(path, _trusting(path, run, options_of_run(run, given)), run)
         return Trained(path, _options_of_others(path, given), None)
     run = find_run(named, given)
     if choice is not None and (os.sep in choice or os.path.isfile(choice)):
@@ -105,14 +107,22 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
             raise UsageError(f"--checkpoint {choice}: there is no such file.")
         checkpoint = Path(choice).expanduser().resolve()
     else:
-        checkpoint = checkpoint_of_run(run, choice or "latest", _warn)
-    return Trained(checkpoint, options_of_run(run, given), run)
+        trusted = bool(given.get("trust_run"))
+        checkpoint = checkpoint_of_run(run, choice or "latest", _warn, trusted)
+    return Trained(checkpoint, _trusting(checkpoint, run, options_of_run(run, given)), run)
 
 
-def all_checkpoints(run: Path) -> list[Path]:
-    """Return a run's checkpoints that are still there, in the order of saving."""
-    paths = [run / "checkpoints" / str(entry["name"]) for entry in saved_checkpoints(run, _warn)]
-    return [path for path in paths if path.is_file()]
+def all_checkpoints(run: Path, trusted: bool = False) -> list[Path]:
+    """Return a run's checkpoints that are still there, in the order of saving.
+
+    Args:
+        run: the run folder.
+        trusted: whether to follow links out of it.
+    """
+    paths = (
+        checkpoint_path(run, str(entry["name"]), trusted) for entry in saved_checkpoints(run, _warn)
+    )
+    return [path for path in paths if path is not None and path.is_file()]
 
 
 def iteration_of(checkpoint: Path, trusted: bool) -> int | None:
@@ -136,20 +146,35 @@ def options_of_run(run: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: they contradict the run's.
     """
-    saved = load_yaml(str(run / "config.yaml"), "RUN")
-    kept = {name: saved[name] for name in _OF_THE_POLICY if name in saved}
-    kept["agent_config"] = str(run / "agent.yaml")  # The run folder may have been moved.
     own = {name: value for name, value in given.items() if value is not None}
+    trusted = bool(own.get("trust_run"))
+    saved = read_file(run, run / "config.yaml", "RUN", trusted)
     for name in ("library", "task", "framework"):
         if own.get(name, saved.get(name)) != saved.get(name):
             raise UsageError(
-                f"--{name} {own[name]}: the run {run} has trained {saved.get(name)}. Leave it out."
+                f"--{name} {own[name]}: the run {run} has trained {saved.get(name)!a}. Leave it "
+                "out."
             )
-    env = {**dict(flatten(saved.get("env") or {})), **dict(flatten(own.pop("env", None) or {}))}
     # Options of other plugins, such as writers, belong to training.
-    parts = [str(saved.get(kind)) for kind in ("library", "suite")]
-    of_plugins = {name: saved[name] for name in parts if isinstance(saved.get(name), Mapping)}
-    return {**of_plugins, **kept, **own, "env": env}
+    plugins = [str(saved.get(kind)) for kind in ("library", "suite")]
+    of_policy = {
+        name: value
+        for name, value in saved.items()
+        if name in _OF_THE_POLICY or (name in plugins and isinstance(value, Mapping))
+    }
+    registry = discover(checks.names("", own.get("no_plugins", ())))
+    kept = take(run, of_policy, own, registry)
+    kept.pop("log_root", None)
+    kept["agent_config"] = str(run / "agent.yaml")  # The run folder may have been moved.
+    env = {**dict(flatten(kept.pop("env", {}))), **dict(flatten(own.pop("env", None) or {}))}
+    return {**kept, **own, "env": env}
+
+
+def _trusting(checkpoint: Path, run: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a policy: who trusts the run folder trusts its checkpoints."""
+    if options.get("trust_run") and checkpoint.parent == run / "checkpoints":
+        return {**options, "trust_checkpoint": True}
+    return options
 
 
 def _options_of_others(checkpoint: Path, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,12 +18,14 @@ _INTERVAL = 1.0
 class Follower:
     """Looks for new checkpoints of one run."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, trusted: bool = False) -> None:
         """Begin with those that are there.
 
         Args:
             run: the run folder.
+            trusted: whether to follow links out of it.
         """
+        self._trusted = trusted
         self._index = run / INDEX
         self._run = run
         self._looked = 0.0
@@ -46,7 +48,7 @@ class Follower:
         if changed == self._changed:
             return None
         try:
-            newest = newest_of_run(self._run, _warn)
+            newest = newest_of_run(self._run, _warn, self._trusted)
         except OSError:
             return None  # The run has removed one while it was read. The next look finds another.
         self._changed = changed

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHOICES",
     "checkpoint_of_run",
+    "checkpoint_path",
     "find_checkpoint",
     "latest_of_name",
     "newest_of_run",
@@ -74,27 +75,33 @@ def latest_of_name(config: RunConfig, warn: Callable[[str], None]) -> str | None
     return None
 
 
-def newest_of_run(run: Path, warn: Callable[[str], None]) -> tuple[Path, int] | None:
+def newest_of_run(
+    run: Path, warn: Callable[[str], None], trusted: bool = False
+) -> tuple[Path, int] | None:
     """Return a run's newest checkpoint, and the iteration after which it was saved.
 
     Args:
         run: the run folder.
-        warn: takes a message for each damaged checkpoint that is passed over.
+        warn: takes a message for each checkpoint that is passed over.
+        trusted: whether to follow links out of the run folder.
     """
     entries = saved_checkpoints(run, warn)
-    found = _last_sound(run, entries, warn)
+    found = _last_sound(run, entries, warn, trusted)
     if found is None:
         return None
     return found, next(int(one["iteration"] or 0) for one in entries if one["name"] == found.name)
 
 
-def checkpoint_of_run(run: Path, choice: str, warn: Callable[[str], None]) -> Path:
+def checkpoint_of_run(
+    run: Path, choice: str, warn: Callable[[str], None], trusted: bool = False
+) -> Path:
     """Return one of a run's checkpoints.
 
     Args:
         run: the run folder.
         choice: "latest", "best", or the iteration after which it was saved.
-        warn: takes a message for each damaged checkpoint that is passed over.
+        warn: takes a message for each checkpoint that is passed over.
+        trusted: whether to follow links out of the run folder.
 
     Raises:
         UsageError: the run has not saved it.
@@ -106,7 +113,7 @@ def checkpoint_of_run(run: Path, choice: str, warn: Callable[[str], None]) -> Pa
         chosen.sort(key=lambda entry: float(entry["episode_return"]))
     elif choice != "latest":
         chosen = [entry for entry in entries if str(entry["iteration"]) == choice]
-    found = _last_sound(run, chosen, warn)
+    found = _last_sound(run, chosen, warn, trusted)
     if found is None:
         saved = ", ".join(str(entry["iteration"]) for entry in entries)
         there = f"It has those of the iterations {saved}." if saved else "It has saved none yet."
@@ -144,12 +151,34 @@ def _newest_first(runs: Path) -> list[Path]:
     return [index.parent for index in reversed(indices)]
 
 
+def checkpoint_path(run: Path, name: str, trusted: bool = False) -> Path | None:
+    """Return the path of a checkpoint that a run's index names; None if it leads elsewhere.
+
+    Args:
+        run: the run folder.
+        name: in its index.
+        trusted: whether to follow links out of the run folder.
+    """
+    path = run / "checkpoints" / name
+    inside = path.name == name and (trusted or path.resolve().is_relative_to(run.resolve()))
+    return path if inside else None
+
+
 def _last_sound(
-    run: Path, entries: Sequence[Mapping[str, Any]], warn: Callable[[str], None]
+    run: Path,
+    entries: Sequence[Mapping[str, Any]],
+    warn: Callable[[str], None],
+    trusted: bool = False,
 ) -> Path | None:
     """Return the last of these checkpoints that is there and not damaged."""
     for entry in reversed(entries):
-        path = run / "checkpoints" / str(entry["name"])
+        path = checkpoint_path(run, str(entry["name"]), trusted)
+        if path is None:
+            warn(
+                f"passing over {entry['name']!a}: it leads out of {run / 'checkpoints'}. If it is "
+                "yours, or you trust who wrote it, add --trust-run."
+            )
+            continue
         try:
             if path.is_file():
                 read_state(path)

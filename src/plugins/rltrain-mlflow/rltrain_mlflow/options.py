@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 
+from rltrain.options import naming
 from rltrain.tracking import check_options
 
 __all__ = ["MlflowOptions"]
@@ -19,17 +20,17 @@ _SCHEMES = ("databricks", "file", "http", "https", *_DATABASES)
 class MlflowOptions:
     """Options of the MLflow writer. Where one is not set, MLflow's variable counts."""
 
-    tracking_uri: str | None = None
+    tracking_uri: str | None = field(default=None, metadata=naming("host"))
     """The server, such as `http://HOST:5000`, or a database. Else MLFLOW_TRACKING_URI,
     else MLflow's default, which is in the working directory."""
-    experiment: str | None = None
+    experiment: str | None = field(default=None, metadata=naming("text"))
     """The experiment, which is made if it is not there. Else MLFLOW_EXPERIMENT_NAME or
     MLFLOW_EXPERIMENT_ID, else "rltrain"."""
-    run_name: str | None = None
+    run_name: str | None = field(default=None, metadata=naming("text"))
     """The run's name; else that of the run folder."""
-    tags: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list, metadata=naming("text"))
     """Tags, as in `mlflow.tags=[group=baseline,gpu=no]`."""
-    checkpoints: str = "none"
+    checkpoints: str = field(default="none", metadata=naming("text"))
     """Which checkpoints become artifacts: `none`, `last`, `best` (by mean return) or `all`. The
     last and the best are uploaded when the run ends."""
     resume: bool = True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from rltrain.options import naming
 
 __all__ = ["MpiOptions"]
 
@@ -12,7 +14,7 @@ __all__ = ["MpiOptions"]
 class MpiOptions:
     """How ranks are started."""
 
-    mpiexec: str = ""
+    mpiexec: str = field(default="", metadata=naming("command"))
     """The command that starts ranks, with its flags, such as "mpirun --bind-to core". By default,
     the mpiexec beside this Python, else the one on PATH."""
 

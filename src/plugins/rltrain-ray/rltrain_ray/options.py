@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from rltrain.options import naming
 
 __all__ = ["RayOptions"]
 
@@ -11,7 +13,7 @@ __all__ = ["RayOptions"]
 class RayOptions:
     """Which cluster, and what the run asks of it."""
 
-    address: str | None = None
+    address: str | None = field(default=None, metadata=naming("host"))
     """Address of the cluster, as for ray.init. By default RAY_ADDRESS, or the cluster that runs on
     this machine, or else a new one that ends with the run."""
     cpus_per_rank: int = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = [
     "PPO_NAMES",
     "class_of",
     "default_agent",
+    "names_own_class",
     "set_observation_groups",
     "without_options_of_other_classes",
 ]
@@ -144,6 +146,10 @@ DISTRIBUTION_KEYS = (
     "action_range",
 )
 
+_OWN_CLASS = re.compile(
+    r"rsl_rl\.(algorithms|distributions|models|modules|runners)(\.[a-z]\w*)?[.:][A-Z][A-Za-z]*"
+)
+
 _RNN_KEYS = ("rnn_type", "rnn_hidden_dim", "rnn_num_layers")
 _GAUSSIAN_KEYS = ("init_std", "std_range", "std_type", "learn_std")
 _REJECTED_BY = {
@@ -197,6 +203,11 @@ def class_of(options: Mapping[str, Any], default: str = "") -> str:
     """Return the options' class name without its module."""
     name = str(options.get("class_name", default))
     return name.replace(":", ".").rpartition(".")[2]
+
+
+def names_own_class(key: str, text: str) -> bool:
+    """Return whether an option names a class of rsl_rl. Any other name it would import and call."""
+    return key.endswith("class_name") and _OWN_CLASS.fullmatch(text) is not None
 
 
 def without_options_of_other_classes(options: Mapping[str, Any]) -> dict[str, Any]:

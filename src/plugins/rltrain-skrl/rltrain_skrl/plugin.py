@@ -12,6 +12,7 @@ from rltrain.hookspecs import hookimpl
 from rltrain.options import MANY_ENVS, load_yaml, overlaid
 from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
+from rltrain_skrl.expressions import only_computes
 from rltrain_skrl.iterations import ON_POLICY, iteration
 from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS, REFUSES
 
@@ -185,6 +186,7 @@ def rltrain_provides() -> Iterable[Spec]:
             convert_defaults={"jax": in_jax},
             required_keys=("models", "agent.class", "trainer"),
             option_keys=OPTION_KEYS,
+            harmless=only_computes,
             run_keys={"seed": "seed"},
             refuses=REFUSES,
             iteration=iteration,

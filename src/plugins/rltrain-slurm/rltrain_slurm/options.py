@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from rltrain.options import naming
+
 __all__ = ["SlurmOptions", "minutes", "sbatch_flags"]
 
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?")
@@ -17,28 +19,28 @@ _LONGEST_GRACE = 600
 class SlurmOptions:
     """What the job asks for. Names and formats are those of sbatch."""
 
-    time: str = ""
+    time: str = field(default="", metadata=naming("text"))
     """Time limit, such as 4:00:00 or 1-12:00:00. Needed. Before it, the job is queued again, and
     then goes on from its latest checkpoint."""
-    partition: str | None = None
+    partition: str | None = field(default=None, metadata=naming("text"))
     """Partition."""
-    account: str | None = None
+    account: str | None = field(default=None, metadata=naming("text"))
     """Account."""
-    qos: str | None = None
+    qos: str | None = field(default=None, metadata=naming("text"))
     """Quality of service."""
     cpus_per_rank: int = 1
     """Cores for each rank."""
-    mem: str | None = None
+    mem: str | None = field(default=None, metadata=naming("text"))
     """Memory of each node, such as 64G."""
-    sbatch: list[str] = field(default_factory=list)
+    sbatch: list[str] = field(default_factory=list, metadata=naming("command"))
     """Further flags of sbatch, such as [--constraint=a100, --exclusive]."""
-    setup: list[str] = field(default_factory=list)
+    setup: list[str] = field(default_factory=list, metadata=naming("command"))
     """Shell commands before the run, such as [module load cuda]."""
     grace: int = 120
     """Seconds before the time limit at which the job is queued again."""
     cancel: bool = False
     """Whether Ctrl-C cancels the job. If not, it goes on, and its output is no longer shown."""
-    folder: str | None = None
+    folder: str | None = field(default=None, metadata=naming("path"))
     """Folder for the job's script and output, on a disk that all nodes have. By default, the folder
     `slurm` in --log-root."""
 

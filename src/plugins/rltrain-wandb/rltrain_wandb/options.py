@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rltrain.options import naming
 from rltrain.tracking import check_options
 
 __all__ = ["WandbOptions"]
@@ -15,19 +16,19 @@ _NOT_IN_NAMES = "/\\#?%:"
 class WandbOptions:
     """Options of the Weights & Biases writer. Where one is not set, wandb's variable counts."""
 
-    project: str | None = None
+    project: str | None = field(default=None, metadata=naming("text"))
     """The project; else WANDB_PROJECT, else "rltrain"."""
-    entity: str | None = None
+    entity: str | None = field(default=None, metadata=naming("text"))
     """The user or team; else WANDB_ENTITY, else wandb's default."""
-    group: str | None = None
+    group: str | None = field(default=None, metadata=naming("text"))
     """Runs of the same group are shown together: seeds, say. Else WANDB_RUN_GROUP."""
-    name: str | None = None
+    name: str | None = field(default=None, metadata=naming("text"))
     """The run's name; else WANDB_NAME, else that of the run folder."""
-    tags: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list, metadata=naming("text"))
     """Tags, as in `wandb.tags=[baseline,cpu]`; else WANDB_TAGS."""
-    mode: str | None = None
+    mode: str | None = field(default=None, metadata=naming("text"))
     """`online`, or `offline`: `wandb sync` uploads the run later. Else WANDB_MODE, else online."""
-    checkpoints: str = "none"
+    checkpoints: str = field(default="none", metadata=naming("text"))
     """Which checkpoints become artifacts: `none`, `last`, `best` (by mean return) or `all`. The
     last and the best are uploaded when the run ends."""
     resume: bool = True

@@ -1,0 +1,529 @@
+"""A run folder is data, whoever wrote it: what it says is taken only if it can do no harm.
+
+Each option of each installed plugin, and of the run, is planted with hostile values, and read by
+all that reads run folders. A new option is covered by itself: unless it is in `TEXTS`, no text is
+ever taken for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import subprocess
+import sys
+import typing
+
+import pytest
+import yaml
+from made_up_runs import made_state
+from omegaconf import OmegaConf
+
+from rltrain.cli.train import read_options
+from rltrain.errors import UsageError
+from rltrain.options.checks import flag
+from rltrain.options.dotted import set_dotted, texts
+from rltrain.options.run import RunOptions
+from rltrain.plan.resolve import make_plan
+from rltrain.plan.resuming import with_options_of_run
+from rltrain.plugins.options import dataclass_of
+from rltrain.plugins.registry import discover
+from rltrain.policies.finding import find_trained
+from rltrain.policies.planning import plan_policy
+from rltrain.specs import LibrarySpec
+from rltrain.storage.checkpoints import save_with_state
+from rltrain.storage.manifest import write_config
+from rltrain.storage.run_folder import create_run_folder
+
+HOSTILE = {
+    "a command": "touch planted",
+    "a program": "/bin/sh -c 'touch planted'",
+    "a path": "/etc/passwd",
+    "a path outside": "../../outside",
+    "a module": "os:system",
+    "a dotted name": "planted.module.Class",
+    "code": "__import__('os').system('touch planted')",
+    "a url": "http://collector.example:8080/x",
+    "an interpolation": "${oc.env:HOME}",
+    "two lines": "name\n#SBATCH --wrap=sh",
+    "an escape sequence": "\x1b]0;planted\x07",
+}
+
+UNPRINTABLE = ("two lines", "an escape sequence")
+
+TEXTS = {
+    *("library", "algorithm", "suite", "framework", "checkpoint_interval", "nproc_per_node"),
+    *("num_gpus", "gpu_ids", "device", "backend", "launcher", "cluster", "grad_sync", "nnodes"),
+    *("on_nonfinite", "rdzv_backend", "rdzv_id", "run_name", "show_ranks", "writers"),
+    *("observers", "no_plugins"),
+    *("slurm.time", "slurm.partition", "slurm.account", "slurm.qos", "slurm.mem"),
+    *("wandb.project", "wandb.entity", "wandb.group", "wandb.name", "wandb.tags", "wandb.mode"),
+    *("wandb.checkpoints", "mlflow.experiment", "mlflow.run_name", "mlflow.tags"),
+    "mlflow.checkpoints",
+}
+"""Options that take a label or a word, which is only compared, shown or recorded."""
+
+NOT_OF_A_FOLDER = ("trust_run", "trust_checkpoint", "auto_resume", "cluster", "log_root")
+"""Options that are never those of a run folder, without a word: it says nothing of them."""
+
+
+def is_number(hint):
+    """Whether no text fits a type: then a wrong one is refused where types are checked."""
+    parts = typing.get_args(hint)
+    plain = (bool, int, float, type(None))
+    return all(is_number(part) for part in parts if part is not ...) if parts else hint in plain
+
+
+def options_of_plugins():
+    specs = [spec for record in discover().records for spec in record.specs if spec.options]
+    for spec in specs:
+        cls = dataclass_of(spec)
+        for name, hint in typing.get_type_hints(cls).items():
+            yield f"{spec.name}.{name}", hint
+
+
+def options_of_the_run():
+    hints = typing.get_type_hints(RunOptions)
+    apart = {"task", "checkpoint", "agent", "env", "plugins", "resume", "agent_config"}
+    return [(name, hints[name]) for name in hints if name not in apart | {"left_out"}]
+
+
+ALL = [*options_of_the_run(), *options_of_plugins()]
+
+
+@pytest.fixture
+def begun(stub, tmp_path):
+    """A run folder with a checkpoint; `plant` changes what its files say."""
+    config = make_plan({**stub.OPTIONS, "log_root": str(tmp_path / "logs")}, {}).config
+    folder = create_run_folder(config.log_root, config.library, config.task, config.run_name)
+    folder.write_manifest({"config": dict(vars(config)), "folder": os.getcwd()})
+    write_config(folder, config)
+    state = made_state(1, circumstances={"algorithm": "ppo"})
+    save_with_state(folder, "1.txt", lambda path: path.write_text("stub learn"), state)
+    return folder.path
+
+
+def plant(run, key, value, file="config.yaml"):
+    options = yaml.safe_load((run / file).read_text())
+    if "." in key and file == "config.yaml":
+        section, _, name = key.partition(".")
+        options.setdefault(section, {})[name] = value
+    else:
+        set_dotted(options, key, value)
+    (run / file).write_text(yaml.safe_dump(options))
+
+
+def readers(run):
+    """All that reads the options of a run folder: --resume; play, evaluate, export; --config."""
+    return {
+        "resume": lambda given: with_options_of_run({"resume": str(run), **given}),
+        "policy": lambda given: dict(find_trained(str(run), None, given).options),
+        "config": lambda given: read_options({"config": str(run / "config.yaml"), **given}, []),
+    }
+
+
+def values(options):
+    """All texts in options, at whatever key."""
+    return {
+        text
+        for key, value in options.items()
+        if key != "left_out"
+        for _, text in texts({key: value})
+    }
+
+
+def shapes(value, hint):
+    """A value as it is, and in a list or a mapping where the option takes one."""
+    yield value
+    if "list" in str(hint) or "tuple" in str(hint):
+        yield [value]
+        yield ["fine", value]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("key", "hint"), ALL, ids=[key for key, _ in ALL])
+def test_no_option_takes_a_hostile_value(begun, key, hint):
+    tried = 0
+    before = (begun / "config.yaml").read_text()
+    for (what, value), (which, read) in itertools.product(HOSTILE.items(), readers(begun).items()):
+        for planted in shapes(value, hint):
+            (begun / "config.yaml").write_text(before)
+            plant(begun, key, planted)
+            tried += 1
+            if what == "an interpolation":
+                with pytest.raises(UsageError, match=r"\$\{oc.env:HOME\}.*add --trust-run"):
+                    read({})
+                continue
+            found = read({})
+            may = (key in TEXTS and what not in UNPRINTABLE) or is_number(hint)
+            assert may or value not in values(found)
+            if value not in values(found) and which != "policy" and key not in NOT_OF_A_FOLDER:
+                (line,) = found["left_out"]
+                assert (key if "." in key else flag(key)) in line
+                assert line.isprintable()
+    assert tried >= 3 * len(HOSTILE)
+
+
+OTHER_SPELLINGS = {
+    "plugins": {"mpi": {"mpiexec": "sh planted"}},
+    "mpi.mpiexec": "sh planted",
+    "rank-log-dir": "/planted",
+    "mpi": {"mpiexec": ["sh planted"]},
+    "unknown": {"command": "sh planted"},
+}
+
+
+@pytest.mark.parametrize("key", OTHER_SPELLINGS)
+def test_no_other_spelling_is_taken_either(begun, key):
+    options = OmegaConf.to_container(OmegaConf.load(begun / "config.yaml"))
+    options[key] = OTHER_SPELLINGS[key]
+    OmegaConf.save(OmegaConf.create(options), begun / "config.yaml")
+    for read in readers(begun).values():
+        assert not any("planted" in text for text in values(read({})))
+    (line,) = with_options_of_run({"resume": str(begun)})["left_out"]
+    assert "planted" in line
+
+
+def test_what_the_user_gives_is_not_missed(begun):
+    plant(begun, "rank_log_dir", "/planted")
+    plant(begun, "mpi.mpiexec", "sh planted")
+    given = {"rank_log_dir": "mine", "mpi.mpiexec": "mpiexec", "resume": str(begun)}
+    found = with_options_of_run(given)
+    assert found["left_out"] == ()
+    assert (found["rank_log_dir"], found["mpi.mpiexec"]) == ("mine", "mpiexec")
+
+
+def test_with_trust_run_everything_is_taken(begun, monkeypatch):
+    monkeypatch.setenv("PLANTED", "from the environment")
+    plant(begun, "rank_log_dir", "/planted")
+    plant(begun, "mpi.mpiexec", "sh ${oc.env:PLANTED}")
+    found = with_options_of_run({"resume": str(begun), "trust_run": True})
+    assert found["left_out"] == ()
+    assert (found["rank_log_dir"], found["mpi.mpiexec"]) == (
+        "/planted",
+        "sh from the environment",
+    )
+    assert found["trust_checkpoint"]
+    assert find_trained(str(begun), None, {"trust_run": True}).options["trust_checkpoint"]
+
+
+def test_trust_is_of_the_user_alone(begun):
+    for name in ("trust_run", "trust_checkpoint"):
+        plant(begun, name, True)
+    for read in readers(begun).values():
+        found = RunOptions.from_mapping(read({}))
+        assert not found.trust_run
+        assert not found.trust_checkpoint
+    # Who trusts the run folder has not said so of another checkpoint.
+    other = begun.parent / "other.txt"
+    other.write_text("stub learn")
+    named = find_trained(str(begun), str(other), {"trust_run": True})
+    assert "trust_checkpoint" not in named.options
+
+
+def test_the_plan_says_what_it_does_not_take_and_why(begun, capsys):
+    plant(begun, "rank_log_dir", "/planted")
+    plant(begun, "mpi.mpiexec", "sh\x1b[31m")
+    make_plan({"resume": str(begun)}, {})
+    assert capsys.readouterr().err == (
+        f"rltrain: not taken from {begun}: --rank-log-dir '/planted' (a path), "
+        "mpi.mpiexec='sh\\x1b[31m' (a command). Give it again; or, if it is yours, or you trust "
+        "who wrote it, add --trust-run.\n"
+    )
+
+
+@pytest.mark.parametrize("task", ["planted_module:Task-v0", "planted.module:Task-v0"])
+def test_a_task_that_imports_a_module_must_be_typed(begun, task):
+    plant(begun, "task", task)
+    for read in readers(begun).values():
+        with pytest.raises(UsageError, match=r"imports a module.*add --trust-run; or give --task"):
+            read({})
+    assert with_options_of_run({"resume": str(begun), "task": "Stub-v0"})["task"] == "Stub-v0"
+
+
+def test_the_options_of_the_library_are_always_the_folders_own(begun, tmp_path):
+    (tmp_path / "other.yaml").write_text("planted: true\n")
+    plant(begun, "agent_config", str(tmp_path / "other.yaml"))
+    for read in readers(begun).values():
+        assert read({})["agent_config"] == str(begun / "agent.yaml")
+
+
+@pytest.mark.parametrize("value", [x for x in HOSTILE.values()])
+@pytest.mark.parametrize("section", ["env", "agent"])
+def test_options_of_the_task_are_refused(begun, section, value):
+    plant(begun, f"{section}.name", value)
+    for which, read in readers(begun).items():
+        if section == "agent" and which == "policy":
+            continue  # play and the like read only agent.yaml.
+        with pytest.raises(UsageError, match="--trust-run") as caught:
+            read({})
+        assert "name" in str(caught.value)
+        assert str(caught.value).isprintable()
+        if "${" not in value and which != "config":  # There they are words.
+            assert read({section: {"name": "mine"}})[section]["name"] == "mine"
+
+
+def libraries():
+    for spec in discover().all(LibrarySpec):
+        for framework, algorithm in itertools.product(spec.frameworks, spec.algorithms):
+            yield spec.name, framework, algorithm
+
+
+LIBRARIES = [each for each in libraries() if each[0] != "stub"]
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """The run folder of a library's defaults, without a checkpoint."""
+
+    def plan(library, framework, algorithm, **options):
+        action = "rltrain/CartPole-v1" if "dqn" in algorithm else "rltrain/CartPoleContinuous-v1"
+        return make_plan(
+            {
+                **{"library": library, "framework": framework, "algorithm": algorithm},
+                **{"task": action, "device": "cpu", "log_root": str(tmp_path / "logs")},
+                **options,
+            },
+            {},
+            trains=False,
+        )
+
+    def begin(*which):
+        config = plan(*which).config
+        folder = create_run_folder(config.log_root, config.library, config.task, None)
+        folder.write_manifest({"config": dict(vars(config)), "folder": os.getcwd()})
+        write_config(folder, config)
+        return folder.path
+
+    return plan, begin
+
+
+@pytest.mark.parametrize("which", LIBRARIES, ids="-".join)
+def test_a_run_of_ones_own_is_read_without_a_word(trained, which, capsys):
+    plan, begin = trained
+    run = begin(*which)
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints" / "last.pt").write_bytes(b"")
+    (run / "checkpoints.json").write_text(
+        '[{"name": "last.pt", "iteration": 1, "episode_return": null}]'
+    )
+    first = plan(*which).config
+    found = [
+        with_options_of_run({"resume": str(run)}),
+        dict(find_trained(str(run), None, {}).options),
+        read_options({"config": str(run / "config.yaml")}, []),
+    ]
+    for options in found:
+        assert options["left_out"] == ()
+        again = make_plan({**options, "resume": None, "checkpoint": None}, {}, trains=False).config
+        assert (again.env, again.task) == (first.env, first.task)
+        assert set(texts(again.agent)) >= set(texts(first.agent))
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("which", LIBRARIES, ids="-".join)
+def test_no_text_of_a_librarys_options_takes_a_hostile_value(trained, which):
+    plan, begin = trained
+    run = begin(*which)
+    before = (run / "agent.yaml").read_text()
+    original = OmegaConf.to_container(OmegaConf.load(run / "agent.yaml"))
+    keys = [key for key, text in texts(original) if not key.endswith(f".{text}") and key != text]
+    added = ["class_name", "data_augmentation_func", "added.nested.class_name", "0"]
+    plants = itertools.cycle(HOSTILE.items())
+    rounds = [plants] if len(keys) > 12 else [plants, plants]
+    for key in [key for _ in rounds for key in (*keys, *added)]:
+        what, value = next(plants)
+        (run / "agent.yaml").write_text(before)
+        plant(run, key, value, "agent.yaml")
+        with pytest.raises(UsageError, match="--trust-run") as caught:
+            plan(*which, agent_config=str(run / "agent.yaml"))
+        assert key.rpartition(".")[2] in str(caught.value), what
+    # The names of options are passed on as well.
+    (run / "agent.yaml").write_text(before)
+    plant(run, "models" if which[0] == "skrl" else "model", {HOSTILE["code"]: 1}, "agent.yaml")
+    with pytest.raises(UsageError, match="--trust-run"):
+        plan(*which, agent_config=str(run / "agent.yaml"))
+
+
+def test_the_user_may_replace_what_is_refused(trained):
+    plan, begin = trained
+    run = begin("rsl_rl", "torch", "ppo")
+    plant(run, "actor.class_name", "planted:Class", "agent.yaml")
+    file = {"agent_config": str(run / "agent.yaml")}
+    with pytest.raises(UsageError, match=r"agent.actor.class_name='planted:Class' may name code"):
+        plan("rsl_rl", "torch", "ppo", **file)
+    mine = plan("rsl_rl", "torch", "ppo", **file, agent={"actor.class_name": "MLPModel"})
+    assert mine.config.agent["actor"]["class_name"] == "MLPModel"
+    trusted = plan("rsl_rl", "torch", "ppo", **file, trust_run=True)
+    assert trusted.config.agent["actor"]["class_name"] == "planted:Class"
+
+
+HARMLESS = [
+    ("rsl_rl", "torch", "ppo", "actor.class_name", "rsl_rl.models:MLPModel"),
+    ("rsl_rl", "torch", "ppo", "algorithm.class_name", "rsl_rl.algorithms.ppo.PPO"),
+    ("skrl", "torch", "ppo", "models.policy.network.0.input", "concatenate([STATES, ACTIONS])"),
+    ("skrl", "torch", "ppo", "models.policy.output", "2 * tanh(ACTIONS) - 1.0"),
+    ("skrl", "torch", "ppo", "models.policy.network.0.input", 'OBSERVATIONS["policy"] / 255'),
+]
+
+
+@pytest.mark.parametrize(("library", "framework", "algorithm", "key", "value"), HARMLESS)
+def test_what_a_library_declares_harmless_is_taken(
+    trained, library, framework, algorithm, key, value
+):
+    plan, begin = trained
+    run = begin(library, framework, algorithm)
+    plant(run, key, value, "agent.yaml")
+    agent = plan(library, framework, algorithm, agent_config=str(run / "agent.yaml")).config.agent
+    assert (key, value) in set(texts(agent))
+
+
+NOT_HARMLESS = [
+    ("rsl_rl", "actor.class_name", "rsl_rl.utils.utils:importlib.import_module"),
+    ("rsl_rl", "algorithm.class_name", "rsl_rl.planted"),
+    ("skrl", "models.policy.output", "exec(ACTIONS)"),
+    ("skrl", "models.policy.output", "ACTIONS.__class__"),
+    ("skrl", "models.policy.output", "tanh(ACTIONS, out=exec)"),
+    ("skrl", "models.policy.output", "[x for x in ACTIONS]"),
+    ("skrl", "models.policy.output", "(lambda: ACTIONS)()"),
+    ("skrl", "models.policy.network.0.input", "OBSERVATIONS['a.b']"),
+    ("skrl", "models.policy.network.0.activations", "tanh(OBSERVATIONS)"),
+    ("skrl", "models.policy.network.0.name", "net = exec"),
+]
+
+
+@pytest.mark.parametrize(("library", "key", "value"), NOT_HARMLESS)
+def test_what_only_looks_harmless_is_refused(trained, library, key, value):
+    plan, begin = trained
+    run = begin(library, "torch", "ppo")
+    plant(run, key, value, "agent.yaml")
+    with pytest.raises(UsageError, match="--trust-run"):
+        plan(library, "torch", "ppo", agent_config=str(run / "agent.yaml"))
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "agent.yaml"])
+def test_a_file_that_is_a_link_out_of_the_folder_is_not_read(begun, tmp_path, name):
+    outside = tmp_path / name
+    (begun / name).rename(outside)
+    (begun / name).symlink_to(outside)
+    for way in ({"resume": str(begun)}, {"resume": str(begun), "trust_run": True}):
+        if "trust_run" in way:
+            assert make_plan(way, {}).config.task == "Stub-v0"
+            continue
+        with pytest.raises(UsageError, match=r"is a link out of.*add --trust-run"):
+            make_plan(way, {})
+        with pytest.raises(UsageError, match=r"is a link out of.*add --trust-run"):
+            plan_policy(find_trained(str(begun), None, {}))
+
+
+def test_checkpoints_outside_of_the_folder_are_passed_over(begun, tmp_path, capsys):
+    (begun / "checkpoints").rename(tmp_path / "elsewhere")
+    (begun / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="has saved no checkpoint"):
+        make_plan({"resume": str(begun)}, {})
+    assert "passing over '1.txt': it leads out of" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="has no such checkpoint"):
+        find_trained(str(begun), None, {})
+    assert find_trained(str(begun), None, {"trust_run": True}).checkpoint.name == "1.txt"
+
+
+@pytest.mark.parametrize("name", ["../agent.yaml", "/etc/passwd", "../../../../x", "."])
+def test_the_index_names_files_beside_it_only(begun, name):
+    (begun / "checkpoints.json").write_text(
+        f'[{{"name": "{name}", "iteration": 1, "episode_return": null}}]'
+    )
+    # The index is damaged, then: the files beside it count.
+    own = begun / "checkpoints" / "1.txt"
+    assert make_plan({"resume": str(begun)}, {}).config.checkpoint == str(own)
+    assert find_trained(str(begun), None, {}).checkpoint == own
+
+
+UNDECLARED = """
+from dataclasses import dataclass, field
+from typing import Literal
+from rltrain import hookimpl
+from rltrain.options import naming
+from rltrain.specs import WriterSpec
+
+@dataclass(frozen=True)
+class Options:
+    undeclared: str = ""
+    many: list[str] = field(default_factory=list)
+    table: dict[str, str] = field(default_factory=dict)
+    label: str = field(default="", metadata=naming("text"))
+    number: int = 0
+    either: float | None = None
+
+@hookimpl
+def rltrain_provides():
+    return [WriterSpec(name="theirs", factory="x:X", options=f"{__name__}:Options")]
+"""
+
+
+def test_a_third_partys_option_is_taken_only_if_it_is_declared(site, begun):
+    site.install("rltrain-theirs", UNDECLARED, point="theirs")
+    planted = {"undeclared": "x", "many": ["x"], "table": {"x": "y"}, "label": "x"}
+    for name, value in {**planted, "number": 3, "either": 0.5}.items():
+        plant(begun, f"theirs.{name}", value)
+    found = with_options_of_run({"resume": str(begun)})
+    taken = {key: value for key, value in found.items() if key.startswith("theirs.")}
+    assert taken == {"theirs.label": "x", "theirs.number": 3, "theirs.either": 0.5}
+    (line,) = found["left_out"]
+    assert line.count("its plugin does not say what it names") == 3
+
+
+def test_each_text_option_of_our_own_plugins_is_declared():
+    undeclared = [
+        f"{spec.name}.{field.name}"
+        for record in discover().records
+        for spec in record.specs
+        if spec.options and record.distribution.startswith("rltrain")
+        for field in dataclasses.fields(dataclass_of(spec))
+        if not is_number(typing.get_type_hints(dataclass_of(spec))[field.name])
+        and "names" not in field.metadata
+    ]
+    assert undeclared == []
+
+
+LIVE = {
+    "skrl": (
+        "models.policy.output",
+        "ACTIONS + 0 * len([__import__('pathlib').Path('planted').touch()])",
+    ),
+    "rsl_rl": ("actor.class_name", "planted_module:Model"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", LIVE)
+def test_what_is_planted_for_a_real_library_does_not_run(tmp_path, library):
+    (tmp_path / "planted_module.py").write_text("import pathlib\npathlib.Path('planted').touch()\n")
+
+    def rltrain(*words):
+        command = [sys.executable, "-m", "rltrain", *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+
+    small = ["--library", library, "--num-envs", "4", "--max-iterations", "1", "--device", "cpu"]
+    assert not (done := rltrain(*small, "--writer", "console")).returncode, done.stderr
+    (run,) = (path.parent for path in tmp_path.glob("logs/*/*/*/agent.yaml"))
+    own = rltrain("evaluate", str(run), "--episodes", "1", "--num-envs", "1", "--device", "cpu")
+    assert (own.returncode, "not taken" in own.stderr) == (0, False), own.stderr
+    plant(run, *LIVE[library], "agent.yaml")
+    commands = [
+        ["--resume", str(run), "--max-iterations", "2"],
+        ["--resume", str(run), "--max-iterations", "2", "--dry-run"],
+        ["evaluate", str(run)],
+        ["play", str(run), "--viewer", "none", "--steps", "1"],
+        ["export", str(run), "--format", "jit"],
+        [*small, "--agent-config", str(run / "agent.yaml")],
+        ["--config", str(run / "config.yaml")],
+    ]
+    for command in commands:
+        done = rltrain(*command)
+        assert done.returncode == 2, done
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert LIVE[library][0] in done.stderr
+        assert not (tmp_path / "planted").exists(), command
+    # The plant is a live one.
+    rltrain("evaluate", str(run), "--episodes", "1", "--num-envs", "1", "--trust-run")
+    assert (tmp_path / "planted").exists()
