@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import io
@@ -23,6 +24,7 @@ from torch.distributed.elastic.rendezvous import RendezvousStateError, dynamic_r
 
 from rltrain.data import MalformedData, pack_object, pack_state, unpack_object
 from rltrain.errors import UsageError
+from rltrain.launch import messages
 from rltrain.options import load_yaml
 from rltrain.options.run import RunOptions
 from rltrain.plan.cluster import find_place
@@ -181,6 +183,32 @@ def _read_meeting(data: bytes, folder: Path) -> None:
     assert type(pickle.loads(found[0])) is dynamic_rendezvous._RendezvousState
 
 
+KEY, NONCE = messages.key_of("", "run"), "0" * 64
+HELLO = messages.Hello(messages.Member("node", 1, 2, {"rltrain": "0.1"}, "m1"), NONCE)
+
+
+def _of_nodes() -> list[bytes]:
+    answer = messages.Answer("two\nlines", "m0")
+    said = [b'{"say": "x"}\n', b'{"mark": "a"}\n', b'{"name": "a/b", "size": 5}\n', b"null\n"]
+    return [
+        messages.pack_hello(KEY, NONCE, HELLO),
+        messages.pack_answer(KEY, NONCE, answer),
+        messages.pack_challenge(NONCE),
+        *said,
+    ]
+
+
+def _read_of_nodes(line: bytes, folder: Path) -> None:
+    for read in (
+        messages.parse_challenge,
+        messages.parse_message,
+        lambda line: messages.parse_hello(KEY, NONCE, line),
+        lambda line: messages.parse_answer(KEY, NONCE, line),
+    ):
+        with contextlib.suppress(messages.BadMessage):
+            read(line)
+
+
 METADATA = b"""Metadata-Version: 2.1
 Name: rltrain-strange
 Version: 1.0
@@ -267,6 +295,7 @@ TARGETS = {
     "checkpoints of torch": Target(_checkpoints, _keys(top_level_keys), ()),
     "checkpoints of skrl": Target(_checkpoints, _keys(parts), ()),
     "c10d's state": Target(_meetings, _read_meeting, (RendezvousStateError,)),
+    "messages of nodes": Target(_of_nodes, _read_of_nodes),
     "metadata of plugins": Target(lambda: [METADATA], _read_plugins),
     "variables of clusters": Target(_environments, _read_environment),
 }
