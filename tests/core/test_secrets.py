@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,7 @@ SECRET = "s3cr3t-of-mine"
             "password_wandb",
             "jwt",
         ),
+        *("creds", "api_token_v2", "token_for_wandb", "comet_ml_key", "wandb.key", "agent.api.key"),
         *("agent.secrets.wandb", "agent.credentials.user", "logger.auth.first"),
     ],
 )
@@ -171,6 +173,8 @@ def test_what_opens_a_url_is_hidden(url, hidden):
         ("agent.odbc=Server=x;Password=S;Port=1", "agent.odbc=Server=x;Password=(hidden);Port=1"),
         ("agent.args=run --token S --x 1", "agent.args=run --token (hidden) --x 1"),
         ("agent.tokens=[S, S]", "agent.tokens=(hidden)"),
+        ("agent.text='{a: \"{password: S}\"}'", "agent.text='{a: \"{password: (hidden)}\"}'"),
+        ("agent.run=curl -u me:S http://h", "agent.run=curl -u me:(hidden) http://h"),
         ("-p=1", "-p=1"),
         ("agent.cfg={size: 1,   rate: 2}", "agent.cfg={size: 1,   rate: 2}"),
         ("agent.x=${oc.env:HOME}", "agent.x=${oc.env:HOME}"),
@@ -305,3 +309,10 @@ def test_the_doctor_shows_no_secret():
     assert "RLTRAIN_TOKEN=(hidden)" in text
     assert "NCCL_DEBUG=INFO" in text
     assert SECRET not in text
+
+
+@pytest.mark.parametrize("text", ["x", "http://a:", "a1", "--a ", "key: ", "eyJ", "a.b@", "://"])
+def test_a_long_text_takes_no_long_time(text):
+    begun = time.monotonic()
+    hide_in_text(text * (200_000 // len(text)))
+    assert time.monotonic() - begun < 20  # Where time grew with the square, it took minutes.

@@ -12,7 +12,7 @@ import re
 __all__ = ["PRIVATE", "TOKEN", "is_secret"]
 
 _OF_KEYS = (
-    "access|anthropic|api|auth|aws|azure|clearml|comet|decryption|deploy|encryption|gcp|github|gitlab|"
+    "access|anthropic|api|auth|aws|azure|clearml|comet(?:_ml)?|decryption|deploy|encryption|gcp|github|gitlab|"
     "google|gpg|hf|hmac|huggingface|jwt|license|mlflow|neptune|openai|pgp|private|priv|rsa|secret|"
     "signing|ssh|ssl|tls|wandb"
 )
@@ -28,18 +28,18 @@ _OF_TOKENS = (
 """What stands before `token` in the name of a part of a text, or of a sequence."""
 
 _SURE = (
-    r"(?:password|passwort|passwd|passphrase|passcode|secret|credential)s?|(?:^|_)pwd|"
-    rf"(?:^|_)(?:{_OF_KEYS})_?keys?|apikeys?"
+    r"(?:password|passwort|passwd|passphrase|passcode|secret|credential|mnemonic)s?|seed_?phrase|"
+    rf"(?:^|_)(?:pwd|creds?|(?:{_OF_KEYS}|refresh)_?(?:key|token)s?)|apikeys?|licence_?key"
 )
 _LIKELY = (
     rf"tokens?|^session|(?:^|_)(?:{_OF_OTHER_KEYS})_?keys?|"
     r"(?:^|db|user|my|ssh|ftp|mail|smtp|proxy|root|key)_?pass|"
     r"(?:^|_)(?:(?:o_?|basic_?|http_?|proxy_?)?auth|authorization|bearer|(?:set_?)?cookies?|jwt|"
-    r"session_?id|(?:csrf|xsrf)|otp|dsn|sas|conn(?:ection)?_?str(?:ing)?|webhook)"
+    r"session_?id|(?:csrf|xsrf)|otp|pw|hmac|salt|dsn|sas|conn(?:ection)?_?str(?:ing)?|webhook)"
 )
 _AFTER = (
     r"(?:_(?:value|val|text|str|string|id|prod|production|dev|test|staging|default|raw|old|new|current|"
-    r"main|primary|secondary|header|hash|hashed|encrypted|plain|base|b|\d+))*$"
+    r"main|primary|secondary|header|hash|hashed|encrypted|plain|base|b|v|\d+|for_[a-z]+))*$"
 )
 """What may stand after a secret's name. A length, a file or a dimension makes it another thing."""
 
@@ -119,6 +119,8 @@ def is_secret(name: str, value: object) -> bool:
     if TOKEN.fullmatch(text) or PRIVATE.fullmatch(text):
         return True
     *above, last = [_spelt(part) for part in name.strip("+-").split(".")]
+    if above and last in ("key", "keys"):
+        last = f"{above[-1]}_{last}"  # As in wandb.key.
     if last.endswith("pwd") and text.startswith("/"):
         return False  # The working folder.
     if _SURE_LAST.search(last):

@@ -23,16 +23,19 @@ _ASSIGNED = re.compile(r"([-+]*[\w@][\w.@-]*)=(.*)", re.DOTALL)
 """A word of a command line such as `agent.x=1`, `--flag=1` or `NAME=1`."""
 
 _VALUE = r"""(?P<secret>"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;&"'}\])]+)"""
-_EQUALS = re.compile(rf"(?P<before>(?P<name>[\w@.-]*\w)[\"']?\s*=\s*){_VALUE}")
+_EQUALS = re.compile(rf"(?P<before>(?<![\w@.-])(?P<name>[\w@.-]{0, 100}\w)[\"']?\s*=\s*){_VALUE}")
 _FLAG = re.compile(rf"(?P<before>(?<![\w-])--?(?P<name>[A-Za-z][\w.-]*)\s+)(?!-){_VALUE}")
-_COLON = re.compile(rf"(?P<before>(?P<name>[\w@.-]*\w)(?:[\"']?\s*:\s+|\"\s*:)){_VALUE}")
+_COLON = re.compile(
+    rf"(?P<before>(?<![\w@.-])(?P<name>[\w@.-]{0, 100}\w)(?:[\"']?\s*:\s+|\"\s*:)){_VALUE}"
+)
+_PAIRS = (_EQUALS, _FLAG, _COLON)
 
 _ANYWHERE = (
     PRIVATE,
     TOKEN,
     # Of a URL: the user, if that alone is given or looks like a token; the password; in the query.
-    re.compile(r"(?P<before>://)(?=[^/@:\s]*\d)[^/@:\s\"']{16,}(?=:\S*@)"),
-    re.compile(r"(?P<before>://[^/@:\s\"']*:)(?!\d{1,5}(?:[/?#]|$))[^\s\"'<>]+(?=@)"),
+    re.compile(r"(?P<before>://)(?=[^/@:\s]{0,300}\d)[^/@:\s\"']{16,}(?=:\S{0,300}@)"),
+    re.compile(r"(?P<before>://[^/@:\s\"']*:)(?!\d{1,5}(?:[/?#]|$))[^\s\"'<>]{1,300}(?=@)"),
     re.compile(r"(?P<before>(?<!ssh)(?<!sftp)://)[^/@:\s\"'<>()]+(?=@)"),
     re.compile(r"(?P<before>(?i:[?&#;](?:key|sig|signature|code|x-amz-[\w-]+)=))[^&\s#\"']+"),
     # Of a header.
@@ -40,7 +43,10 @@ _ANYWHERE = (
         r"(?P<before>(?i:\b(?:proxy-)?(?:authorization|(?:set-)?cookie)[\"']?\s*[:=]\s*[\"']?))"
         r"[^\n\"'}\]]+"
     ),
-    re.compile(r"(?P<before>(?i:\b(?:bearer|basic|token)\s+))(?=\S*\d)[\w.~+/=-]{8,}"),
+    re.compile(
+        r"(?P<before>(?<!\S)(?:-u|--user)[ =][^\s:]{1,100}:)[^\s\"']+"
+    ),  # As curl takes them.
+    re.compile(r"(?P<before>(?i:\b(?:bearer|basic|token)\s+))(?=\S{0,300}\d)[\w.~+/=-]{8,}"),
 )
 
 _SHORTEST = 6
@@ -145,15 +151,18 @@ class _Hider:
         if structure is not None:
             hidden = self.value(structure, "")
             return text if hidden == structure else _dumped(hidden)
-        return self.patterns(text, _EQUALS, _FLAG, _COLON)
+        return self.patterns(text, *_PAIRS)
 
     def _replaced(self, found: re.Match[str]) -> str:
         parts = found.groupdict()
         before = parts.get("before") or ""
         secret = found[0][len(before) :].strip("\"'")
-        is_hidden = secret.startswith(HIDDEN[:-1])  # By a pattern before this one.
-        if is_hidden or ("name" in parts and not is_secret(parts["name"], secret)):
+        if secret.startswith(HIDDEN[:-1]):  # By a pattern before this one.
             return found[0]
+        if "name" in parts and not is_secret(parts["name"], secret):
+            quoted = secret != parts["secret"]
+            inner = self.patterns(secret, *_PAIRS) if quoted else secret
+            return before + parts["secret"].replace(secret, inner)
         return before + self._hidden(secret)
 
     def _hidden(self, secret: Any) -> str:
