@@ -270,7 +270,14 @@ def test_no_file_and_no_output_of_a_run_has_a_secret(stub, monkeypatch, capfd):
     assert options["learn"]["url"] == "https://(hidden)@host/x?token=(hidden)"
     assert "api_key" not in options["learn"]  # A run from this file takes it from elsewhere.
     # Whoever goes on from the run gives its secrets again.
-    again = ["--resume", str(run), "--max-iterations", "2", "+agent.learn.api_key=" + SECRET]
+    again = [
+        "--resume",
+        str(run),
+        "--trust-run",
+        "--max-iterations",
+        "2",
+        "+agent.learn.api_key=" + SECRET,
+    ]
     for more in (["--dry-run"], []):
         status, printed = run_command(monkeypatch, capfd, *again, *more)
         assert (status, SECRET in printed) == (0, False), printed

@@ -23,10 +23,10 @@ _ASSIGNED = re.compile(r"([-+]*[\w@][\w.@-]*)=(.*)", re.DOTALL)
 """A word of a command line such as `agent.x=1`, `--flag=1` or `NAME=1`."""
 
 _VALUE = r"""(?P<secret>"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;&"'}\])]+)"""
-_EQUALS = re.compile(rf"(?P<before>(?<![\w@.-])(?P<name>[\w@.-]{0, 100}\w)[\"']?\s*=\s*){_VALUE}")
+_EQUALS = re.compile(rf"(?P<before>(?<![\w@.-])(?P<name>[\w@.-]{{0,100}}\w)[\"']?\s*=\s*){_VALUE}")
 _FLAG = re.compile(rf"(?P<before>(?<![\w-])--?(?P<name>[A-Za-z][\w.-]*)\s+)(?!-){_VALUE}")
 _COLON = re.compile(
-    rf"(?P<before>(?<![\w@.-])(?P<name>[\w@.-]{0, 100}\w)(?:[\"']?\s*:\s+|\"\s*:)){_VALUE}"
+    rf"(?P<before>(?<![\w@.-])(?P<name>[\w@.-]{{0,100}}\w)(?:[\"']?\s*:\s+|\"\s*:)){_VALUE}"
 )
 _PAIRS = (_EQUALS, _FLAG, _COLON)
 
