@@ -28,7 +28,9 @@ from rltrain.launch import messages
 from rltrain.options import load_yaml
 from rltrain.options.run import RunOptions
 from rltrain.plan.cluster import find_place
+from rltrain.plan.resuming import with_options_of_run
 from rltrain.plugins.registry import discover
+from rltrain.policies.finding import options_of_run
 from rltrain.report.report import report_page
 from rltrain.report.runs import read_runs
 from rltrain.storage.checkpoints import INDEX, read_state, saved_checkpoints
@@ -40,6 +42,10 @@ from rltrain_torch.checkpoints import top_level_keys
 from rltrain_torch.rendezvous_state import DataOnly
 
 __all__ = ["TARGETS", "Target"]
+
+
+ROOT = Path(__file__).parents[1]
+"""Of the tests."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,26 @@ def _whole_run() -> Path:
 
 def _part_of_run(name: str) -> list[bytes]:
     return [(_whole_run() / name).read_bytes()]
+
+
+SAVED = (ROOT / "integration" / "checkpoints_0.1" / "rl_games").resolve()
+"""A run of rl_games."""
+
+
+def _go_on_from(name: str) -> Callable[[bytes, Path], None]:
+    """Return what goes on from a run folder of which one file is damaged."""
+
+    def read(data: bytes, folder: Path) -> None:
+        run = shutil.copytree(SAVED, folder / "rl_games" / "task" / "run")
+        for state in (run / "checkpoints" / "ranks").iterdir():
+            state.unlink()  # Without a digest: it would have to be trusted.
+        (run / name).write_bytes(data)
+        options_of_run(run, {})
+        options = with_options_of_run({"resume": str(run)})
+        assert Path(options["checkpoint"]).is_relative_to(run)
+        assert ":" not in options.get("task", "")
+
+    return read
 
 
 def _read_manifest(data: bytes, folder: Path) -> None:
@@ -289,6 +315,12 @@ TARGETS = {
     "metrics in a report": Target(lambda: _part_of_run(METRICS), _report(METRICS)),
     "manifests in a report": Target(
         lambda: _part_of_run("manifest.json"), _report("manifest.json")
+    ),
+    "options of run folders": Target(
+        lambda: [(SAVED / "config.yaml").read_bytes()], _go_on_from("config.yaml")
+    ),
+    "options of libraries in run folders": Target(
+        lambda: [(SAVED / "agent.yaml").read_bytes()], _go_on_from("agent.yaml")
     ),
     "manifests": Target(lambda: [b'{"config": {"task": "x", "seed": 1}}'], _read_manifest),
     "option files": Target(lambda: [YAML], _yaml),
