@@ -236,7 +236,7 @@ def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.
 
 def _recorder(env: Any, cast: _Cast, arguments: argparse.Namespace) -> Recorder:
     from rltrain.builtin.recorder import Recorder, frames_per_second
-    from rltrain.plan.trust import check_inside
+    from rltrain.plan.run_files import check_inside
 
     if cast.run is not None:
         check_inside(cast.run, cast.videos, bool(cast.options.get("trust_run")))

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     Raises:
         UsageError: a run is not there, nothing can be shown, or the folder cannot be written.
     """
-    from rltrain.plan.trust import check_inside
+    from rltrain.plan.run_files import check_inside
     from rltrain.report.drawing import check_installed
     from rltrain.report.page import write_page
     from rltrain.report.report import report_page

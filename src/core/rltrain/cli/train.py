@@ -152,7 +152,8 @@ def _options_in(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
         given: the user's own options.
     """
     from rltrain.options import checks
-    from rltrain.plan.trust import read_file, run_folder_of, take
+    from rltrain.plan.run_files import read_file, run_folder_of
+    from rltrain.plan.trust import take
     from rltrain.plugins.registry import discover
 
     run = run_folder_of(path)

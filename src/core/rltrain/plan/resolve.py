@@ -20,6 +20,7 @@ from rltrain.plan.files import check_run_name, resolve_files
 from rltrain.plan.placement import check_shown, of_framework, place
 from rltrain.plan.refusals import check_refusals
 from rltrain.plan.resuming import check_resume, with_options_of_run
+from rltrain.plan.run_files import read_file, run_folder_of
 from rltrain.plan.sizes import (
     envs_per_rank,
     number_of_ranks,
@@ -28,7 +29,7 @@ from rltrain.plan.sizes import (
     scale_mini_batches,
     written_for,
 )
-from rltrain.plan.trust import check_texts, read_file, run_folder_of
+from rltrain.plan.trust import check_texts
 from rltrain.plugins.manager import chosen_specs
 from rltrain.plugins.options import check_options
 from rltrain.plugins.registry import Registry, discover

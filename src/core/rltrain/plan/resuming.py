@@ -14,7 +14,8 @@ from rltrain.options.aliases import give_way
 from rltrain.options.checks import NodeRange, flag
 from rltrain.options.dotted import flatten
 from rltrain.options.run import RunOptions
-from rltrain.plan.trust import read_file, take
+from rltrain.plan.run_files import read_file
+from rltrain.plan.trust import take
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LauncherSpec
 from rltrain.storage.finding import newest_of_run, newest_run

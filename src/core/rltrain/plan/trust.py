@@ -21,17 +21,13 @@ from rltrain.options.aliases import is_section
 from rltrain.options.checks import flag
 from rltrain.options.declare import NAMES
 from rltrain.options.dotted import flatten, texts
-from rltrain.options.files import load_yaml, parse_yaml
 from rltrain.options.run import RunOptions, by_plugin
+from rltrain.plan.run_files import HOW, shortened
 from rltrain.plugins.options import dataclass_of
 from rltrain.plugins.registry import Registry
-from rltrain.storage.reading import Unreadable, read_text
 from rltrain.storage.run_folder import task_folder
 
-__all__ = ["check_inside", "check_texts", "read_file", "run_folder_of", "take"]
-
-_LIMIT = 2**20
-"""Bytes of a file of options."""
+__all__ = ["check_texts", "take"]
 
 _OF_THE_USER = ("resume", "trust_checkpoint", "trust_run", "left_out", "agent_config")
 """Options that a run folder cannot set: its library's options are always in its `agent.yaml`."""
@@ -47,54 +43,6 @@ Declared = tuple[dataclasses.Field[Any] | None, Any]
 """An option's field, and its type."""
 
 _UNKNOWN: Declared = (None, None)
-_SHOWN = 60
-"""Characters of a value."""
-
-_HOW = "If it is yours, or you trust who wrote it, add --trust-run"
-
-
-def run_folder_of(path: str | Path) -> Path | None:
-    """Return the run folder in which a file of options lies: of rltrain, Isaac Lab or mjlab."""
-    for each in (Path(path).expanduser().absolute(), Path(path).expanduser().resolve()):
-        folder = each.parent
-        beside = [(folder / name).is_file() for name in ("config.yaml", "agent.yaml")]
-        others = folder.name == "params" and each.name == "agent.yaml"
-        if others or all(beside) or (folder / "manifest.json").is_file():
-            return folder
-    return None
-
-
-def read_file(folder: Path, path: str | Path, option: str, trusted: bool) -> dict[str, Any]:
-    """Return the options in a file of a run folder.
-
-    Args:
-        folder: the run folder.
-        path: the file.
-        option: what named it, for messages.
-        trusted: whether the user trusts who wrote it.
-
-    Raises:
-        UsageError: it cannot be read; or it is not trusted, and is a link out of the folder, or has
-            interpolations.
-    """
-    if trusted:
-        return load_yaml(str(path), option)
-    try:
-        text = read_text(Path(path), _LIMIT, folder)
-    except FileNotFoundError as error:
-        raise UsageError(f"{option} {path}: there is no such file.") from error
-    except Unreadable as error:
-        raise UsageError(f"{option} {path}: {error.strerror}. {_HOW}.") from error
-    except OSError as error:
-        raise UsageError(f"{option} {path}: cannot be read: {error.strerror}.") from error
-    options = parse_yaml(text, str(path), option)
-    for key, value in texts(options):
-        if "${" in value:
-            raise UsageError(
-                f"{option} {path}: {key!a} has an interpolation, {_short(value)}, which is "
-                f"not resolved from a run folder: rltrain writes none. {_HOW}."
-            )
-    return options
 
 
 def take(
@@ -136,13 +84,13 @@ def take(
         left.pop("log_root", None)
     if "checkpoint" in left:  # Without it, another policy would be trained.
         raise UsageError(
-            f"{source}: the run began from {_short(left['checkpoint'][0])}. A path is not taken "
-            f"from a run folder. {_HOW}; or give --checkpoint yourself."
+            f"{source}: the run began from {shortened(left['checkpoint'][0])}. A path is not taken "
+            f"from a run folder. {HOW}; or give --checkpoint yourself."
         )
     for name in _SECTIONS:
         options = saved.get(name) or {}
         if not isinstance(options, Mapping):
-            raise UsageError(f"{source}: {name}: must be a mapping, not {_short(options)}.")
+            raise UsageError(f"{source}: {name}: must be a mapping, not {shortened(options)}.")
         if not trusted:
             check_texts(name, options, source, given.get(name) or {})
         if options:
@@ -184,8 +132,8 @@ def check_texts(
             continue
         if not any(key == other or key.startswith(f"{other}.") for other in replaced):
             raise UsageError(
-                f"{source}: {section}.{_shown(key)}={_short(text)} may name code, a program or a "
-                f"path, which is not taken from a run folder. {_HOW}; or give {section}.KEY=VALUE "
+                f"{source}: {section}.{_shown(key)}={shortened(text)} may name code, a program or "
+                f"a path, which is not taken from a run folder. {HOW}; or give {section}.KEY=VALUE "
                 "for it yourself."
             )
 
@@ -193,22 +141,6 @@ def check_texts(
 def is_word(text: str) -> bool:
     """Return whether a text is a single word, a number, or the name of a device."""
     return _WORD.fullmatch(text) is not None and "__" not in text
-
-
-def check_inside(run: Path, path: Path, trusted: bool, instead: str = _HOW) -> None:
-    """Refuse to write where a link leads out of a run folder.
-
-    Args:
-        run: the run folder.
-        path: a file or folder in it.
-        trusted: whether the user trusts who wrote it.
-        instead: what to do.
-
-    Raises:
-        UsageError: it does.
-    """
-    if not trusted and not path.resolve().is_relative_to(run.resolve()):
-        raise UsageError(f"{path}: is a link out of {run}. {instead}.")
 
 
 def _separate(saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -294,8 +226,8 @@ def _home(run: Path, saved: Mapping[str, Any]) -> str | None:
 def _check_task(source: str, task: Any, given: Mapping[str, Any]) -> None:
     if ":" in str(task) and given.get("task") is None:
         raise UsageError(
-            f"{source}: the task {_short(task)} imports a module, which is not taken "
-            f"from a run folder. {_HOW}; or give --task yourself."
+            f"{source}: the task {shortened(task)} imports a module, which is not taken "
+            f"from a run folder. {HOW}; or give --task yourself."
         )
 
 
@@ -303,20 +235,14 @@ def _described(run: Path, left: Mapping[str, tuple[Any, str]]) -> tuple[str, ...
     if not left:
         return ()
     each = (
-        f"{_shown(key)}={_short(value)} ({why})"
+        f"{_shown(key)}={shortened(value)} ({why})"
         if "." in key
-        else f"{flag(_shown(key))} {_short(value)} ({why})"
+        else f"{flag(_shown(key))} {shortened(value)} ({why})"
         for key, (value, why) in left.items()
     )
-    how = f"Give it again; or, {_HOW[0].lower()}{_HOW[1:]}"
+    how = f"Give it again; or, {HOW[0].lower()}{HOW[1:]}"
     return (f"not taken from {run}: {', '.join(each)}. {how}.",)
 
 
 def _shown(key: str) -> str:
     return ascii(key)[1:-1]
-
-
-def _short(value: Any) -> str:
-    """Return a value for a message, whatever it holds."""
-    text = ascii(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -11,7 +11,7 @@ from typing import Any
 from rltrain.config import RunConfig
 from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.launch.rank_log import RankLog, say
-from rltrain.plan.trust import check_inside
+from rltrain.plan.run_files import check_inside
 from rltrain.plugins.registry import Registry, discover
 from rltrain.plugins.usual import frameworks, usual
 from rltrain.policies.finding import Trained

@@ -13,7 +13,8 @@ from rltrain.errors import UsageError
 from rltrain.options import checks
 from rltrain.options.dotted import flatten
 from rltrain.options.run import RunOptions
-from rltrain.plan.trust import read_file, take
+from rltrain.plan.run_files import read_file
+from rltrain.plan.trust import take
 from rltrain.plugins.registry import discover
 from rltrain.storage.checkpoints import read_state, saved_checkpoints
 from rltrain.storage.finding import checkpoint_of_run, checkpoint_path, newest_run
