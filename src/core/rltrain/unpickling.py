@@ -19,7 +19,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NARROW", "Name", "UnsafePickle", "load_data", "narrow_dtype", "would_run_code"]
+__all__ = [
+    "NARROW",
+    "ArrayType",
+    "Name",
+    "UnsafePickle",
+    "fill_array",
+    "load_data",
+    "narrow_dtype",
+    "scalar",
+    "would_run_code",
+]
 
 NARROW = (
     *("bfloat16", "int2", "int4", "uint2", "uint4", "float4_e2m1fn", "float6_e2m3fn"),
@@ -238,8 +248,11 @@ class _Machine:
     }
 
 
-class _Type:
-    """A type of numpy's arrays, which a pickle makes in two steps."""
+class ArrayType:
+    """A type of numpy's arrays, which a pickle makes in two steps.
+
+    numpy's own `__setstate__` of a type crashes on a state that is none.
+    """
 
     def __init__(self, code: Any, *flags: Any) -> None:
         if isinstance(code, Name) and code.numbers:
@@ -251,7 +264,7 @@ class _Type:
         else:
             raise UnsafePickle(f"arrays of {code}"[:_LONGEST])
 
-    def set_state(self, state: Any) -> None:
+    def __setstate__(self, state: Any) -> None:
         """Set the order of bytes, which types of `ml_dtypes` do not have."""
         if state[1] in ("<", ">") and self.dtype.isbuiltin == 1:
             self.dtype = self.dtype.newbyteorder(state[1])
@@ -271,10 +284,10 @@ def _empty_array(*arguments: Any) -> Any:
     return np.empty(0, np.int8)
 
 
-def _fill(array: Any, state: Any) -> None:
+def fill_array(array: Any, state: Any) -> None:
     """Give an array its contents, as `ndarray.__setstate__` does."""
     _, shape, kind, by_columns, contents = state
-    if not isinstance(kind, _Type) or not isinstance(contents, bytes):
+    if not isinstance(kind, ArrayType) or not isinstance(contents, bytes):
         raise UnsafePickle("an array of objects")
     if math.prod(map(_length, shape)) * kind.dtype.itemsize != len(contents):
         raise ValueError("an array of another size")
@@ -283,8 +296,18 @@ def _fill(array: Any, state: Any) -> None:
 
 def _array(contents: Any, kind: Any, shape: Any, order: Any) -> Any:
     array = _empty_array()
-    _fill(array, (1, shape, kind, order == "F", bytes(contents)))
+    fill_array(array, (1, shape, kind, order == "F", bytes(contents)))
     return array
+
+
+def scalar(kind: Any, contents: Any) -> Any:
+    """Return a number of numpy's.
+
+    Args:
+        kind: an `ArrayType`.
+        contents: its bytes.
+    """
+    return _array(contents, kind, (), "C")[()]
 
 
 def _length(length: Any) -> int:
@@ -310,11 +333,11 @@ def _names() -> dict[str, Name]:
             for kind in (collections.OrderedDict, collections.Counter, collections.deque)
         },
         "numpy.ndarray": Name(),
-        "numpy.dtype": Name(_Type, _Type.set_state),
+        "numpy.dtype": Name(ArrayType, ArrayType.__setstate__),
         **{f"ml_dtypes.{name}": Name(numbers=name) for name in NARROW},
     }
     for core in ("numpy._core", "numpy.core"):  # numpy 2 and numpy 1.
-        names[f"{core}.multiarray._reconstruct"] = Name(_empty_array, _fill)
-        names[f"{core}.multiarray.scalar"] = Name(lambda kind, x: _array(x, kind, (), "C")[()])
+        names[f"{core}.multiarray._reconstruct"] = Name(_empty_array, fill_array)
+        names[f"{core}.multiarray.scalar"] = Name(scalar)
         names[f"{core}.numeric._frombuffer"] = Name(_array)
     return names

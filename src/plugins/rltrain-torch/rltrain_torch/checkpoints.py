@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rltrain.unpickling import UnsafePickle, would_run_code
+from rltrain.unpickling import ArrayType, UnsafePickle, fill_array, scalar, would_run_code
 
 __all__ = ["as_file", "as_tensors", "load", "top_level_keys"]
 
@@ -35,7 +35,7 @@ def load(path: str, device: str = "cpu", trusted: bool = False) -> Any:
         return torch.load(path, map_location=device, weights_only=False)
     try:
         with torch.serialization.safe_globals(_numpy_data()):
-            return torch.load(_bounded(path), map_location=device, weights_only=True)
+            return _plain(torch.load(_bounded(path), map_location=device, weights_only=True))
     except pickle.UnpicklingError as error:
         named = re.search(r"(?:GLOBAL|global|function|class) ([\w.]+\.[\w.]+)", str(error))
         if named is None:
@@ -75,17 +75,39 @@ def as_file(saved: Any) -> io.BytesIO:
     return file
 
 
-def _numpy_data() -> list[Any]:
-    """Return what builds numpy's arrays and numbers, under the names of numpy 1 and 2."""
-    import numpy as np
+class _Array:
+    """An array of numpy's, while torch reads it: numpy's own loading of one crashes on bad data."""
 
-    scalar, array = np.float64(0).__reduce__()[0], np.zeros(0).__reduce__()[0]
-    builders = [("scalar", scalar), ("_reconstruct", array)]
+    def __init__(self, *_: Any) -> None:
+        import numpy as np
+
+        self.array = np.empty(0, np.int8)
+
+    def __setstate__(self, state: Any) -> None:
+        fill_array(self.array, state)
+
+
+def _numpy_data() -> list[Any]:
+    """Return what builds numpy's arrays and numbers, by the names that numpy 1 and 2 write."""
     return [
-        *((it, f"numpy.{core}.multiarray.{name}") for name, it in builders for core in _CORES),
-        *(np.ndarray, np.dtype),
-        *{type(np.dtype(code)) for code in np.typecodes["AllInteger"] + "?efdFD"},
+        *((scalar, f"numpy.{core}.multiarray.scalar") for core in _CORES),
+        *((_Array, f"numpy.{core}.multiarray._reconstruct") for core in _CORES),
+        *((_Array, "numpy.ndarray"), (ArrayType, "numpy.dtype")),
     ]
+
+
+def _plain(loaded: Any) -> Any:
+    """Return what was loaded with numpy's arrays in the place of `_Array`."""
+    if isinstance(loaded, _Array):
+        return loaded.array
+    if isinstance(loaded, dict):
+        for key, value in loaded.items():
+            loaded[key] = _plain(value)
+    elif type(loaded) is list:
+        loaded[:] = map(_plain, loaded)
+    elif type(loaded) is tuple:
+        return tuple(map(_plain, loaded))
+    return loaded
 
 
 def top_level_keys(path: str, trusted: bool = False) -> list[str] | str:

@@ -82,3 +82,26 @@ def test_an_older_file_takes_no_more_memory_than_it_has_bytes(tmp_path):
     assert "cannot be read" in top_level_keys(str(path))
     assert tracemalloc.get_traced_memory()[1] < 100e6
     tracemalloc.stop()
+
+
+def test_a_wrong_type_of_numpys_is_refused(tmp_path):
+    """numpy itself crashes on it."""
+    path = tmp_path / "a.pth"
+    torch.save({"n": np.float64(1)}, path, _use_new_zipfile_serialization=False)
+    contents = path.read_bytes()
+    order = contents.index(b"X\x01\x00\x00\x00<")
+    end = contents.index(b"NNNJ", order)
+    path.write_bytes(contents[:end] + contents[end + 2 :])
+    assert top_level_keys(str(path)) == ["n"]
+    path.write_bytes(contents[: order + 5] + b"N" + contents[order + 6 :])
+    assert top_level_keys(str(path)) == ["n"]
+
+
+@pytest.mark.parametrize("array", [np.arange(6.0).reshape(2, 3), np.array(["a", "b"])])
+def test_arrays_of_numpy_are_loaded(array, tmp_path):
+    path = tmp_path / "a.pth"
+    torch.save({"deep": [(array, 1)], "n": np.int32(3)}, path)
+    loaded = load(str(path))
+    back = loaded["deep"][0][0]
+    assert (type(back), back.dtype, back.tolist()) == (np.ndarray, array.dtype, array.tolist())
+    assert loaded["n"] == 3
