@@ -207,6 +207,15 @@ def test_with_trust_run_everything_is_taken(begun, monkeypatch):
     assert find_trained(str(begun), None, {"trust_run": True}).options["trust_checkpoint"]
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+def test_what_was_hidden_in_a_value_must_be_given_again(begun, trusted):
+    """A resumed run would send the word that stands for a secret."""
+    plant(begun, "wandb.entity", "me:(hidden)")
+    found = with_options_of_run({"resume": str(begun), "trust_run": trusted})
+    assert "wandb.entity" not in found
+    assert "a secret in it was hidden" in "".join(found["left_out"])
+
+
 def test_trust_is_of_the_user_alone(begun):
     for name in ("trust_run", "trust_checkpoint"):
         plant(begun, name, True)

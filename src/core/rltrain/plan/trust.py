@@ -22,6 +22,7 @@ from rltrain.options.checks import flag
 from rltrain.options.declare import NAMES
 from rltrain.options.dotted import flatten, texts
 from rltrain.options.run import RunOptions, by_plugin
+from rltrain.options.secrets import HIDDEN
 from rltrain.plan.run_files import HOW, shortened
 from rltrain.plugins.options import dataclass_of
 from rltrain.plugins.registry import Registry
@@ -75,6 +76,8 @@ def take(
         option = ".".join(name.split(".")[:2])  # Its value may be a mapping.
         field, hint = declared.get(option, _UNKNOWN)
         why = None if trusted else _refused(value, field, hint)
+        if any(HIDDEN in text for _, text in texts([value])):
+            why = "a secret in it was hidden"
         if why is None:
             taken[name] = value
         elif name not in replaced and (field is None or value != _default(field)):
