@@ -83,7 +83,7 @@ STAGES = @mkdir -p build; for stage in $(1); do \
 	begin=$$(date +%s); $(MAKE) $$stage || exit; seconds=$$(($$(date +%s) - begin)); \
 	printf '%3d:%02d  %s\n' $$((seconds / 60)) $$((seconds % 60)) $$stage | tee -a $(MINUTES); done
 
-.PHONY: help bench train test test-all test-fast test-ranks test-long test-slow test-cuda fuzz environments docs lint format clean resolve \
+.PHONY: help bench train test test-all test-fast test-ranks test-long test-slow test-rest test-cuda fuzz environments docs lint format clean resolve \
 	$(SETS:%=test-%)
 
 help:
@@ -117,6 +117,9 @@ test-ranks: $(READY)
 # Installing mostly waits.
 test-all: $(READY)
 	+$(MAKE) --jobs 2 test environments
+	+$(MAKE) test-rest
+
+test-rest:
 	+$(call STAGES,docs test-long test-slow $(SETS:%=test-%))
 	$(BIN)/python tests/integration/version_table.py $(FOUND)
 
