@@ -299,6 +299,8 @@ SEEN = TaskInfo("Seen-v0", "discrete", 64, 100, observations=GROUPS, actions=(5,
 def describe(task):
     if task == "Broken-v0":
         raise UsageError("It needs a robot.")
+    if task == "Raises-v0":
+        raise RuntimeError("no\\ndisplay")
     return {"Seen-v0": SEEN, "Open-v0": TaskInfo("Open-v0", "continuous")}.get(task)
 
 def tuned(task, library, algorithm):
@@ -306,7 +308,7 @@ def tuned(task, library, algorithm):
 
 @hookimpl
 def rltrain_provides():
-    names = ["Seen-v0", "Open-v0", "Broken-v0"]
+    names = ["Seen-v0", "Open-v0", "Broken-v0", "Raises-v0"]
     facts = {"describe": describe, "tasks": lambda: names, "tuned": tuned}
     return [SuiteSpec(name="seen", factory="x:y", frameworks=("numpy",), **facts)]
 """
@@ -319,7 +321,7 @@ def test_tasks_are_listed_with_spaces_libraries_and_tuned_options(cli, site):
         "SUITE  TASK     OBSERVATIONS               ACTIONS     ENVS  LIBRARIES  TUNED\n"
         "seen   Seen-v0  policy 48, camera 32x40x3  discrete 5  64    stub       stub\n"
         "seen   Open-v0  ?                          continuous  8     stub       -\n"
-        "\n1 more cannot be made here; --json says why.\n",
+        "\n2 more cannot be made here; --json says why.\n",
         "",
     )
 
@@ -327,13 +329,14 @@ def test_tasks_are_listed_with_spaces_libraries_and_tuned_options(cli, site):
 def test_tasks_as_json(cli, site):
     site.install("seen-suite", TASKS)
     status, out, _err = cli("tasks", "--suite", "seen", "--json")
-    seen, opened, broken = json.loads(out)
+    seen, opened, broken, raises = json.loads(out)
     assert status == 0
     assert seen["observations"]["camera"] == {"shape": [32, 40, 3], "dtype": "uint8"}
     assert (seen["action"], seen["actions"], seen["max_episode_length"]) == ("discrete", [5], 100)
     assert (opened["observations"], opened["actions"], opened["tuned"]) == (None, None, [])
     assert broken.keys() == seen.keys()
     assert (broken["task"], broken["reason"]) == ("Broken-v0", "It needs a robot.")
+    assert raises["reason"] == "RuntimeError: no display"
 
 
 def test_tasks_of_all_suites_are_listed(cli, site, monkeypatch):

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from rltrain.config import RunConfig
-from rltrain.errors import RltrainError
+from rltrain.errors import RltrainError, in_a_line
 from rltrain.options.agent import default_options
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LibrarySpec, SuiteSpec
@@ -77,6 +77,8 @@ def _row(suite: SuiteSpec, task: str, registry: Registry) -> dict[str, Any]:
         info = suite.describe(task)
     except RltrainError as error:
         return {**row, "reason": str(error)}
+    except Exception as error:  # Somebody else's task may raise anything.
+        return {**row, "reason": in_a_line(error)}
     if info is None:
         return {**row, "reason": f"The suite {suite.name} lists it, but does not know it."}
     able = [library for library in registry.all(LibrarySpec) if _can_learn(library, suite, info)]
