@@ -17,7 +17,8 @@ from rltrain.cli import doctor, evaluate, export, foreign, new, play, plugins, r
 from rltrain_kubernetes.command import ManifestCommand
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
 README = PAGES[0].read_text()
 BY_HAND = (ROOT / "docs" / "plugin-by-hand.md").read_text()
 TRAINING = (ROOT / "docs" / "training.md").read_text()
