@@ -52,6 +52,8 @@ def options() -> str:
         option = option_of(field)
         flags = [flag(field.name), *option.flags]
         if option.kind == "none":
+            if field.name not in TYPED:
+                continue  # Nobody types it.
             flags = [TYPED[field.name]]
         default = option.default_text or f"`{show(field.default)}`"
         shown = ", ".join(f"`{name}`" for name in flags)
