@@ -319,6 +319,8 @@ def test_variables_that_are_no_numbers_are_shown(environ):
         ({**SAGEMAKER, "SM_CURRENT_HOST": "x"}, "the host is not in the list of hosts"),
         ({**SAGEMAKER, "SM_HOSTS": "[a"}, r"SM_HOSTS=\[a: rltrain cannot read it"),
         ({"CLUSTER_SPEC": '{"cluster": {}}'}, "CLUSTER_SPEC=.*rltrain cannot read it"),
+        ({**AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "-3"}, "are not valid rank numbers"),
+        ({**AWS_BATCH, "AWS_BATCH_JOB_NODE_INDEX": "-1"}, "are not valid rank numbers"),
         ({**TRAIN_JOB, "PET_NNODES": "1:4"}, "PET_NNODES=1:4.*add --nnodes 1:4 --rdzv-backend"),
         (without(TRAIN_JOB, "PET_NODE_RANK"), r"PET_NODE_RANK \(not set\): rltrain cannot tell"),
         (
@@ -515,3 +517,7 @@ def test_jax_reads_the_same_variables(monkeypatch):
 def test_a_master_port_that_is_none_is_reported(variables, port):
     with pytest.raises(UsageError, match=f"MASTER_PORT={port}: is no port from 1 to 65535"):
         joined({**variables, "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": port})
+
+
+def test_a_job_of_no_nodes_is_one_process():
+    assert found({**AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "0"}) is None

@@ -12,14 +12,16 @@ sys.path[:0] = [str(_HERE), str(_HERE.parent / "core")]
 
 
 def pytest_addoption(parser):
-    parser.addoption("--fuzz", type=float, default=40.0, help="seconds for all kinds of inputs")
+    parser.addoption(
+        "--fuzz", type=float, help="seconds for all kinds of inputs, instead of a number"
+    )
     parser.addoption("--fuzz-seed", type=int, default=1, help="of the inputs")
 
 
 @pytest.fixture
 def fuzz(request):
-    """The seed of the inputs, and the seconds for each kind of them."""
+    """The seed of the inputs, and the seconds for each kind of them, if they are limited so."""
     from targets import TARGETS
 
-    seconds = request.config.getoption("--fuzz") / len(TARGETS)
-    return request.config.getoption("--fuzz-seed"), seconds
+    seconds = request.config.getoption("--fuzz")
+    return request.config.getoption("--fuzz-seed"), seconds and seconds / len(TARGETS)

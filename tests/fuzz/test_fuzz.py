@@ -17,6 +17,8 @@ from damage import damaged
 from targets import TARGETS, Target
 from watched import nothing_runs
 
+INPUTS = 400
+"""That a test run tries of each kind, the same in every run."""
 SECONDS = 5.0
 """Of a core that an input may take. One that waits for ever runs into the test's own limit."""
 LONGEST = 20_000
@@ -33,8 +35,10 @@ def test_hostile_bytes_are_refused(name, tmp_path, fuzz):
     assert not findings, "\n\n".join(findings.values())
 
 
-def run(target: Target, folder: Path, seed: int, seconds: float) -> tuple[int, dict[str, str]]:
-    """Read damaged inputs for some seconds.
+def run(
+    target: Target, folder: Path, seed: int, seconds: float | None
+) -> tuple[int, dict[str, str]]:
+    """Read damaged inputs for some seconds, or a fixed number of them.
 
     Returns:
         How many were read, and what was wrong by the line where it happened.
@@ -42,8 +46,8 @@ def run(target: Target, folder: Path, seed: int, seconds: float) -> tuple[int, d
     chance, seeds, findings = random.Random(seed), target.seeds(), {}
     for valid in seeds:
         _read(target, valid, folder / "valid")
-    tried, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end:
+    tried, end = 0, time.monotonic() + (seconds or 0)
+    while tried < INPUTS if seconds is None else time.monotonic() < end:
         data = damaged(chance.choice(seeds), seeds, chance)
         tried += 1
         found = _finding(target, data, folder / "tried")

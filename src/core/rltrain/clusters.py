@@ -6,6 +6,7 @@ the two classes below, or None.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -59,13 +60,14 @@ def read_numbers(environ: Mapping[str, str], *names: str) -> tuple[int, ...]:
     Raises:
         UsageError: one is missing or is not a number.
     """
-    try:
-        return tuple(int(environ[name]) for name in names)
-    except (KeyError, ValueError):
-        raise UsageError(
-            f"The environment variables {shown(environ, names)} are not valid rank numbers. "
-            "Unset or correct them."
-        ) from None
+    with contextlib.suppress(KeyError, ValueError):
+        numbers = tuple(int(environ[name]) for name in names)
+        if min(numbers, default=0) >= 0:
+            return numbers
+    raise UsageError(
+        f"The environment variables {shown(environ, names)} are not valid rank numbers. "
+        "Unset or correct them."
+    )
 
 
 def read_rank(

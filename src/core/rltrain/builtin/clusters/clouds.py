@@ -25,7 +25,7 @@ def aws_batch(environ: Mapping[str, str]) -> StartedNode | None:
     if not environ.get(names[0]):
         return None
     nodes, index, main = read_numbers(environ, *names)
-    if nodes == 1:
+    if nodes <= 1:
         return None
     address = "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"
     if index != main and not environ.get(address):
