@@ -104,12 +104,14 @@ def pytest_runtest_makereport(item):
 def _found_complete(node, report):
     """With `--complete`, make a failure of a skipped test, or file, that misses something here.
 
-    Those that say at once for whom they are may be skipped, and so may rules of a kit.
+    Those that say at once for whom they are may be skipped, and so may rules of a kit, and what
+    needs mjlab: its version set has it.
     """
     if node.config.option.complete and report.skipped and isinstance(report.longrepr, tuple):
         path, _, reason = report.longrepr
         conditional = any(mark.name in ("skip", "skipif") for mark in node.iter_markers())
-        if not (conditional or path.endswith("kits/rules.py")):
+        elsewhere = "mjlab" in node.name.lower()
+        if not (conditional or elsewhere or path.endswith("kits/rules.py")):
             report.outcome, report.longrepr = "failed", f"--complete, and {path} says: {reason}"
     return report
 
