@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from rltrain.config import Placement
-from rltrain.errors import PeerLost, RankFailed, RltrainError
+from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 from rltrain.launch.collecting import requested
 from rltrain.launch.leftovers import private_folder
 from rltrain.launch.line import Line, title
 from rltrain.launch.meeting import Member, gather
+from rltrain.launch.messages import Refused
 from rltrain.launch.notes import Notes
 from rltrain.launch.reports import ended_by_signal
 
@@ -93,12 +94,12 @@ def connected(member: Member, host: str, port: int, timeout: float) -> Iterator[
             cause = watch.cause
             watch.part(cause or _last_words(member, error))
             if cause is not None and _is_consequence(error):
-                raise RankFailed(cause) from None
+                raise _failed(cause) from None
             raise
         else:
             watch.part(None)
             if watch.cause is not None:
-                raise RankFailed(watch.cause)
+                raise _failed(watch.cause)
         finally:
             watch.close()
 
@@ -233,4 +234,11 @@ def _last_words(member: Member, error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return f"{title(member)} was interrupted."
     what = str(error) if isinstance(error, RltrainError) else f"{type(error).__name__} {error}"
-    return f"{title(member)} failed. {what}".rstrip()[:_WORDS]
+    words = f"{title(member)} failed. {what}".rstrip()[:_WORDS]
+    return Refused(words) if isinstance(error, UsageError) else words
+
+
+def _failed(cause: str) -> RankFailed:
+    """Return the error of a node whose ranks end because of another node, with its status."""
+    status = UsageError.exit_code if isinstance(cause, Refused) else RankFailed.exit_code
+    return RankFailed(cause, exit_code=status)

@@ -11,7 +11,7 @@ import sys
 import threading
 
 from rltrain.launch.collecting import send_files, take_file
-from rltrain.launch.messages import BadMessage, File, Member, Request, Said, parse_message
+from rltrain.launch.messages import BadMessage, File, Member, Refused, Request, Said, parse_message
 from rltrain.launch.network import end_when_silent
 from rltrain.launch.wire import receive_line, send
 
@@ -84,7 +84,7 @@ class Line:
         """Say which node failed and why. Only the first cause is sent."""
         if not self._told:
             self._told = True
-            self._send(cause)
+            self._send({"refused": cause} if isinstance(cause, Refused) else cause)
 
     def say(self, text: str) -> None:
         """Let node 0 show something to the user."""

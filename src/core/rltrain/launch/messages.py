@@ -25,6 +25,7 @@ __all__ = [
     "File",
     "Hello",
     "Member",
+    "Refused",
     "Request",
     "Said",
     "Unproven",
@@ -168,6 +169,12 @@ def parse_answer(key: bytes, nonce: str, line: bytes) -> Answer:
     return Answer(_text(body["wrong"]), _name(body["host"]))
 
 
+class Refused(str):
+    """Why a node failed, if it has refused what its user asked for."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Said:
     """A rank has shown this to the user of its node."""
@@ -207,6 +214,8 @@ def parse_message(line: bytes) -> str | Said | Request | File | None:
     names = set(message)
     if names == {"say"}:
         return Said(_text(message["say"]))
+    if names == {"refused"}:
+        return Refused(_text(message["refused"]))
     if names == {"mark"}:
         mark = _name(message["mark"])
         if "/" in mark or mark in (".", ".."):
