@@ -78,6 +78,7 @@ FAST := -m "not slow and not long"
 SAMPLE ?=
 COMPLETE ?=
 MINUTES := build/minutes.txt
+SLOWEST := --durations 25
 # Makes targets one after the other, and notes how long each took.
 STAGES = @mkdir -p build; for stage in $(1); do \
 	begin=$$(date +%s); $(MAKE) $$stage || exit; seconds=$$(($$(date +%s) - begin)); \
@@ -124,10 +125,10 @@ test-rest:
 	$(BIN)/python tests/integration/version_table.py $(FOUND)
 
 test-long: $(READY)
-	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SAMPLE:%=--sample %) $(COMPLETE) $(SIDE_BY_SIDE)
+	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SAMPLE:%=--sample %) $(COMPLETE) $(SLOWEST) $(SIDE_BY_SIDE)
 
 test-slow: $(READY)
-	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(COMPLETE) $(BY_FILE) 3
+	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(COMPLETE) $(SLOWEST) $(BY_FILE) 3
 
 # Other inputs than the fixed ones of the tests, for an hour.
 fuzz: SECONDS ?= 3600

@@ -16,10 +16,10 @@ pytest.importorskip("envpool")
 def test_two_ranks_train_a_robot(library, tmp_path):
     command = (
         f"--library {library} --task envpool/Go1JoystickFlatTerrain-v1 --num-envs 2 "
-        f"--distributed --nproc-per-node 2 --max-iterations 2 --log-root {tmp_path}"
+        "--distributed --nproc-per-node 2 --max-iterations 2"
     )
     run = subprocess.run(
-        [sys.executable, "-m", "rltrain", *command.split()],
+        [sys.executable, "-m", "rltrain", *command.split(), "--log-root", str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=280,
