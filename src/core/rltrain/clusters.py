@@ -55,10 +55,10 @@ class StartedNode:
 
 
 def read_numbers(environ: Mapping[str, str], *names: str) -> tuple[int, ...]:
-    """Return variables that must all be numbers.
+    """Return variables that must all be numbers from 0 on.
 
     Raises:
-        UsageError: one is missing or is not a number.
+        UsageError: one is missing, is not a number, or is negative.
     """
     with contextlib.suppress(KeyError, ValueError):
         numbers = tuple(int(environ[name]) for name in names)
