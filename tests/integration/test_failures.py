@@ -6,7 +6,9 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 from torch.distributed.launcher.api import LaunchConfig
@@ -115,6 +117,39 @@ def test_a_run_that_nohup_started_outlives_its_terminal(command):
         process.wait(timeout=3)
     process.terminate()
     assert command.finish(process, timeout=LIMIT).returncode == 75
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)]
+)
+def test_nothing_is_left_of_a_run_that_ends_while_it_starts(command, number, code, temporary):
+    process = command.start(*TWO_RANKS, TMPDIR=temporary)
+    assert "starting 2 rank(s)" in process.stdout.readline()
+    server, deadline = "from multiprocessing.forkserver", time.monotonic() + 30
+    while not any(server in words(pid) for pid in command.members(process)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(number)
+    run = command.finish(process, timeout=LIMIT)
+    assert run.returncode == code
+    assert "Traceback" not in run.stderr
+    assert command.all_gone(process, within=2)  # The server's imports take longer.
+    assert number == signal.SIGKILL or not os.listdir(temporary)
+
+
+@pytest.fixture
+def temporary():
+    """A folder of its own for temporary files; pytest's has too long a path for sockets."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield folder
+
+
+def words(pid):
+    """Return the command line of a process."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
 
 
 def test_no_rank_outlives_a_killed_launcher(command):

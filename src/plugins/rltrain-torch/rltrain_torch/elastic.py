@@ -38,7 +38,7 @@ from rltrain_torch.compat import optional
 __all__ = ["ElasticLauncher", "launch_config"]
 
 PRELOADED = [
-    *("torch", "torch.distributed", "torch._dynamo"),
+    *("rltrain_torch.parent", "torch", "torch.distributed", "torch._dynamo"),
     *("rltrain.run.worker", "rltrain_torch.forkserver"),
 ]
 """Modules that the forkserver imports once for all ranks, before those of the library. No suite's:
@@ -80,6 +80,7 @@ class ElasticLauncher:
             signals = _Signals(reports)
             try:
                 with _prepared_process(config):
+                    signals.interrupt()
                     return self._launch(config, work, reports, signals)
             except BaseException as error:
                 # A signal may also come while the failure of a rank is read.
@@ -128,11 +129,22 @@ class _Signals:
         self._reports = reports
         self._handled = [number for number in _SIGNALS if _is_free(number)]
 
+    def interrupt(self) -> None:
+        """Let signals end the run at once, until the first look: torch may not be imported yet."""
+        self._set(self._interrupt)
+
     def look(self) -> None:
         """Handle signals in place of torch elastic, which sets its handlers with every start."""
+        self._set(self._handle)
+
+    def _set(self, handler: Callable[[int, FrameType | None], None]) -> None:
         if threading.current_thread() is threading.main_thread():
             for number in self._handled:
-                signal.signal(number, self._handle)
+                signal.signal(number, handler)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._last = signal.Signals(number)
+        raise KeyboardInterrupt
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         from torch.distributed.elastic.multiprocessing import SignalException
@@ -144,9 +156,11 @@ class _Signals:
 
     def raised(self, error: BaseException) -> signal.Signals | None:
         """Return the signal that has raised an error, here or in torch elastic; None if none."""
-        from torch.distributed.elastic.multiprocessing import SignalException
+        if self._last is None and isinstance(error, Exception):
+            from torch.distributed.elastic.multiprocessing import SignalException
 
-        return self._last or error.sigval if isinstance(error, SignalException) else None
+            return error.sigval if isinstance(error, SignalException) else None
+        return self._last
 
 
 def _is_free(number: signal.Signals) -> bool:

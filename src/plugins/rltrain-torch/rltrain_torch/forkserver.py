@@ -11,6 +11,7 @@ import importlib
 import os
 
 from rltrain_torch.elastic import LIBRARY
+from rltrain_torch.parent import end_with_parent
 
 os.setpgid(0, 0)
 # To take all modules apart takes longer than importing half of them. Ranks never come here.
@@ -19,3 +20,6 @@ atexit.register(os._exit, 0)
 if os.environ.get(LIBRARY):
     with contextlib.suppress(Exception):  # It fails again in a rank, which reports it.
         importlib.import_module(os.environ[LIBRARY])
+
+# The server may outlive the thread that started it: another one of its process may launch a run.
+end_with_parent(0)
