@@ -73,8 +73,8 @@ JAX_FAILS := src/plugins/rltrain-jax/tests/test_jax_failures.py
 ON_ISAACLAB := -m pytest src/plugins/rltrain-isaaclab/tests/test_isaaclab_ranks.py
 CUDA_PYTHON ?= python3
 FAST := -m "not slow and not long"
-# For CI: of tests that are many alike, those to run (SEED:SHARE, instead of all), and
-# whether what is missing on the machine is a failure (--complete).
+# For CI: of tests that are many alike, and of each test's cases, those to run (SEED:SHARE, instead
+# of all), and whether what is missing on the machine is a failure (--complete).
 SAMPLE ?=
 COMPLETE ?=
 MINUTES := build/minutes.txt
@@ -125,10 +125,10 @@ test-rest:
 	$(BIN)/python tests/integration/version_table.py $(FOUND)
 
 test-long: $(READY)
-	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SAMPLE:%=--sample %) $(COMPLETE) $(SLOWEST) $(SIDE_BY_SIDE)
+	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SAMPLE:%=--cases %) $(COMPLETE) $(SLOWEST) $(SIDE_BY_SIDE)
 
 test-slow: $(READY)
-	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(COMPLETE) $(SLOWEST) $(BY_FILE) 3
+	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(SAMPLE:%=--cases %) $(COMPLETE) $(SLOWEST) $(BY_FILE) 3
 
 # Other inputs than the fixed ones of the tests, for an hour.
 fuzz: SECONDS ?= 3600

@@ -24,6 +24,11 @@ def pytest_addoption(parser):
         "the seed",
     )
     group.addoption(
+        "--cases",
+        metavar="SEED:SHARE",
+        help="of the cases of each test, run this share, and at least one, drawn by the seed",
+    )
+    group.addoption(
         "--complete",
         action="store_true",
         help="nothing may be missing on this machine: a test that finds so and skips, fails",
@@ -47,29 +52,45 @@ def pytest_collection_finish():
     gc.enable()
 
 
-def drawn(seed, share, test):
-    """Whether a seed draws a test: each with the same probability, whatever else there is."""
-    number = int.from_bytes(hashlib.sha256(f"{seed} {test}".encode()).digest()[:8], "big")
-    return number < share * 2**64
+def place(seed, test):
+    """Return where in [0, 1) a seed places a test: anywhere alike, whatever else there is."""
+    digest = hashlib.sha256(f"{seed} {test}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def drawn(seed, share, tests):
+    """Return the drawn ones of some tests, given by their names."""
+    return {test for test in tests if place(seed, test) < float(share)}
+
+
+def drawn_cases(seed, share, tests):
+    """Return the drawn ones of some tests, and of each function the first, by their places."""
+    placed = sorted(tests, key=lambda test: place(seed, test), reverse=True)
+    first = {test.partition("[")[0]: test for test in placed}
+    return drawn(seed, share, tests) | set(first.values())
 
 
 @pytest.hookimpl(trylast=True)  # After `-m`.
 def pytest_collection_modifyitems(config, items):
     """Draw the sample, and keep its names for the summary."""
-    if not config.option.sample:
+    if config.option.sample:
+        seed, share, *folder = config.option.sample.split(":")
+        inside = tuple(f"{name}/" for name in folder)
+        alike = [
+            item.nodeid
+            for item in items
+            if item.get_closest_marker("sample") or item.nodeid.startswith(inside)
+        ]
+        chosen = drawn(seed, share, alike)
+    elif config.option.cases:
+        alike = [item.nodeid for item in items if hasattr(item, "callspec")]
+        chosen = drawn_cases(*config.option.cases.split(":"), alike)
+    else:
         return
-    seed, share, *folder = config.option.sample.split(":")
-    inside = tuple(f"{name}/" for name in folder)
-    alike = [
-        item
-        for item in items
-        if item.get_closest_marker("sample") or item.nodeid.startswith(inside)
-    ]
-    left = {item for item in alike if not drawn(seed, float(share), item.nodeid)}
-    items[:] = [item for item in items if item not in left]
-    config.hook.pytest_deselected(items=list(left))
-    names = [item.nodeid for item in alike if item not in left]
-    config.stash[SAMPLE] = (names, len(alike))
+    left = set(alike) - chosen
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
+    items[:] = [item for item in items if item.nodeid not in left]
+    config.stash[SAMPLE] = ([name for name in alike if name in chosen], len(alike))
     if hasattr(config, "workeroutput"):
         config.workeroutput["sample"] = config.stash[SAMPLE]
 
@@ -84,7 +105,8 @@ def pytest_testnodedown(node):
 def pytest_terminal_summary(terminalreporter, config):
     names, count = config.stash.get(SAMPLE, ([], 0))
     if count:
-        terminalreporter.section(f"sample {config.option.sample}: {len(names)} of {count} tests")
+        what = config.option.sample or config.option.cases
+        terminalreporter.section(f"sample {what}: {len(names)} of {count} tests")
         terminalreporter.write("".join(f"{name}\n" for name in names))
 
 

@@ -74,36 +74,56 @@ def run(tmp_path):
 
 
 @pytest.fixture
-def drawn(pytestconfig):
-    """The function that draws."""
+def ours(pytestconfig):
+    """The module that draws."""
     plugins = pytestconfig.pluginmanager.get_plugins()
     (ours,) = [each for each in plugins if getattr(each, "__file__", "") == f"{ROOT}/conftest.py"]
-    return ours.drawn
+    return ours
 
 
-def test_over_commits_each_test_is_drawn_with_the_same_probability(drawn):
+def test_over_commits_each_test_is_drawn_with_the_same_probability(ours):
     tests = [f"tests/test_pairs.py::test_alike[{number}]" for number in range(200)]
     commits = [f"{commit:040x}" for commit in range(400)]
-    times = Counter(test for test in tests for commit in commits if drawn(commit, 0.25, test))
+    times = Counter(test for commit in commits for test in ours.drawn(commit, 0.25, tests))
     assert set(times) == set(tests)
     # Beyond six standard deviations; and the sum of all, likewise.
     assert all(100 - 52 < count < 100 + 52 for count in times.values())
     assert abs(sum(times.values()) - 20_000) < 740
-    assert all(drawn(commits[0], 1.0, test) for test in tests)
+    assert ours.drawn(commits[0], 1.0, tests) == set(tests)
+
+
+def test_of_each_test_a_case_is_drawn_and_over_commits_every_one(ours):
+    tests = [f"test_a.py::test_{name}[{number}]" for name in "ab" for number in range(5)]
+    commits = [f"{commit:040x}" for commit in range(400)]
+    times = Counter()
+    for commit in commits:
+        found = ours.drawn_cases(commit, 0.15, tests)
+        assert found >= ours.drawn(commit, 0.15, tests)
+        assert {test.partition("[")[0] for test in found} == {
+            "test_a.py::test_a",
+            "test_a.py::test_b",
+        }
+        times.update(found)
+    assert set(times) == set(tests)
+    # With a probability of 0.15 + 0.85**5 / 5, beyond six standard deviations.
+    assert all(96 - 52 < count < 96 + 52 for count in times.values())
 
 
 @pytest.mark.slow
-def test_the_drawn_tests_run_and_are_listed(run, drawn, tmp_path):
+def test_the_drawn_tests_run_and_are_listed(run, ours, tmp_path):
     (tmp_path / "core").mkdir()
     (tmp_path / "core" / "test_core.py").write_text(CORE)
     (tmp_path / "test_alike.py").write_text(ALIKE)
     names = {f"test_alike.py::test_alike[{number}]" for number in range(40)}
     names |= {f"core/test_core.py::test_core[{number}]" for number in range(20)}
-    expected = {name for name in names if drawn("abc", 0.25, name)}
-    _, done = run("--sample", "abc:0.25:core", "--numprocesses", "2")
-    _, summary = done.stdout.split(f"sample abc:0.25:core: {len(expected)} of 60 tests")
-    assert set(re.findall(r"^\S+::\S+$", summary, re.MULTILINE)) == expected
-    assert f"{len(expected) + 1} passed" in summary
+    for option, what, expected in (
+        ("--sample", "abc:0.25:core", ours.drawn("abc", 0.25, names)),
+        ("--cases", "abc:0.01", ours.drawn_cases("abc", 0.01, names)),
+    ):
+        _, done = run(option, what, "--numprocesses", "2")
+        _, summary = done.stdout.split(f"sample {what}: {len(expected)} of 60 tests")
+        assert set(re.findall(r"^\S+::\S+$", summary, re.MULTILINE)) == expected
+        assert f"{len(expected) + 1} passed" in summary
 
 
 @pytest.mark.slow
