@@ -1,9 +1,14 @@
-"""Puts the stand-in for Isaac Lab on the path, because Isaac Sim runs on few machines."""
+"""Puts the stand-in for Isaac Lab on the path, because Isaac Sim runs on few machines.
+
+Where Isaac Lab 3 is installed, the tests in real/ run instead.
+"""
 
 from __future__ import annotations
 
 import atexit
+import os
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -11,13 +16,25 @@ import pytest
 from rltrain_isaaclab import compat
 
 STANDIN = Path(__file__).parent / "standin"
+REAL = Path(__file__).parent / "real"
+INSTALLED = any(each.version.startswith("3.") for each in distributions(name="isaaclab"))
+
+
+def pytest_collection_modifyitems(items):
+    """Skip the stand-in's tests or the real one's: both packages have the same name."""
+    for item in items:
+        real = item.path.is_relative_to(REAL)
+        if real and not INSTALLED:
+            item.add_marker(pytest.mark.skip(reason="Isaac Lab 3 is not installed"))
+        elif item.path.is_relative_to(REAL.parent) and INSTALLED and not real:
+            item.add_marker(pytest.mark.skip(reason="Isaac Lab 3 is installed: see tests/real"))
 
 
 @pytest.fixture(autouse=True)
 def standin(monkeypatch):
     """Put the stand-in first on the path, in this process and in those that it starts."""
     monkeypatch.syspath_prepend(str(STANDIN))
-    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN), prepend=os.pathsep)
     monkeypatch.setattr("sys.argv", ["rltrain", "--flag-of-ours"])
     # Every test starts like a new process, in which the app does not run yet.
     monkeypatch.setattr(compat, "_held", [])
