@@ -27,6 +27,12 @@ def run(stub, capsys):
     return folder
 
 
+def test_the_newest_run_of_a_task_needs_no_name(run, capsys):
+    where = ["--task", "Stub-v0", "--log_root", str(run.parents[2])]
+    assert main(["export", *where]) == 0
+    assert f"wrote {run / 'exported' / 'policy.stub'} (stub)" in capsys.readouterr().out
+
+
 def test_the_file_is_described(run, capsys):
     assert main(["export", str(run)]) == 0
     assert f"wrote {run / 'exported' / 'policy.stub'} (stub)" in capsys.readouterr().out

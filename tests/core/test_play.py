@@ -288,6 +288,19 @@ def test_a_new_checkpoint_begins_new_episodes(run, play, eager):
     assert viewer.shown[1].agent == "newer.txt, iteration 4"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["--task", "Stub-v0", "--log_root", "{root}"], ["--checkpoint", "{run}/checkpoints/3"]],
+)
+def test_a_run_is_found_as_isaac_lab_writes_it(run, capsys, words):
+    """It has no RUN: the newest of a task, or a checkpoint."""
+    (last,) = (run / "checkpoints").glob("last*")
+    last.with_name("3").write_bytes(last.read_bytes())
+    words = [word.format(run=run, root=run.parents[2]) for word in words]
+    assert main(["play", *words, "--rl_library", "stub", "--steps", "2"]) == 0
+    assert str(run) in capsys.readouterr().out
+
+
 # Mistakes
 
 
@@ -295,7 +308,12 @@ def test_a_new_checkpoint_begins_new_episodes(run, play, eager):
     ("words", "says"),
     [
         (["nowhere"], "nowhere: is not there"),
-        ([], "Name a RUN, or give --task with --agent zero or random"),
+        ([], "Name a RUN: a run folder, a checkpoint, or latest"),
+        (["--task", "Stub-v0", "--log-root", "none"], "latest: no such run below none"),
+        (["--train_env_cfg"], "Name a RUN"),
+        (["{run}", "--logger", "wandb"], "--logger: nothing is logged. Leave it out."),
+        (["{run}", "--max_steps", "9"], "--max-steps: play counts steps. Give --steps N."),
+        (["--checkpoint", "pretrained"], "rltrain downloads nothing. `isaaclab play --checkpoint"),
         (["--agent", "zero"], "--agent zero: name a RUN, or a task"),
         (["{run}", "--agent", "zero", "--follow"], "--follow and --agent zero contradict"),
         (["{run}", "--agent", "random", "--checkpoint", "3"], "--checkpoint and --agent random"),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from typed_lines import SKRL, TORCHRUN
 
-from rltrain.cli import foreign, train
+from rltrain.cli import foreign, main, train
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 
@@ -356,6 +356,45 @@ def test_a_documented_command_works_or_says_what_to_type(typed, line):
     assert status == (0 if line.works else 2), printed
     for text in line.says:
         assert text in printed
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("--frontend torch --seed 1", "--seed 1"),
+        ("--frontend=torch", ""),
+        ("--disable_fabric", "env.sim.use_fabric=false"),
+        ("--train_env_cfg", "env.play=false"),
+        ("--use_last_checkpoint", "--checkpoint=latest"),
+        ("--resume_optimizer_state", ""),
+        ("--checkpoint best", "--checkpoint best"),
+    ],
+)
+def test_a_flag_of_isaac_lab_is_translated(theirs, ours):
+    assert foreign.translate(theirs.split()) == ours.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("train --checkpoint pretrained", "puts the file into .pretrained_checkpoints/LIBRARY"),
+        ("train --checkpoint=wandb:me/ants/1", "Download the file, and give its path."),
+        ("play --checkpoint https://wandb.ai/me/ants/runs/1", "https://wandb.ai/me/ants/runs/1:"),
+        ("train --frontend warp", "--frontend: rltrain uses the torch environments."),
+        ("train --deterministic", "set env.sim.physics.deterministic=true"),
+        ("train --no-resume_optimizer_state", "is loaded with its optimizer"),
+        ("train -rid 3", "--ray-proc-id: run folders have unique names"),
+        ("train --external_callback a.b", "Give --task MODULE:NAME."),
+        ("export RUN --export_method pt2", "Give --format onnx, jit or pt2."),
+        ("export RUN --validation_steps 5", "Give --verify N."),
+        ("leapp export --task T", "leapp: is a command of Isaac Lab. Type rltrain export RUN."),
+        ("list_envs", "Type rltrain tasks."),
+    ],
+)
+def test_what_isaac_lab_has_alone_is_answered(capsys, words, says):
+    assert main(words.split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
 
 
 @pytest.mark.parametrize("flag", foreign.REFUSED)

@@ -9,11 +9,13 @@ import zipfile
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-__all__ = ["VERSION", "Bare", "Missing", "unpacked"]
+__all__ = ["VERSION", "Bare", "Missing", "fetched", "unpacked"]
 
 VERSION = "2.3.2.post1"
+PYTHONS = {"2": "3.11", "3": "3.12"}
+"""The Python of each major version."""
 TIMEOUT = 120
-"""Seconds: the wheel has 3 MB."""
+"""Seconds: the wheels have 3 MB and 12 MB."""
 
 
 class Missing(Exception):
@@ -21,38 +23,48 @@ class Missing(Exception):
 
 
 def unpacked(folder: Path) -> Path:
-    """Return the folder that holds Isaac Lab's source packages; several processes may ask at once.
+    """Return the folder that holds Isaac Lab 2's source packages.
 
     Raises:
         Missing: there is no index, or pip cannot be used.
     """
+    return fetched(folder, VERSION) / "isaaclab" / "source"
+
+
+def fetched(folder: Path, version: str) -> Path:
+    """Return the folder with a version's wheel, unpacked; several processes may ask at once.
+
+    Raises:
+        Missing: there is no index, or pip cannot be used.
+    """
+    folder = folder / version
     folder.mkdir(parents=True, exist_ok=True)
-    failure, source = folder / "failure", folder / "wheel" / "isaaclab" / "source"
+    failure, unpacked = folder / "failure", folder / "wheel"
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not failure.exists() and not source.is_dir():
-            failure.write_text(_fetch(folder))
+        if not failure.exists() and not unpacked.is_dir():
+            failure.write_text(_fetch(folder, version))
         if failure.exists() and failure.read_text():
             raise Missing(failure.read_text())
-    return source
+    return unpacked
 
 
-def _fetch(folder: Path) -> str:
+def _fetch(folder: Path, version: str) -> str:
     """Download and unpack; return the reason for a failure, or nothing."""
     command = [
         *(sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"),
         # Only its text is read: it need not be for this Python.
-        *("--no-deps", "--only-binary=:all:", "--python-version=3.11"),
+        *("--no-deps", "--only-binary=:all:", f"--python-version={PYTHONS[version[0]]}"),
         *("--platform=manylinux_2_35_x86_64", "--retries=1", "--timeout=15"),
-        *("--dest", str(folder), f"isaaclab=={VERSION}"),
+        *("--dest", str(folder), f"isaaclab=={version}"),
     ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
-        return f"no index gave isaaclab {VERSION} within {TIMEOUT} s"
+        return f"no index gave isaaclab {version} within {TIMEOUT} s"
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:]
-        return f"no index has isaaclab {VERSION}: {' '.join(last)}"
+        return f"no index has isaaclab {version}: {' '.join(last)}"
     (path,) = folder.glob("isaaclab-*.whl")
     with zipfile.ZipFile(path) as wheel:
         wheel.extractall(folder / "wheel")

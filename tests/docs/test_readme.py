@@ -56,7 +56,11 @@ def test_every_flag_that_a_page_names_exists(page):
         command.add_arguments(parser)
         known |= {option for action in parser._actions for option in action.option_strings}
     if page.name == "coming-from.md":
-        known |= {*foreign.REFUSED, "--env"}  # --env.scene.num-envs, as mjlab writes it.
+        known |= {
+            *foreign.REFUSED_OF_POLICIES,
+            *foreign.TRANSLATED,
+            "--env",
+        }  # --env.scene.num-envs, as mjlab writes it.
     named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", page.read_text()))
     # Flags take dashes or underscores.
     assert {name.replace("_", "-") for name in named} - known - OF_OTHERS == set()

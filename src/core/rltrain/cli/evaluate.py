@@ -8,13 +8,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from rltrain.cli import policy_flags
-from rltrain.cli.policy_flags import split
+from rltrain.cli.policy_flags import REFUSED, split
 
 if TYPE_CHECKING:
     from rltrain.policies.evaluating import Result
     from rltrain.policies.finding import Trained
 
-__all__ = ["EPILOG", "add_arguments", "run", "split"]
+__all__ = ["EPILOG", "REFUSED", "add_arguments", "run", "split"]
 
 EPILOG = f"""\
 {policy_flags.EPILOG}

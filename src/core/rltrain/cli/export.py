@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from rltrain.cli import policy_flags
-from rltrain.cli.policy_flags import split
+from rltrain.cli.policy_flags import REFUSED, split
 
-__all__ = ["EPILOG", "add_arguments", "run", "split"]
+__all__ = ["EPILOG", "REFUSED", "add_arguments", "run", "split"]
 
 EPILOG = f"""\
 {policy_flags.EPILOG}
@@ -62,6 +62,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     from rltrain.policies.planning import plan_policy
     from rltrain.policies.ranks import on_ranks
 
+    policy_flags.find_run(arguments)
     options = policy_flags.options_of(arguments, words, _OWN)
     options.setdefault("num_envs", _ENVIRONMENTS)
     trained = find_trained(arguments.run, arguments.checkpoint, options)

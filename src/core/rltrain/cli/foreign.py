@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from rltrain.errors import UsageError
 
 __all__ = [
+    "COMMANDS",
     "LIBRARY_OF_TRAIN_DISTRIBUTED",
     "REFUSED",
+    "REFUSED_OF_POLICIES",
     "TRAIN_DISTRIBUTED",
+    "TRANSLATED",
     "from_variables",
     "notes",
     "translate",
@@ -24,6 +27,14 @@ TRAIN_DISTRIBUTED = ("train_multigpu", "train-multigpu")
 
 LIBRARY_OF_TRAIN_DISTRIBUTED = "rsl_rl"
 """The library that they train with unless another one is named."""
+
+COMMANDS = {
+    "random_agent": "rltrain play --agent random --task TASK",
+    "zero_agent": "rltrain play --agent zero --task TASK",
+    "leapp": "rltrain export RUN",
+    "list_envs": "rltrain tasks",
+}
+"""Isaac Lab's other commands, and what to type instead."""
 
 _PRESETS = ("presets", "physics", "renderer")
 """Task options that Isaac Lab 3 takes without `env.`."""
@@ -36,6 +47,15 @@ _RUN_FLAGS = {
     "--agent.run-name": "--run-name",
 }
 """Fields of mjlab's configuration, and the flags that set them here."""
+
+TRANSLATED = {
+    "--disable-fabric": ["env.sim.use_fabric=false"],
+    "--train-env-cfg": ["env.play=false"],
+    "--use-last-checkpoint": ["--checkpoint=latest"],
+    "--resume-optimizer-state": [],  # It always is.
+    "-rid": ["--ray-proc-id"],
+}
+"""Flags of Isaac Lab without a value, and the same in rltrain's syntax."""
 
 _WRITERS = "Choose writers with --writer NAME; `rltrain plugins` lists the installed ones."
 _NAMES = "Add a suffix with --run-name NAME, or choose another folder with --log-root DIR."
@@ -82,8 +102,8 @@ _REFUSALS = [
     ),
     (
         "external-callback",
-        "rltrain has plugins instead of callbacks.",
-        "Write an observer, and choose it with --observer NAME.",
+        "a module that registers tasks is named with the task.",
+        "Give --task MODULE:NAME.",
     ),
     ("export-io-descriptors", "descriptors are not exported.", _OUT),
     (
@@ -98,16 +118,29 @@ _REFUSALS = [
         "For a run of one process, put LIVESTREAM=N before the command.",
     ),
     (
+        "xr",
+        "Isaac Sim reads this setting from an environment variable.",
+        "For a run of one process, put XR=1 before the command.",
+    ),
+    (
         "viz visualizer",
         "rank 0 opens the windows that the task's configuration names.",
         "Leave it out, or give --headless for none.",
     ),
     (
-        "kit-args experience rendering-mode verbose info deterministic max-visible-envs",
-        "rltrain starts Isaac Sim with its default settings.",
+        "kit-args experience rendering-mode verbose info max-visible-envs anim-recording-enabled "
+        "anim-recording-start-time anim-recording-stop-time",
+        "rltrain starts Isaac Lab with its default settings.",
         _OUT,
     ),
+    (
+        "deterministic",
+        "torch and Warp stay in their default modes.",
+        "Leave it out, or for the physics alone set env.sim.physics.deterministic=true.",
+    ),
     ("frontend", "rltrain uses the torch environments.", _OUT),
+    ("no-resume-optimizer-state", "a checkpoint is loaded with its optimizer.", _OUT),
+    ("run-timestamp", "rank 0 names the run folder for all ranks.", _NAMES),
     ("physics", "it is an option of the task.", "Set physics=NAME, without dashes."),
     ("enable-nan-guard", "it is an option of the task.", "Set env.sim.nan_guard.enabled=true."),
     ("ray-proc-id", "run folders have unique names without it.", _OUT),
@@ -128,24 +161,45 @@ _REFUSALS = [
     ),
 ]
 
+_OF_POLICIES = [
+    # Where play, evaluate and export say something else.
+    ("experiment-name run-name load-run", "a run is named by its folder.", "Give RUN, or latest."),
+    ("agent", "a run has its own options.", "Leave it out, or give --agent-config FILE."),
+    ("logger log-project-name", "nothing is logged.", _OUT),
+    ("viz visualizer", "play has viewers.", "Give rltrain play RUN --viewer NAME."),
+    ("video-interval", "play records one video.", _OUT),
+    ("max-steps", "play counts steps.", "Give --steps N."),
+    ("export-method", "export writes files of several formats.", "Give --format onnx, jit or pt2."),
+    ("export-save-path export-task-name", "export names its file.", "Give --output FILE."),
+    ("validation-steps", "export compares the file with the policy.", "Give --verify N."),
+    ("disable-graph-visualization", "no graph is drawn.", _OUT),
+]
+
 
 def _dashes(name: str) -> str:
     return f"--{name}" if len(name) > 1 else f"-{name}"
 
 
-REFUSED = {
-    _dashes(name): f"{_dashes(name)}: {reason} {instead}"
-    for names, reason, instead in _REFUSALS
-    for name in names.split()
-}
+def _messages(refusals: list[tuple[str, str, str]]) -> dict[str, str]:
+    return {
+        _dashes(name): f"{_dashes(name)}: {reason} {instead}"
+        for names, reason, instead in refusals
+        for name in names.split()
+    }
+
+
+REFUSED = _messages(_REFUSALS)
 """Flags that are refused, each with the reason and what to type instead."""
+
+REFUSED_OF_POLICIES = REFUSED | _messages(_OF_POLICIES)
+"""The same, for commands that use a policy."""
 
 
 def translate(words: list[str]) -> list[str]:
-    """Convert mjlab's flags and Isaac Lab's presets to rltrain's syntax.
+    """Convert mjlab's and Isaac Lab's flags, and Isaac Lab's presets, to rltrain's syntax.
 
     Raises:
-        UsageError: a flag has no value.
+        UsageError: a flag has no value, or a checkpoint is to be downloaded.
 
     Example:
         >>> translate(["--env.scene.num-envs", "4096", "--env.sim.njmax", "300"])
@@ -156,6 +210,9 @@ def translate(words: list[str]) -> list[str]:
             raise UsageError(
                 "--resume: needs a value: a run folder, a checkpoint in one, or latest."
             )
+        flag, equals, attached = word.partition("=")
+        if flag == "--checkpoint":
+            _check_is_here(attached if equals else value)
     translated = []
     rest = iter(words)
     for word in rest:
@@ -163,6 +220,11 @@ def translate(words: list[str]) -> list[str]:
         dashed = name.replace("_", "-")
         if equals and name in _PRESETS:
             translated.append(f"env.{word}")
+        elif dashed in TRANSLATED and not equals:
+            translated += TRANSLATED[dashed]
+        elif dashed == "--frontend":
+            value = value if equals else next(rest, "")
+            translated += [] if value == "torch" else [f"{name}={value}"]
         elif word == "--":  # Isaac Lab's launcher passes what follows to the script.
             continue
         elif not name.startswith(("--env.", "--agent.")) or dashed in REFUSED:
@@ -175,6 +237,24 @@ def translate(words: list[str]) -> list[str]:
             option = _RUN_FLAGS.get(dashed, name.removeprefix("--").replace("-", "_"))
             translated.append(f"{option}={value if dashed in _RUN_FLAGS else _as_yaml(value)}")
     return translated
+
+
+def _check_is_here(checkpoint: str) -> None:
+    """Refuse a checkpoint that Isaac Lab would download.
+
+    Raises:
+        UsageError: it has to be downloaded.
+    """
+    if checkpoint == "pretrained":
+        raise UsageError(
+            "--checkpoint pretrained: rltrain downloads nothing. `isaaclab play --checkpoint "
+            "pretrained` puts the file into .pretrained_checkpoints/LIBRARY: give its path."
+        )
+    if checkpoint.startswith("wandb:") or "://" in checkpoint:
+        raise UsageError(
+            f"--checkpoint {checkpoint}: rltrain downloads nothing. Download the file, and give "
+            "its path."
+        )
 
 
 def _as_yaml(value: str) -> str:

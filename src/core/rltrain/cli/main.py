@@ -102,6 +102,8 @@ def command_of(words: list[str]) -> tuple[str | None, Any, list[str]]:
         return first, added, words[1:]
     if _is_task(first):
         return None, train, ["--task", *words]
+    if first in foreign.COMMANDS:
+        raise UsageError(f"{first}: is a command of Isaac Lab. Type {foreign.COMMANDS[first]}.")
     known = [*_COMMANDS, *others]
     raise UsageError(
         f"Unknown command {first!r}.{suggest(first, known)} Commands: {', '.join(known)}. "

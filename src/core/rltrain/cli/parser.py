@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
-from rltrain.cli import foreign, train
+from rltrain.cli import train
 from rltrain.errors import UsageError, suggest
 
 __all__ = ["parse"]
@@ -35,7 +36,7 @@ def parse(command: Any, name: str | None, words: list[str]) -> tuple[argparse.Na
     command.add_arguments(parser)
     arguments, unknown = parser.parse_known_args([_dashed(word) for word in words])
     if unknown:
-        parser.refuse(unknown, is_train=command is train)
+        parser.refuse(unknown, getattr(command, "REFUSED", {}), is_train=command is train)
     return arguments, passed_through
 
 
@@ -45,8 +46,13 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         raise UsageError(f"{message}. See {self.prog} --help.")
 
-    def refuse(self, unknown: list[str], *, is_train: bool) -> None:
+    def refuse(self, unknown: list[str], refused: Mapping[str, str], *, is_train: bool) -> None:
         """Report the first unknown flag, or else the first unknown word.
+
+        Args:
+            unknown: the words that the command does not know.
+            refused: flags of other programs, and what to say of each.
+            is_train: whether the command trains.
 
         Raises:
             UsageError: always.
@@ -54,8 +60,8 @@ class _Parser(argparse.ArgumentParser):
         word = next((word for word in unknown if word.startswith("-")), unknown[0])
         known = [option for action in self._actions for option in action.option_strings]
         flag = word.partition("=")[0]
-        if is_train and flag in foreign.REFUSED:
-            raise UsageError(foreign.REFUSED[flag])
+        if flag in refused:
+            raise UsageError(refused[flag])
         hint = suggest(flag, known) if flag.startswith("-") else _OVERRIDES if is_train else ""
         raise UsageError(f"Unknown argument {flag!r}.{hint} See {self.prog} --help.")
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rltrain.builtin.plugin import NO_ENCODER
 from rltrain.builtin.video import FOLDER as VIDEOS
 from rltrain.cli import policy_flags
-from rltrain.cli.policy_flags import split
+from rltrain.cli.policy_flags import REFUSED, split
 from rltrain.errors import UsageError
 from rltrain.policies.agents import AGENTS
 from rltrain.policies.viewers.choosing import VIEWERS
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rltrain.policies.following import Follower
     from rltrain.policies.session import PolicySession
 
-__all__ = ["EPILOG", "add_arguments", "run", "split"]
+__all__ = ["EPILOG", "REFUSED", "add_arguments", "run", "split"]
 
 EPILOG = f"""\
 {policy_flags.EPILOG}
@@ -46,7 +46,7 @@ _OWN = ("agent", "viewer", "port", "video", "video_length", "real_time", "steps"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's own flags, and those of a run that a policy has."""
-    policy_flags.add_run(parser, nargs="?")
+    policy_flags.add_run(parser)
     parser.add_argument(
         "--agent",
         choices=AGENTS,
@@ -133,7 +133,7 @@ class _Cast:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Refuse flags that contradict each other.
+    """Refuse flags that contradict each other; find RUN.
 
     Raises:
         UsageError: always, if there are any.
@@ -144,10 +144,12 @@ def _check(arguments: argparse.Namespace) -> None:
                 raise UsageError(f"--{name} and --agent {arguments.agent} contradict each other.")
         if arguments.run is None and not hasattr(arguments, "task"):
             raise UsageError(f"--agent {arguments.agent}: name a RUN, or a task with --task.")
-    elif arguments.run is None:
-        raise UsageError("Name a RUN, or give --task with --agent zero or random.")
-    elif arguments.follow and arguments.checkpoint:
-        raise UsageError("--follow and --checkpoint contradict each other: it takes the newest.")
+    else:
+        policy_flags.find_run(arguments)
+        if arguments.follow and arguments.checkpoint:
+            raise UsageError(
+                "--follow and --checkpoint contradict each other: it takes the newest."
+            )
     if arguments.video and importlib.util.find_spec("imageio_ffmpeg") is None:
         raise UsageError(f'--video: {NO_ENCODER.reason} Try `pip install "rltrain[video]"`.')
 

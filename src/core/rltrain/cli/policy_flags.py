@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rltrain.cli import train
 from rltrain.cli.flags import add_flags
+from rltrain.cli.foreign import REFUSED_OF_POLICIES as REFUSED
+from rltrain.errors import UsageError
 
-__all__ = ["RUN", "add_policy_flags", "add_run", "options_of", "split"]
+__all__ = ["REFUSED", "RUN", "add_policy_flags", "add_run", "find_run", "options_of", "split"]
 
 RUN = "a run folder, a checkpoint, or latest: the newest run below --log-root"
 
@@ -40,12 +43,31 @@ def add_run(parser: argparse.ArgumentParser, **settings: Any) -> None:
         parser: the command's parser.
         **settings: how argparse takes RUN, such as `nargs="+"`.
     """
-    parser.add_argument("run", metavar="RUN", help=RUN, **settings)
+    parser.add_argument("run", metavar="RUN", help=RUN, **{"nargs": "?", **settings})
     parser.add_argument(
         "--checkpoint",
         metavar="WHICH",
         help="latest, best, the iteration after which it was saved, or a file (latest)",
     )
+
+
+def find_run(arguments: argparse.Namespace) -> None:
+    """Set RUN if there is none, as in Isaac Lab's commands.
+
+    It is the file of --checkpoint, or else the newest run of --task.
+
+    Raises:
+        UsageError: neither was given.
+    """
+    if arguments.run:
+        return
+    file = arguments.checkpoint
+    if file is not None and os.path.isfile(file):
+        arguments.run, arguments.checkpoint = file, None
+    elif hasattr(arguments, "task"):
+        arguments.run = "latest"
+    else:
+        raise UsageError(f"Name a RUN: {RUN}.")
 
 
 def add_policy_flags(

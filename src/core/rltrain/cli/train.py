@@ -13,7 +13,7 @@ from rltrain.cli import foreign, torchrun
 from rltrain.cli.flags import add_flags, value_flags
 from rltrain.options.files import load_yaml
 
-__all__ = ["EPILOG", "add_arguments", "read_options", "run", "split"]
+__all__ = ["EPILOG", "REFUSED", "add_arguments", "read_options", "run", "split"]
 
 EPILOG = """\
 options of the library, of the task and of plugins:
@@ -35,6 +35,9 @@ The task may come first, without its flag. `train_multigpu` is `train --distribu
 rsl_rl`, unless another library is named. Flags take dashes or underscores. Other commands are
 play, evaluate, export, report, scale, tasks, plugins, doctor and new; plugins may add more.
 `rltrain plugins` lists libraries, backends, suites and added commands."""
+
+REFUSED = foreign.REFUSED
+"""Flags of other programs, and what is said of each."""
 
 _OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
 
