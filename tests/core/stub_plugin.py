@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from rltrain.errors import UsageError
@@ -42,7 +43,7 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def describe(task: str) -> TaskInfo | None:
+def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     if task == "StubOpen-v0":
         return TaskInfo(task, "discrete", num_envs=2)
     if task != "Stub-v0":

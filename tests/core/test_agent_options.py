@@ -33,7 +33,7 @@ SUITE = SuiteSpec(
     name="some",
     factory="nowhere:Nothing",
     frameworks=("torch", "jax"),
-    describe=lambda task: None,
+    describe=lambda task, env: None,
     tasks=list,
 )
 REGISTRY = Registry([PluginRecord("p", "p", "1", "ready", specs=(STUB, OTHER))])

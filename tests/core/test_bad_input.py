@@ -31,7 +31,7 @@ from rltrain.specs import LibrarySpec, SuiteSpec
 REGISTRY = discover()
 LIBRARIES = {name: REGISTRY.get(LibrarySpec, name) for name in ("rl_games", "rsl_rl", "skrl")}
 SUITE = REGISTRY.get(SuiteSpec, "gymnasium")
-TASK = SUITE.describe("rltrain/CartPole-v1")
+TASK = SUITE.describe("rltrain/CartPole-v1", {})
 
 settings.register_profile(
     "suite",

@@ -296,7 +296,7 @@ from rltrain.types import ArrayInfo, TaskInfo
 GROUPS = {"policy": ArrayInfo((48,)), "camera": ArrayInfo((32, 40, 3), "uint8")}
 SEEN = TaskInfo("Seen-v0", "discrete", 64, 100, observations=GROUPS, actions=(5,))
 
-def describe(task):
+def describe(task, env):
     if task == "Broken-v0":
         raise UsageError("It needs a robot.")
     if task == "Raises-v0":

@@ -43,7 +43,7 @@ def rltrain_provides():
         LibrarySpec(
             frameworks=both, algorithms=("PPO",), default_agent=agent, required_keys=("a",), **named
         ),
-        SuiteSpec(frameworks=both, describe=lambda task: None, tasks=lambda: [], **named),
+        SuiteSpec(frameworks=both, describe=lambda task, env: None, tasks=lambda: [], **named),
         LauncherSpec(frameworks=both, **named),
         LauncherSpec(name="aab", factory="x:X", frameworks=both, starts_nodes=True),
         ClusterSpec(name="aaa", order=0, find=lambda environ: None, variables=("AAA",)),
@@ -147,7 +147,7 @@ def rltrain_provides():
         ),
         SuiteSpec(
             name="numpies", factory="x:X", frameworks=("numpy",), tasks=lambda: ["Numpy-v0"],
-            describe=lambda task: make() if task == "Numpy-v0" else None,
+            describe=lambda task, env: make() if task == "Numpy-v0" else None,
         ),
     ]
 

@@ -477,8 +477,8 @@ def test_environments_per_rank(config, options, each):
 def test_first_lengths_are_random_as_the_task_or_the_user_says(
     monkeypatch, plan, stub, of_task, asked, random
 ):
-    described = dataclasses.replace(stub.describe("Stub-v0"), random_lengths=of_task)
-    monkeypatch.setattr(stub, "describe", lambda task: described)
+    described = dataclasses.replace(stub.describe("Stub-v0", {}), random_lengths=of_task)
+    monkeypatch.setattr(stub, "describe", lambda task, env: described)
     made = plan(random_lengths=asked)
     assert made.config.random_lengths is random
     assert ("first episodes of random lengths" in plan_table(made)) is random
@@ -685,6 +685,33 @@ def test_a_task_that_two_suites_have_needs_the_suite(site, refused, config):
     assert config(suite="second").suite == "second"
 
 
+def test_the_options_of_the_task_reach_what_the_suite_tells_of_it(site, plan):
+    site.install(
+        "crowd-suite",
+        """
+        from rltrain.hookspecs import hookimpl
+        from rltrain.specs import SuiteSpec
+        from rltrain.types import TaskInfo
+        from stub_plugin import DEFAULTS
+
+        def describe(task, env):
+            size = env.get("crowd", {}).get("size", 2)
+            return TaskInfo(task, "continuous", size, env=env) if task == "Crowd-v0" else None
+
+        def tuned(task, library, algorithm):
+            return {**DEFAULTS, "told": task.env}
+
+        @hookimpl
+        def rltrain_provides():
+            facts = {"frameworks": ("numpy",), "describe": describe, "tasks": list, "tuned": tuned}
+            return [SuiteSpec(name="crowds", factory="x:y", **facts)]
+        """,
+    )
+    made = plan(task="Crowd-v0", env={"crowd.size": 6, "+crowd.name": "few"})
+    assert made.config.num_envs == made.task.num_envs == 6
+    assert made.config.agent["told"] == {"crowd": {"size": 6, "name": "few"}} == made.config.env
+
+
 def test_a_suite_of_another_framework_is_refused_with_what_works(site, refused):
     site.install(
         "jax-suite",
@@ -693,7 +720,7 @@ def test_a_suite_of_another_framework_is_refused_with_what_works(site, refused):
         from rltrain.specs import SuiteSpec
         from rltrain.types import TaskInfo
 
-        def describe(task):
+        def describe(task, env):
             return TaskInfo(task, "continuous") if task == "Program-v0" else None
 
         @hookimpl

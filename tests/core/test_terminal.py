@@ -113,7 +113,7 @@ def hostile_plugin(site) -> None:
                     name="hostile" + TEXT,
                     factory="a:B",
                     frameworks=("numpy",),
-                    describe=lambda task: TaskInfo(task, TEXT, num_envs=1, actions=(1,)),
+                    describe=lambda task, env: TaskInfo(task, TEXT, num_envs=1, actions=(1,)),
                     tasks=lambda: [TEXT],
                 ),
             ]

@@ -26,7 +26,7 @@ SUITE = SuiteSpec(
     name="robots",
     factory="nowhere:N",
     frameworks=("torch", "jax"),
-    describe=lambda task: None,
+    describe=lambda task, env: None,
     tasks=list,
 )
 

@@ -26,7 +26,7 @@ OPTIONS = {
     "sim.mujoco.timestep": 0.002,
 }
 
-def describe(task):
+def describe(task, env):
     if task not in TASKS:
         return None
     return TaskInfo(task, "continuous", num_envs=4096, options=OPTIONS)

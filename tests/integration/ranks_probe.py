@@ -44,7 +44,7 @@ def rltrain_provides():
             name="idle",
             factory="ranks_probe:IdleSuite",
             frameworks=("torch", "jax"),
-            describe=lambda task: TaskInfo(task, "continuous", 2) if task == "Idle-v0" else None,
+            describe=lambda task, _: TaskInfo(task, "continuous", 2) if task == "Idle-v0" else None,
             tasks=lambda: ["Idle-v0"],
         ),
     ]

@@ -15,10 +15,11 @@ POLICY = "policy"
 FLOAT = "float32"
 XML = """<mujoco><worldbody><body><joint/><geom size="1"/></body></worldbody></mujoco>"""
 
-def describe(task):
+def describe(task, env):
     if task != "Point-v0":
         return None
-    return TaskInfo(task, "continuous", max_episode_length=9, options=OPTIONS)
+    length = env.get("max_episode_length", 9)
+    return TaskInfo(task, "continuous", max_episode_length=length, options=OPTIONS)
 
 @hookimpl
 def rltrain_provides():
@@ -133,7 +134,7 @@ from rltrain.errors import UsageError
 from rltrain.specs import SuiteSpec
 from rltrain.types import TaskInfo
 
-def describe(task):
+def describe(task, env):
     if task == "Point-v0":
         return TaskInfo(task, "continuous", max_episode_length=9, options={})
 
@@ -242,6 +243,9 @@ class TestPoints(SuiteConformance):
     task = "Point-v0"
 """
 
+SHORTER = '    env = {"max_episode_length": 7}'
+"""Shortens the episodes of points."""
+
 WRONG = {
     "imports torch at the top": (
         "from rltrain import hookimpl",
@@ -310,10 +314,16 @@ WRONG = {
         "at the bounds, and three times as far out: step 1, environment 0",
     ),
     "tells another length": (
-        "max_episode_length=9, options=OPTIONS",
-        "max_episode_length=10, options=OPTIONS",
+        "max_episode_length=length, options=OPTIONS",
+        "max_episode_length=length + 1, options=OPTIONS",
         "test_episode_length_is_as_described",
-        "describe says 10; max_episode_length is 9",
+        "without options, describe says 10; max_episode_length is 9",
+    ),
+    "describes without the options": (
+        'env.get("max_episode_length", 9)',
+        "9",
+        "test_descriptions_follow_options",
+        "with {'max_episode_length': 7}, describe says 9; max_episode_length is 7",
     ),
     "declares what it does not accept": (
         "options=OPTIONS)",
@@ -565,9 +575,9 @@ JAX_WRONG = {
 }
 
 
-def judged(judge, old="", new=""):
+def judged(judge, old="", new="", settings=""):
     assert not old or POINTS.count(old) == 1, old
-    return judge(POINTS.replace(old, new) if old else POINTS, TESTS)
+    return judge(POINTS.replace(old, new) if old else POINTS, TESTS + settings)
 
 
 def judged_jax(judge, old="", new=""):
@@ -575,15 +585,16 @@ def judged_jax(judge, old="", new=""):
     return judge(JAX_POINTS.replace(old, new) if old else JAX_POINTS, f"{TESTS}    framework='jax'")
 
 
-def test_a_correct_suite_passes(judge):
-    assert judged(judge) == {}
+@pytest.mark.parametrize("settings", ["", SHORTER])
+def test_a_correct_suite_passes(judge, settings):
+    assert judged(judge, settings=settings) == {}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", WRONG)
 def test_a_fault_fails_the_test_that_names_it(judge, fault):
     old, new, test, message = WRONG[fault]
-    failed = judged(judge, old, new)
+    failed = judged(judge, old, new, SHORTER if test == "test_descriptions_follow_options" else "")
     assert list(failed) == [test], failed
     assert message in failed[test]
 

@@ -220,9 +220,11 @@ class SuiteSpec(Spec):
 
     frameworks: tuple[str, ...]
     """The frameworks whose arrays its environments can return."""
-    describe: Callable[[str], TaskInfo | None]
-    """Return what is known of a task, or None if the suite does not have it. Raises `UsageError`
-    for a task that it has but cannot make here."""
+    describe: Callable[[str, Mapping[str, Any]], TaskInfo | None]
+    """Given a task and the run's `env.` options, nested, return what is known of the task with
+    these options, or None if the suite does not have it. Options that it does not know it leaves to
+    the plan and to `rltrain_make_env`, or refuses. Raises `UsageError` for a task that it has but
+    cannot make here."""
     tasks: Callable[[], list[str]]
     """Return the names of all tasks, for `rltrain tasks` and for suggestions."""
     renders: bool = False
@@ -233,7 +235,8 @@ class SuiteSpec(Spec):
     viewer needs no `render()`."""
     tuned: Callable[[TaskInfo, str, str], Mapping[str, Any] | None] | None = None
     """Given a task, a library and its algorithm, return options that are known to learn the task,
-    in the library's own format, or None if there are none; see `rltrain.options.tuned`."""
+    in the library's own format, or None if there are none; see `rltrain.options.tuned`. If they
+    depend on `env.` options, `describe` keeps those in `TaskInfo.env`."""
     upgrades: Mapping[str, str] = field(default_factory=dict)
     """Simulators pin versions of libraries. By library, a note on which of the simulator's own
     scripts still work after an upgrade to the versions that the library's plugin supports. Users

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rltrain.config import Placement
@@ -306,6 +306,9 @@ class TaskInfo:
     actions: tuple[int, ...] | None = None
     """For continuous actions the one size of the vector; for discrete ones the number of choices of
     each action; None if unknown before the environment is made."""
+    env: Mapping[str, Any] = field(default_factory=dict)
+    """The `env.` options that it was described with, nested, if the suite's tuned options depend on
+    them."""
 
     @property
     def images(self) -> tuple[str, ...]:

@@ -148,7 +148,7 @@ def _is_task(word: str) -> bool:
 
     for suite in discover().all(SuiteSpec):
         try:
-            if suite.describe(word) is not None:
+            if suite.describe(word, {}) is not None:
                 return True
         except UsageError:  # The suite knows the task, and says why it cannot be made.
             return True

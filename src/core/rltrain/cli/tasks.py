@@ -74,7 +74,7 @@ def _row(suite: SuiteSpec, task: str, registry: Registry) -> dict[str, Any]:
         "tuned": [],
     }
     try:
-        info = suite.describe(task)
+        info = suite.describe(task, {})
     except RltrainError as error:
         return {**row, "reason": str(error)}
     except Exception as error:  # Somebody else's task may raise anything.

@@ -17,6 +17,7 @@ from rltrain.types import TaskInfo
 __all__ = [
     "default_options",
     "load_agent",
+    "nested_env",
     "override_agent",
     "parse_override",
     "resolve_env",
@@ -145,8 +146,7 @@ def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: a key was not declared.
     """
-    options: dict[str, Any] = {}
-    for key, value in flatten(copy.deepcopy(dict(overrides))):
+    for key, _ in flatten(overrides):
         name = key.removeprefix("+")
         if task.options is not None and name not in task.options and not key.startswith("+"):
             known = ", ".join(sorted(task.options)) or "none"
@@ -154,7 +154,14 @@ def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
                 f"env.{name}: the task {task.name} has no such option."
                 f"{suggest(name, task.options)} Its options: {known}."
             )
-        set_dotted(options, name, value)
+    return nested_env(overrides)
+
+
+def nested_env(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `env.` options nested, without the "+" of added ones."""
+    options: dict[str, Any] = {}
+    for key, value in flatten(copy.deepcopy(dict(overrides))):
+        set_dotted(options, key.removeprefix("+"), value)
     return options
 
 

@@ -11,7 +11,13 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError, suggest
-from rltrain.options.agent import default_options, load_agent, override_agent, resolve_env
+from rltrain.options.agent import (
+    default_options,
+    load_agent,
+    nested_env,
+    override_agent,
+    resolve_env,
+)
 from rltrain.options.checks import flag
 from rltrain.options.dotted import flatten, get_dotted, set_dotted
 from rltrain.options.run import RunOptions
@@ -197,7 +203,8 @@ def _suite(requested: RunOptions, registry: Registry) -> tuple[SuiteSpec, TaskIn
         suites = registry.all(SuiteSpec)
         if not suites:
             registry.get(SuiteSpec, "gymnasium")  # Says why there is none.
-    found = [(suite, task) for suite in suites if (task := suite.describe(requested.task))]
+    env = nested_env(requested.env)
+    found = [(suite, task) for suite in suites if (task := suite.describe(requested.task, env))]
     if not found:
         known = [name for suite in suites for name in suite.tasks()]
         raise UsageError(

@@ -18,20 +18,22 @@ _PREFIX = "envpool/"
 """The prefix of task names, because many of EnvPool's names are Gymnasium's too."""
 
 
-def describe(task: str) -> TaskInfo | None:
+def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     """Describe a task; return None if EnvPool does not have it.
 
     Args:
         task: "envpool/" and EnvPool's name of the task.
+        env: the user's `env.` options.
 
     Raises:
-        UsageError: the task cannot be made on this machine, or no library can train it.
+        UsageError: an option is wrong, the task cannot be made on this machine, or no library can
+            train it.
     """
     if not task.startswith(_PREFIX):
         return None
     from rltrain_envpool.tasks import describe_task
 
-    return describe_task(task)
+    return describe_task(task, env)
 
 
 def tasks() -> list[str]:

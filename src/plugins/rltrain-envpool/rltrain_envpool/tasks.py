@@ -42,25 +42,27 @@ def learnable() -> list[str]:
     return [name for name, (family, _, _) in registry.specs.items() if family not in _IMAGES]
 
 
-def describe_task(task: str) -> TaskInfo | None:
+def describe_task(task: str, options: Mapping[str, Any]) -> TaskInfo | None:
     """Describe a task without making environments; return None if EnvPool does not have it.
 
     Args:
         task: a name with the prefix "envpool/".
+        options: as for `configured`.
 
     Raises:
-        UsageError: the task cannot be made on this machine, or no library can train it.
+        UsageError: an option is wrong, the task cannot be made on this machine, or no library can
+            train it.
     """
     if _own_name(task) not in envpool.list_all_envs():
         return None
-    spec = _spec(task)
+    spec = configured(task, options)
     actions = Actions(task, spec)
     return TaskInfo(
         name=task,
         action=actions.kind,
         num_envs=64,
         max_episode_length=steps_limit(spec),
-        options=_options(spec),
+        options=_options(_spec(task)),
         observations=Observations(task, spec).infos,
         actions=actions.sizes,
     )

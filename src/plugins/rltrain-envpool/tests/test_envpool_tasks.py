@@ -36,7 +36,7 @@ def test_declining_a_task_imports_nothing_heavy():
     code = (
         "import sys\n"
         "import rltrain_envpool.plugin as plugin\n"
-        "assert plugin.describe('HalfCheetah-v4') is None\n"
+        "assert plugin.describe('HalfCheetah-v4', {}) is None\n"
         "print([m for m in ('torch', 'numpy', 'jax', 'gymnasium', 'envpool') if m in sys.modules])"
     )
     result = subprocess.run(
@@ -46,24 +46,24 @@ def test_declining_a_task_imports_nothing_heavy():
 
 
 def test_tasks_are_described_with_their_spaces():
-    info = describe(CHEETAH)
+    info = describe(CHEETAH, {})
     assert (info.name, info.action, info.actions) == (CHEETAH, "continuous", (6,))
     assert (info.max_episode_length, info.observations) == (1000, vectors(policy=17))
     assert info.options["ctrl_cost_weight"] == 0.1
-    info = describe("envpool/CartPole-v1")
+    info = describe("envpool/CartPole-v1", {})
     assert (info.action, info.actions, info.max_episode_length) == ("discrete", (2,), 500)
-    info = describe(GO1)
+    info = describe(GO1, {})
     assert (info.observations, info.actions) == (vectors(policy=48, critic=123), (12,))
-    info = describe("envpool/RubiksCube-partly-scrambled-v0")
+    info = describe("envpool/RubiksCube-partly-scrambled-v0", {})
     assert (info.action, len(info.actions)) == ("multi_discrete", 3)
-    assert describe("envpool/FrozenLake-v1").observations == vectors(policy=16)
-    assert describe("envpool/WalkerWalk-v1").observations == vectors(policy=24)
-    assert describe("envpool/FetchReach-v4").observations == vectors(policy=16)
+    assert describe("envpool/FrozenLake-v1", {}).observations == vectors(policy=16)
+    assert describe("envpool/WalkerWalk-v1", {}).observations == vectors(policy=24)
+    assert describe("envpool/FetchReach-v4", {}).observations == vectors(policy=16)
 
 
 def test_unknown_names():
     for unknown in ("HalfCheetah-v4", "envpool/HalfCheetah", "envpool/", "no_such_thing"):
-        assert describe(unknown) is None
+        assert describe(unknown, {}) is None
 
 
 def test_a_name_without_the_prefix_suggests_the_prefixed_name():
@@ -82,7 +82,7 @@ def test_a_name_without_the_prefix_suggests_the_prefixed_name():
 )
 def test_tasks_that_cannot_be_learned_are_refused(task, message):
     with pytest.raises(UsageError, match=message):
-        describe(task)
+        describe(task, {})
 
 
 def test_listed_tasks():
@@ -115,8 +115,8 @@ def test_options_reach_envpool():
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_tuned_options(library):
-    robot, other = (describe(f"envpool/{name}-v1") for name in ("SpotGetup", "WalkerWalk"))
-    assert tuned(describe(CHEETAH), library, "ppo") != tuned(describe(GO1), library, "ppo")
+    robot, other = (describe(f"envpool/{name}-v1", {}) for name in ("SpotGetup", "WalkerWalk"))
+    assert tuned(describe(CHEETAH, {}), library, "ppo") != tuned(describe(GO1, {}), library, "ppo")
     assert (tuned(robot, library, "ppo") is None) == ("critic" not in robot.observations)
     assert tuned(other, library, "ppo") is None
-    assert tuned(describe(GO1), library, "no_such_algorithm") is None
+    assert tuned(describe(GO1, {}), library, "no_such_algorithm") is None

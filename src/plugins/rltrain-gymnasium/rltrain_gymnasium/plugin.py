@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,15 @@ from rltrain.hookspecs import hookimpl
 from rltrain.options import tuned_in
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
-from rltrain_gymnasium.tasks import EMBEDDED
+from rltrain_gymnasium.tasks import EMBEDDED, configured
 
 __all__ = ["describe", "rltrain_provides", "tasks"]
 
 
-def describe(task: str) -> TaskInfo | None:
-    """Describe a task; return None if it is neither embedded nor registered with Gymnasium.
+def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
+    """Describe a task with the user's `env.` options.
+
+    None if it is neither embedded nor registered with Gymnasium.
 
     An embedded task is described from its class. For any other task one environment is made, and
     closed again.
@@ -28,16 +30,16 @@ def describe(task: str) -> TaskInfo | None:
     if embedded is None:
         from rltrain_gymnasium.single import describe_registered
 
-        return describe_registered(task)
+        return describe_registered(task, env)
     options: Any = embedded.options()
-    made = embedded(**options)
+    made = configured(task, {name: value for name, value in env.items() if name in options})
     vector = {made.vector_group: ArrayInfo((len(made.observation_bound),))}
     images = {name: ArrayInfo(shape, "uint8") for name, shape in made.image_shapes.items()}
     return TaskInfo(
         name=task,
         action=embedded.action,
         num_envs=embedded.num_envs,
-        max_episode_length=int(options["max_episode_length"]),
+        max_episode_length=made.max_episode_length,
         options=options,
         observations={**vector, **images},
         actions=(embedded.num_actions,),

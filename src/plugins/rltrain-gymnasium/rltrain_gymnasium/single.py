@@ -26,11 +26,12 @@ _EXTRAS = {"phys2d": "jax", "tabular": "jax"}
 """Gymnasium's pip extras, by the folder of the tasks that need them, where the names differ."""
 
 
-def describe_registered(task: str) -> TaskInfo | None:
+def describe_registered(task: str, options: Mapping[str, Any]) -> TaskInfo | None:
     """Make one environment to describe a task; return None if Gymnasium does not have the task.
 
     Args:
         task: an id such as "CartPole-v1", or "module:Id-v0" to import the module that registers it.
+        options: the user's; those that the environment does not have are left to the plan.
 
     Raises:
         UsageError: the task cannot be made on this machine, or no library can train it.
@@ -38,14 +39,16 @@ def describe_registered(task: str) -> TaskInfo | None:
     spec = _find(task)
     if spec is None:
         return None
-    env = make_single(task, {})
+    known = _options(spec)
+    env = make_single(task, {k: v for k, v in options.items() if known is None or k in known})
     try:
+        length = env.spec.max_episode_steps if env.spec else None
         env = grouped(task, env)
         return TaskInfo(
             name=task,
             action=action_kind(task, env.action_space),
-            max_episode_length=spec.max_episode_steps,
-            options=_options(spec),
+            max_episode_length=length,
+            options=known,
             observations=described(env.observation_space),
             actions=_action_sizes(env.action_space),
         )
@@ -154,14 +157,17 @@ def _missing(task: str, error: ImportError | errors.DependencyNotInstalled) -> s
 
 
 def _options(spec: EnvSpec) -> dict[str, Any] | None:
-    """Return the environment's keyword arguments with defaults, or None if it has `**kwargs`."""
+    """Return the environment's keyword arguments with defaults, or None if it has `**kwargs`.
+
+    None too if they cannot be read: then the environment cannot be made either, or it says nothing.
+    """
     creator: Any = spec.entry_point
-    if isinstance(creator, str):
-        module, _, name = creator.partition(":")
-        creator = getattr(importlib.import_module(module), name)
     try:
+        if isinstance(creator, str):
+            module, _, name = creator.partition(":")
+            creator = getattr(importlib.import_module(module), name)
         parameters = inspect.signature(creator).parameters.values()
-    except (TypeError, ValueError):
+    except (AttributeError, ImportError, TypeError, ValueError):
         return None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None

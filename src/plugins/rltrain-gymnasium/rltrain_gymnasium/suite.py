@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import VectorEnv
 
-from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.options import unknown_env_option
 from rltrain_gymnasium.arrays import make_arrays
 from rltrain_gymnasium.batched import BatchedEnv
 from rltrain_gymnasium.converted import make_converted
-from rltrain_gymnasium.tasks import EMBEDDED, BatchedTask, make_task
+from rltrain_gymnasium.tasks import EMBEDDED, configured
 
 if TYPE_CHECKING:
     from rltrain.session import Session
@@ -34,18 +31,7 @@ class GymnasiumSuite:
         config = session.config
         num_envs, device = config.num_envs or 1, session.world.device
         if config.task in EMBEDDED:
-            task = _embedded(config.task, config.env)
+            task = configured(config.task, config.env)
             return BatchedEnv(task, num_envs, session.framework, device)
         arrays = make_arrays(session.framework, device)
         return make_converted(config.task, num_envs, config.env, arrays, session.renders)
-
-
-def _embedded(name: str, options: Mapping[str, Any]) -> BatchedTask:
-    known = EMBEDDED[name].options()
-    for option in options:
-        if option not in known:
-            raise unknown_env_option(name, option, sorted(known))
-    try:
-        return make_task(name, options)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"env.{error} (task {name}).") from error

@@ -148,13 +148,13 @@ def test_the_camera_beside_measured_velocities():
 
 
 def test_task_infos():
-    info = describe(CartPoleContinuousCamera.name)
+    info = describe(CartPoleContinuousCamera.name, {})
     assert info.has_images
     assert info.observations == {
         "critic": ArrayInfo((4,)),
         "policy": ArrayInfo((HEIGHT, WIDTH, 2), "uint8"),
     }
     assert info.options["frame_interval"] == 0.06
-    motion = describe(CartPoleContinuousCameraAndMotion.name)
+    motion = describe(CartPoleContinuousCameraAndMotion.name, {})
     assert motion.observations["policy"] == ArrayInfo((2,))
     assert gymnasium.make_vec(CartPoleCamera.name, num_envs=2).num_envs == 2

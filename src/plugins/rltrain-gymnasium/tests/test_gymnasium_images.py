@@ -83,7 +83,7 @@ class TestImagesOfJax(SuiteConformance):
 
 
 def test_an_image_stays_bytes():
-    assert describe(SEEN).observations == {"policy": ArrayInfo((6, 8, 3), "uint8")}
+    assert describe(SEEN, {}).observations == {"policy": ArrayInfo((6, 8, 3), "uint8")}
     env = make(SEEN)
     assert env.single_observation_space == IMAGE
     observations, _ = env.reset(seed=0)
@@ -107,7 +107,7 @@ def test_an_image_of_floats_becomes_float32():
 
 
 def test_everything_but_images_is_flattened_into_the_policy_group():
-    described = describe(BESIDE).observations
+    described = describe(BESIDE, {}).observations
     assert described == {"policy": ArrayInfo((4,)), "camera": ArrayInfo((6, 8, 3), "uint8")}
     env = make(BESIDE)
     env.reset(seed=0)
@@ -130,7 +130,7 @@ def describe_space(space):
     name = "SeenAnything-v0"
     gymnasium.register(name, Counting, kwargs={"space": space})
     try:
-        return describe(name)
+        return describe(name, {})
     finally:
         del gymnasium.registry[name]
 

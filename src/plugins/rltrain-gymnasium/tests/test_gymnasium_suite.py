@@ -97,7 +97,7 @@ def test_plugin_is_light():
         "import sys\n"
         "import rltrain_gymnasium.plugin as plugin\n"
         "(spec,) = plugin.rltrain_provides()\n"
-        f"assert spec.describe({DEFAULT_TASK!r}).num_envs == 512\n"
+        f"assert spec.describe({DEFAULT_TASK!r}, {{}}).num_envs == 512\n"
         "print([m for m in ('torch', 'numpy', 'jax', 'gymnasium') if m in sys.modules])"
     )
     result = subprocess.run(
@@ -113,59 +113,59 @@ def test_declaration():
 
 
 def test_describe_embedded():
-    info = describe("rltrain/CartPole-v1")
+    info = describe("rltrain/CartPole-v1", {})
     assert (info.action, info.num_envs, info.max_episode_length) == ("discrete", 512, 500)
     assert info.options["pole_length"] == 1.0
-    assert describe(DEFAULT_TASK).action == "continuous"
-    assert describe("rltrain/Pendulum-v1").max_episode_length == 200
+    assert describe(DEFAULT_TASK, {}).action == "continuous"
+    assert describe("rltrain/Pendulum-v1", {}).max_episode_length == 200
 
 
 def test_describe_registered():
-    info = describe("CartPole-v1")
+    info = describe("CartPole-v1", {})
     assert (info.action, info.num_envs, info.max_episode_length) == ("discrete", 8, 500)
     assert dict(info.options) == {"sutton_barto_reward": False, "max_episode_steps": 500}
-    assert describe("FrozenLake8x8-v1").options["map_name"] == "8x8"
-    assert describe("MountainCarContinuous-v0").action == "continuous"
+    assert describe("FrozenLake8x8-v1", {}).options["map_name"] == "8x8"
+    assert describe("MountainCarContinuous-v0", {}).action == "continuous"
 
 
 def test_describe_is_quiet(recwarn, capfd):
     warnings.simplefilter("always")
-    assert describe("MountainCar-v0") is not None
-    assert describe("CartPole-v0") is not None  # Outdated: Gymnasium would warn.
+    assert describe("MountainCar-v0", {}) is not None
+    assert describe("CartPole-v0", {}) is not None  # Outdated: Gymnasium would warn.
     assert not recwarn.list
     assert capfd.readouterr() == ("", "")
 
 
 def test_describe_spaces(probe):
-    assert describe(probe(action=MultiDiscrete([3, 2]))).action == "multi_discrete"
+    assert describe(probe(action=MultiDiscrete([3, 2])), {}).action == "multi_discrete"
     with pytest.raises(UsageError, match=r"action space MultiBinary\(3\); only a Box of floats"):
-        describe(probe(action=MultiBinary(3)))
+        describe(probe(action=MultiBinary(3)), {})
 
 
 def test_describe_takes_any_options_of_an_environment_with_kwargs(probe):
     def create(**kwargs):
         return Probe(VECTOR, Discrete(2))
 
-    assert describe(probe(entry_point=create, kwargs={})).options is None
+    assert describe(probe(entry_point=create, kwargs={}), {}).options is None
 
 
 @pytest.mark.parametrize(
     "task", ["CartPool-v1", "nowhere/CartPole-v1", "what is this?", "a b:C-v0"]
 )
 def test_unknown_task(task):
-    assert describe(task) is None
+    assert describe(task, {}) is None
 
 
 def test_wrong_version():
-    assert describe("CartPole-v9") is None  # The core then suggests the closest name.
+    assert describe("CartPole-v9", {}) is None  # The core then suggests the closest name.
     with pytest.raises(UsageError, match="Please use `HalfCheetah-v5` instead"):
-        describe("HalfCheetah-v1")
+        describe("HalfCheetah-v1", {})
 
 
 def test_task_of_a_module():
-    assert describe("gymnasium.envs:CartPole-v1").name == "gymnasium.envs:CartPole-v1"
+    assert describe("gymnasium.envs:CartPole-v1", {}).name == "gymnasium.envs:CartPole-v1"
     with pytest.raises(UsageError, match="module 'no_such_module' cannot be imported"):
-        describe("no_such_module:CartPole-v1")
+        describe("no_such_module:CartPole-v1", {})
 
 
 def test_missing_dependency(probe):
@@ -178,13 +178,13 @@ def test_missing_dependency(probe):
     with pytest.raises(
         UsageError, match=rf"'{name}' cannot be made on this machine: .*gymnasium\[box2d\]"
     ):
-        describe(name)
+        describe(name, {})
 
 
 def test_tasks_registered_by_isaac_lab_belong_to_another_suite():
     gymnasium.register("Isaac-Ours-v0", "nowhere:Env", kwargs={"env_cfg_entry_point": "a:B"})
     try:
-        assert describe("Isaac-Ours-v0") is None
+        assert describe("Isaac-Ours-v0", {}) is None
     finally:
         del gymnasium.registry["Isaac-Ours-v0"]
 
@@ -192,10 +192,10 @@ def test_tasks_registered_by_isaac_lab_belong_to_another_suite():
 def test_missing_module(probe):
     name = probe(entry_point="no_such_simulator.envs:Arm", kwargs={})
     with pytest.raises(UsageError, match="Try `pip install no_such_simulator`"):
-        describe(name)
+        describe(name, {})
     name = probe(entry_point="gymnasium.envs.phys2d.no_such_file:Arm", kwargs={})
     with pytest.raises(UsageError, match=r'Try `pip install "gymnasium\[jax\]"`'):
-        describe(name)
+        describe(name, {})
 
 
 def test_listed_tasks_are_complete_and_unique():
@@ -470,7 +470,7 @@ def test_jax_needs_no_torch():
 def test_mujoco():
     pytest.importorskip("mujoco")
     pytest.importorskip("imageio")
-    info = describe("HalfCheetah-v5")
+    info = describe("HalfCheetah-v5", {})
     assert (info.action, info.max_episode_length, info.options) == ("continuous", 1000, None)
     env = make("HalfCheetah-v5", 2, forward_reward_weight=2.0)
     env.reset(seed=0)

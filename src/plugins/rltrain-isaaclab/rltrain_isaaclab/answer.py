@@ -1,6 +1,6 @@
 """Reads what Isaac Lab's registry knows about a task. Runs in a separate process, with the app.
 
-python -m rltrain_isaaclab.answer TASK FILE
+python -m rltrain_isaaclab.answer TASK ENV FILE
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import math
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
-from rltrain_isaaclab import compat
+from rltrain.errors import UsageError
+from rltrain_isaaclab import compat, options
 from rltrain_isaaclab.images import channels_last
 
 __all__ = ["answer"]
@@ -28,19 +29,24 @@ _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 """Numbers such as 3e-4, which Isaac Lab's YAML reader leaves as text; rltrain's does not."""
 
 
-def answer(task: str) -> dict[str, Any] | None:
-    """Describe a task in JSON types, or return None if it is not registered.
+def answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Describe a task with `env.` options in JSON types, or return None if it is not registered.
 
     The keys are multi_agent; num_envs; max_episode_length in steps; action and actions as in
     `rltrain.types.TaskInfo`; image, the shape of the policy's observation if it is an image;
     agents, a mapping from each agent key in the registry to its options, or to the error that
-    loading them raised.
+    loading them raised. Or the only key is refused: why an option is wrong.
     """
     compat.start_to_look()
     registered = compat.registered(task)
     if registered is None:
         return None
-    cfg, _ = compat.load(task)
+    rest, presets = options.without_presets(env)
+    try:
+        cfg, _ = compat.load(task, presets=presets)
+        options.change(cfg, rest, task)
+    except UsageError as error:
+        return {"refused": str(error)}
     if compat.has_several_agents(cfg):
         return {"multi_agent": True}
     action, actions = _actions(getattr(cfg, "action_space", None))
@@ -53,7 +59,7 @@ def answer(task: str) -> dict[str, Any] | None:
         "actions": actions,
         "image": _image(getattr(cfg, "observation_space", None)),
         "agents": {
-            key: _agent(task, key)
+            key: _agent(task, key, presets)
             for key in registered
             if key.endswith(_AGENT) and key != f"env{_AGENT}"
         },
@@ -92,12 +98,12 @@ def _image(space: Any) -> list[int] | None:
     return None
 
 
-def _agent(task: str, key: str) -> dict[str, Any]:
+def _agent(task: str, key: str, presets: Sequence[str]) -> dict[str, Any]:
     try:
-        _, options = compat.load(task, key)
+        _, agent = compat.load(task, key, presets)
     except Exception as error:  # Usually the library is not installed.
         return {"error": f"{type(error).__name__}: {error}"}
-    return {"options": _plain(options)}
+    return {"options": _plain(agent)}
 
 
 def _plain(value: Any) -> Any:
@@ -123,7 +129,7 @@ def _plain(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(json.dumps(answer(sys.argv[1])))
+    Path(sys.argv[3]).write_text(json.dumps(answer(sys.argv[1], json.loads(sys.argv[2]))))
     sys.stdout.flush()
     # Skips Isaac Sim's shutdown, which takes seconds and has nothing to save.
     os._exit(0)

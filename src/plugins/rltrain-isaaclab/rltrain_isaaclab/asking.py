@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from rltrain.errors import UsageError
@@ -26,19 +27,31 @@ _LINES = 15
 """How many of the last lines that the process printed are shown if it failed."""
 
 
-@functools.cache
-def ask(task: str) -> dict[str, Any] | None:
+def ask(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the result of `rltrain_isaaclab.answer.answer`, computed in a separate process.
 
+    Args:
+        task: the task's name.
+        env: the user's `env.` options.
+
     Raises:
-        UsageError: Isaac Lab could not be started, or the task's configuration is broken.
+        UsageError: an option is wrong, Isaac Lab could not be started, or the task's configuration
+            is broken.
     """
+    found = _ask(task, json.dumps(env, sort_keys=True))
+    if found is not None and "refused" in found:
+        raise UsageError(found["refused"])
+    return found
+
+
+@functools.cache
+def _ask(task: str, env: str) -> dict[str, Any] | None:
     environ = dict(os.environ)
     hide_rank_variables(environ)
     with private_folder() as folder:
         # The answer is written to a file, because Isaac Sim prints to stdout at any time.
         path = folder / "answer.json"
-        command = [sys.executable, "-m", "rltrain_isaaclab.answer", task, str(path)]
+        command = [sys.executable, "-m", "rltrain_isaaclab.answer", task, env, str(path)]
         try:
             child = subprocess.run(
                 command, env=environ, capture_output=True, text=True, timeout=TIMEOUT, check=False

@@ -144,19 +144,38 @@ def load(task: str, agent: str | None = None, presets: Sequence[str] = ()) -> tu
     """Return a task's configuration, and the options at an agent's entry point or None.
 
     Raises:
-        ValueError: there is no such entry point or preset.
+        ValueError: there is no such entry point.
+        UsageError: there is no such preset.
     """
     utils = importlib.import_module("isaaclab_tasks.utils")
     name = task.rpartition(":")[2]
+    given = f"env.{' env.'.join(presets)} (task {task})"
     if hasattr(utils, "resolve_task_config"):
         # Isaac Lab 3 reads presets from the command line.
-        with _isolated(*presets):
-            env_cfg, agent_cfg = utils.resolve_task_config(name, agent)
+        try:
+            with _isolated(*presets):
+                env_cfg, agent_cfg = utils.resolve_task_config(name, agent)
+        except ValueError as error:
+            if not presets:
+                raise
+            reason = str(error).splitlines()[0].rstrip(".")
+            raise UsageError(f"{given}: {reason}. {_presets_of(name)}") from error
         return env_cfg, agent_cfg
     if presets:
-        raise ValueError(f"{' '.join(presets)}: this version of Isaac Lab has no presets")
+        raise UsageError(f"{given}: this version of Isaac Lab has no presets.")
     env_cfg = utils.load_cfg_from_registry(name, "env_cfg_entry_point")
     return env_cfg, utils.load_cfg_from_registry(name, agent) if agent else None
+
+
+def _presets_of(name: str) -> str:
+    """Describe the presets that a task has."""
+    try:
+        utils = importlib.import_module("isaaclab_tasks.utils.preset_cli")
+        found = utils.enumerate_task_presets(name) or {}
+    except (ImportError, AttributeError):  # The betas of Isaac Lab 3 do not have it.
+        return "Isaac Lab's `list_envs` shows those that it has."
+    known = [f"{target.value}={' or '.join(names)}" for target, names in found.items() if names]
+    return f"The task has {'; '.join(known)}." if known else "The task has no presets."
 
 
 def make(task: str, cfg: Any, render_mode: str | None = None) -> Any:

@@ -10,10 +10,13 @@ from rltrain.errors import UsageError, suggest
 from rltrain.options import leaves, set_child
 from rltrain.specs import load_object
 
-__all__ = ["change", "split"]
+__all__ = ["change", "split", "without_presets"]
 
 _OWN_FLAGS = {"scene.num_envs": "--num-envs", "sim.device": "--device", "seed": "--seed"}
 """Values that options of the run set, with their flags."""
+
+_PRESETS = ("presets", "physics", "renderer")
+"""Options of Isaac Lab 3's command line that are not part of the configuration."""
 
 _LISTED = 30
 """The most names that an error message lists."""
@@ -23,6 +26,16 @@ def split(options: Mapping[str, Any], *names: str) -> tuple[dict[str, Any], dict
     """Split options into those of the configuration, and those with the given names."""
     taken = {name: options[name] for name in names if options.get(name) is not None}
     return {name: value for name, value in options.items() if name not in names}, taken
+
+
+def without_presets(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Split options into those of the configuration, and presets as Isaac Lab 3 is told them."""
+    rest, own = split(options, *_PRESETS)
+    return rest, [f"{name}={_joined(value)}" for name, value in own.items()]
+
+
+def _joined(names: Any) -> str:
+    return ",".join(str(name) for name in names) if isinstance(names, list) else str(names)
 
 
 def change(cfg: Any, options: Mapping[str, Any], task: str) -> None:

@@ -31,7 +31,7 @@ UPGRADES = {
 _REGISTERED = re.compile(r'"(Isaac\w*-[\w-]+)"')
 
 
-def describe(task: str) -> TaskInfo | None:
+def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     """Describe a task; return None if Isaac Lab does not have it.
 
     If the name matches the pattern of Isaac Lab's names, a separate process asks the registry,
@@ -39,13 +39,15 @@ def describe(task: str) -> TaskInfo | None:
 
     Args:
         task: such as "Isaac-Cartpole-v0", or "module:Name" to import the module that registers it.
+        env: the user's `env.` options, presets among them: all that is told follows them.
 
     Raises:
-        UsageError: Isaac Lab cannot describe the task, or no library can train it.
+        UsageError: an option is wrong, Isaac Lab cannot describe the task, or no library can train
+            it.
     """
     if not _NAME.fullmatch(task):
         return None
-    answer = ask(task)
+    answer = ask(task, env)
     if answer is None:
         return None
     if answer["multi_agent"]:
@@ -62,6 +64,7 @@ def describe(task: str) -> TaskInfo | None:
         random_lengths=True,  # As Isaac Lab's training script for rsl_rl does.
         observations={"policy": ArrayInfo(tuple(image))} if image else None,
         actions=tuple(actions) if actions else None,
+        env=env,
     )
 
 
@@ -84,7 +87,7 @@ def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | N
     Raises:
         UsageError: there are options, but Isaac Lab cannot load them.
     """
-    answer = ask(task.name) or {"agents": {}}
+    answer = ask(task.name, task.env) or {"agents": {}}
     other = "" if algorithm == "ppo" else f"_{algorithm}"
     key = f"{library}{other}_cfg_entry_point"
     found = answer["agents"].get(key)

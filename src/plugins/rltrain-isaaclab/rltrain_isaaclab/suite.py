@@ -19,8 +19,6 @@ __all__ = ["IsaacLabSuite"]
 _CAMERA_NAMES = re.compile("RGB|Depth|Camera|Vision|Visuomotor")
 """Found in the names of Isaac Lab's tasks with cameras. Isaac Lab 2 must be started with cameras
 enabled before it can read the task's configuration; Isaac Lab 3 reads it first."""
-_PRESETS = ("presets", "physics", "renderer")
-"""Options of Isaac Lab 3's command line that are not part of the configuration."""
 
 
 class IsaacLabSuite:
@@ -36,7 +34,7 @@ class IsaacLabSuite:
         from rltrain_isaaclab import compat, options
 
         config, world = session.config, session.world
-        rest, own = options.split(config.env, *_PRESETS)
+        rest, presets = options.without_presets(config.env)
 
         def complete(cfg: Any) -> None:
             if compat.has_several_agents(cfg):
@@ -49,17 +47,7 @@ class IsaacLabSuite:
             cfg.seed = session.seeds.environment
             options.change(cfg, rest, config.task)
 
-        launch = _launch(session)
-        presets = [f"{name}={_joined(own[name])}" for name in _PRESETS if name in own]
-        try:
-            cfg = compat.start(config.task, launch, presets, complete)
-        except ValueError as error:
-            if not presets:
-                raise
-            raise UsageError(
-                f"env.{' env.'.join(presets)} (task {config.task}): {error}"
-            ) from error
-        return _made(session, cfg)
+        return _made(session, compat.start(config.task, _launch(session), presets, complete))
 
     @hookimpl
     def rltrain_shutdown(self, session: Session, error: BaseException | None) -> None:
@@ -108,7 +96,3 @@ def _made(session: Session, cfg: Any) -> IsaacLabEnv:
     if device.startswith("cuda"):
         torch.cuda.set_device(device)  # Isaac Sim changes the current device.
     return IsaacLabEnv(env, make_crossing(session.framework, device))
-
-
-def _joined(names: Any) -> str:
-    return ",".join(str(name) for name in names) if isinstance(names, list) else str(names)

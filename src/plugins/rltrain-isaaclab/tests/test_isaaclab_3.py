@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from rltrain_isaaclab import asking
+
 CODE = """
 import json, sys
 from pathlib import Path
@@ -54,6 +56,9 @@ print(json.dumps(told))
 @pytest.fixture
 def generation_3(monkeypatch):
     monkeypatch.setenv("STANDIN_GENERATION", "3")
+    asking._ask.cache_clear()
+    yield
+    asking._ask.cache_clear()
 
 
 def test_environments(generation_3, request):
@@ -76,9 +81,7 @@ def test_environments(generation_3, request):
 
 
 def test_a_task_is_described(generation_3):
-    from rltrain_isaaclab.asking import ask
-
-    answer = ask.__wrapped__("Isaac-Cartpole-v0")
+    answer = asking.ask("Isaac-Cartpole-v0", {})
     assert answer["max_episode_length"] == 300
     options = answer["agents"]["rsl_rl_cfg_entry_point"]["options"]
     assert options["actor"]["distribution_cfg"]["init_std"] == 1.0

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from rltrain.errors import UsageError
+from rltrain.types import TaskInfo
 from rltrain_isaaclab import asking
 from rltrain_isaaclab.plugin import describe, tasks, tuned
 
@@ -27,8 +28,8 @@ def asked(monkeypatch):
 
 
 def test_a_task_is_described_only_once(asked):
-    asking.ask.cache_clear()
-    info = describe("Isaac-Cartpole-v0")
+    asking._ask.cache_clear()
+    info = describe("Isaac-Cartpole-v0", {})
     assert (info.action, info.num_envs, info.max_episode_length) == ("continuous", 64, 300)
     assert (info.actions, info.observations) == (None, None)
     agent = tuned(info, "rl_games", "ppo")
@@ -42,25 +43,31 @@ def test_a_task_is_described_only_once(asked):
     assert len(asked) == 1
 
 
+def test_options_reach_the_description():
+    assert describe("Isaac-Cartpole-v0", {"episode_length_s": 0.5}).max_episode_length == 30
+    with pytest.raises(UsageError, match=r"env.epsiode: the task .* has no such option"):
+        describe("Isaac-Cartpole-v0", {"epsiode": 1})
+
+
 def test_direct_tasks_declare_more():
-    assert describe("Isaac-Cartpole-Asymmetric-Direct-v0").actions == (1,)
-    info = describe("Isaac-Cartpole-RGB-Camera-Direct-v0")
+    assert describe("Isaac-Cartpole-Asymmetric-Direct-v0", {}).actions == (1,)
+    info = describe("Isaac-Cartpole-RGB-Camera-Direct-v0", {})
     assert info.observations["policy"].shape == (36, 36, 3)
     assert info.num_envs == 16
-    info = describe("Isaac-Cartpole-Discrete-Direct-v0")
+    info = describe("Isaac-Cartpole-Discrete-Direct-v0", {})
     assert (info.action, info.actions) == ("discrete", (3,))
 
 
 def test_several_agents_are_refused():
     with pytest.raises(UsageError, match="has several agents"):
-        describe("Isaac-Cart-Double-Pendulum-Direct-v0")
+        describe("Isaac-Cart-Double-Pendulum-Direct-v0", {})
 
 
 def test_names_from_other_suites_are_not_looked_up(asked):
     for task in ("CartPole-v1", "rltrain/CartPole-v1", "module:Task", "Isaac", "isaac-x", "a:b:c"):
-        assert describe(task) is None
+        assert describe(task, {}) is None
     assert not asked
-    assert describe("Isaac-Cartpole-v9") is None
+    assert describe("Isaac-Cartpole-v9", {}) is None
     assert len(asked) == 1
 
 
@@ -78,7 +85,7 @@ gymnasium.register(
 def test_a_task_in_a_users_module(tmp_path, monkeypatch):
     (tmp_path / "my_isaac_tasks.py").write_text(MINE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    info = describe("my_isaac_tasks:Template-Mine-v0")
+    info = describe("my_isaac_tasks:Template-Mine-v0", {})
     assert info.num_envs == 64
     assert tuned(info, "rsl_rl", "ppo") is None
 
@@ -87,13 +94,13 @@ def test_a_missing_module_is_named():
     with pytest.raises(
         UsageError, match=r"Isaac-X-v0': Isaac Lab failed.*\n(.*\n)*.*no_such_module"
     ):
-        describe("no_such_module:Isaac-X-v0")
+        describe("no_such_module:Isaac-X-v0", {})
 
 
 def test_options_that_cannot_be_loaded_are_an_error(monkeypatch):
     answer = {"agents": {"rsl_rl_cfg_entry_point": {"error": "ImportError: no rsl_rl"}}}
-    monkeypatch.setattr("rltrain_isaaclab.plugin.ask", lambda task: answer)
-    task = type("Task", (), {"name": "Isaac-X-v0"})
+    monkeypatch.setattr("rltrain_isaaclab.plugin.ask", lambda task, env: answer)
+    task = TaskInfo("Isaac-X-v0", "continuous")
     with pytest.raises(UsageError, match=r"\(rsl_rl_cfg_entry_point\).*ImportError: no rsl_rl"):
         tuned(task, "rsl_rl", "ppo")
 
@@ -102,7 +109,7 @@ def test_tasks_are_listed_without_importing_them():
     assert "Isaac-Cartpole-v0" in tasks()
     code = (
         "import sys, rltrain_isaaclab.plugin as plugin\n"
-        "plugin.tasks(), plugin.describe('CartPole-v1')\n"
+        "plugin.tasks(), plugin.describe('CartPole-v1', {})\n"
         "heavy = 'torch', 'numpy', 'gymnasium', 'isaaclab', 'isaaclab_tasks'\n"
         "print([name for name in heavy if name in sys.modules])"
     )

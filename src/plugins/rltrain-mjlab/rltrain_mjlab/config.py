@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -12,7 +13,7 @@ from rltrain.errors import UsageError
 from rltrain.options import set_child, unknown_env_option
 from rltrain_mjlab import registry
 
-__all__ = ["PLAY", "with_options"]
+__all__ = ["PLAY", "configured", "episode_steps", "with_options"]
 
 PLAY = "play"
 """The one option that is not mjlab's: it selects the task's configuration for playing."""
@@ -26,6 +27,21 @@ null switches off a term of mjlab's managers."""
 
 
 def with_options(task: str, options: Mapping[str, Any]) -> Any:
+    """Return the configuration of a task as environments are made from it.
+
+    Args:
+        task: the task's name.
+        options: as for `configured`.
+
+    Raises:
+        UsageError: an option is wrong, or the task needs an option that was not given.
+    """
+    config = configured(task, options)
+    _check(config, task)
+    return config
+
+
+def configured(task: str, options: Mapping[str, Any]) -> Any:
     """Return the configuration of a task with some of its values replaced.
 
     Args:
@@ -34,8 +50,7 @@ def with_options(task: str, options: Mapping[str, Any]) -> Any:
             starts from the task's configuration for playing: no noise, endless episodes.
 
     Raises:
-        UsageError: there is no such option, a value has the wrong type, or the task needs an option
-            that was not given.
+        UsageError: there is no such option, or a value has the wrong type.
     """
     rest = dict(options)
     play = rest.pop(PLAY, False)
@@ -43,8 +58,14 @@ def with_options(task: str, options: Mapping[str, Any]) -> Any:
         raise UsageError(f"env.{PLAY}={play!r}: must be true or false.")
     config = registry.env_config(task, play)
     _replace(config, rest, "", task)
-    _check(config, task)
     return config
+
+
+def episode_steps(config: Any) -> int:
+    """Return the length of an episode in steps."""
+    step_dt = config.sim.mujoco.timestep * config.decimation
+    steps: int = math.ceil(config.episode_length_s / step_dt)
+    return steps
 
 
 def _replace(node: Any, options: Mapping[str, Any], prefix: str, task: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,27 +11,34 @@ from rltrain.hookspecs import hookimpl
 from rltrain.options import tuned_in
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import TaskInfo
-from rltrain_mjlab.tasks import BUNDLED, bundled_info, has_more, task_info
+from rltrain_mjlab.tasks import BUNDLED, LENGTHS, NEUTRAL, bundled_info, has_more, task_info
 
 __all__ = ["describe", "rltrain_provides", "tasks", "tuned"]
 
 _in_folder = tuned_in(Path(__file__).parent / "tuned")
 
 
-def describe(task: str) -> TaskInfo | None:
-    """Describe a task; return None if mjlab's registry does not have it.
+def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
+    """Describe a task with the user's `env.` options; return None if mjlab does not have it.
 
-    mjlab's own tasks are known by name. For the tasks of other packages mjlab must be imported,
-    which happens only if such packages are installed.
+    mjlab's own tasks are known by name. mjlab must be imported for the tasks of other packages,
+    if there are any, and for options that change an episode's length or the spaces.
+
+    Raises:
+        UsageError: an option is wrong.
     """
-    if task in BUNDLED:
+    if task in BUNDLED and not env.keys() - NEUTRAL:
         return bundled_info(task)
-    if not has_more():
+    if task not in BUNDLED and not has_more():
         return None
-    from rltrain_mjlab import registry
+    from rltrain_mjlab import config, registry
 
-    length = registry.episode_steps(task)
-    return None if length is None else task_info(task, length)
+    if task not in registry.names():
+        return None
+    length = config.episode_steps(config.configured(task, env))
+    if task in BUNDLED and not env.keys() - NEUTRAL - LENGTHS:
+        return replace(bundled_info(task), max_episode_length=length)
+    return task_info(task, length)
 
 
 def tasks() -> list[str]:

@@ -6,7 +6,6 @@ environment.
 
 from __future__ import annotations
 
-import math
 import os
 from typing import Any
 
@@ -29,7 +28,7 @@ except (AttributeError, ImportError) as error:  # What PyOpenGL and MuJoCo raise
 import mjlab.tasks  # noqa: F401
 from mjlab.tasks.registry import list_tasks, load_env_cfg, load_rl_cfg
 
-__all__ = ["agent_config", "env_config", "episode_steps", "names", "start_warp"]
+__all__ = ["agent_config", "env_config", "names", "start_warp"]
 
 
 def names() -> list[str]:
@@ -45,16 +44,6 @@ def env_config(task: str, play: bool = False) -> Any:
 def agent_config(task: str) -> Any:
     """Return a copy of the rsl_rl configuration that is registered with a task."""
     return load_rl_cfg(task)
-
-
-def episode_steps(task: str) -> int | None:
-    """Return the length of a task's episodes in steps, or None if there is no such task."""
-    if task not in list_tasks():
-        return None
-    config = load_env_cfg(task)
-    step_dt = config.sim.mujoco.timestep * config.decimation
-    steps: int = math.ceil(config.episode_length_s / step_dt)
-    return steps
 
 
 def start_warp(device: str) -> None:

@@ -9,10 +9,25 @@ from typing import NamedTuple
 
 from rltrain.types import ArrayInfo, TaskInfo
 
-__all__ = ["BUNDLED", "GROUPS", "Bundled", "bundled_info", "has_more", "task_info"]
+__all__ = [
+    "BUNDLED",
+    "GROUPS",
+    "LENGTHS",
+    "NEUTRAL",
+    "Bundled",
+    "bundled_info",
+    "has_more",
+    "task_info",
+]
 
 GROUPS: Mapping[str, str] = {"actor": "policy"}
 """rltrain's names of observation groups, by mjlab's names, where they differ."""
+
+NEUTRAL = frozenset(("commands", "curriculum", "events", "rewards", "terminations", "viewer"))
+"""The parts of mjlab's configurations that change neither the spaces nor an episode's length."""
+
+LENGTHS = frozenset(("decimation", "episode_length_s", "play", "sim"))
+"""Those that may change the length of an episode, but not the spaces."""
 
 NUM_ENVS = 256
 """The default number of environments per rank. mjlab's own guides use 4096 on a GPU."""

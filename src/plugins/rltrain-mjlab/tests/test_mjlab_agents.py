@@ -67,9 +67,9 @@ def test_convolutions_are_mjlabs_for_rsl_rl_and_the_librarys_own_for_others():
     assert options["actor"]["class_name"].startswith("mjlab.rl.spatial_softmax:")
     assert options["actor"]["cnn_cfg"]["output_channels"] == [16, 32]
     assert agent_options(CAMERA, "skrl") is agent_options(CAMERA, "rl_games") is None
-    assert describe(CAMERA).images == ("camera",)
+    assert describe(CAMERA, {}).images == ("camera",)
 
 
 def test_other_algorithms_and_libraries_have_no_options():
-    assert tuned(describe(GO1), "skrl", "sac") is None
-    assert tuned(describe(GO1), "sb3", "ppo") is None
+    assert tuned(describe(GO1, {}), "skrl", "sac") is None
+    assert tuned(describe(GO1, {}), "sb3", "ppo") is None

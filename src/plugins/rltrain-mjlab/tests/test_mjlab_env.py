@@ -124,7 +124,7 @@ def test_random_numbers_are_separate():
 
 def test_an_asymmetric_task_matches_its_description():
     with make(GO1, num_envs=2) as env:
-        info = describe(GO1)
+        info = describe(GO1, {})
         parts = env.single_observation_space.spaces
         assert {n: ArrayInfo(p.shape, str(p.dtype)) for n, p in parts.items()} == info.observations
         assert env.single_action_space.shape == info.actions
@@ -136,7 +136,7 @@ def test_images_have_their_channels_last():
         image = env.reset(seed=0)[0]["camera"]
         (given,) = [x for x in env._env.observation_manager.compute().values() if x.ndim == 4]
         assert env.single_observation_space["camera"].shape == (32, 32, 3)
-        assert describe(CAMERA).observations["camera"] == ArrayInfo((32, 32, 3), "float32")
+        assert describe(CAMERA, {}).observations["camera"] == ArrayInfo((32, 32, 3), "float32")
     assert (image.dtype, image.shape, given.shape) == (
         torch.float32,
         (2, 32, 32, 3),

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from rltrain.specs import SuiteSpec
 from rltrain_mjlab import registry
+from rltrain_mjlab.config import episode_steps
 from rltrain_mjlab.plugin import describe, rltrain_provides, tasks
 from rltrain_mjlab.tasks import BUNDLED, GROUPS, bundled_info
 
 LIGHT = """
 import sys
 import rltrain_mjlab.plugin as plugin
-balance = plugin.describe("Mjlab-Cartpole-Balance")
+balance = plugin.describe("Mjlab-Cartpole-Balance", {})
 assert balance.max_episode_length == 1000
-assert plugin.describe("CartPole-v1") is None
+assert plugin.describe("CartPole-v1", {}) is None
 assert "Mjlab-Cartpole-Balance" in plugin.tasks()
 assert plugin.tuned(balance, "rl_games", "ppo")["params"]["config"]["horizon_length"] == 32
 print([m for m in ("torch", "numpy", "gymnasium", "mujoco", "warp", "mjlab") if m in sys.modules])
@@ -36,8 +38,8 @@ register_mjlab_task("Robots-Flat", config, cartpole_balance_env_cfg(play=True),
 
 ASKS = """
 from rltrain_mjlab.plugin import describe, tasks, tuned
-info = describe("Robots-Flat")
-print(info.max_episode_length, info.observations, "Robots-Flat" in tasks(), describe("Robots"))
+info = describe("Robots-Flat", {})
+print(info.max_episode_length, info.observations, "Robots-Flat" in tasks(), describe("Robots", {}))
 print(tuned(info, "rsl_rl", "ppo")["obs_groups"], tuned(info, "rsl_rl", "distillation"))
 from warp._src import context
 print("Warp has not started:", context.runtime is None)
@@ -66,11 +68,20 @@ def test_names_match_mjlab():
     assert set(BUNDLED) == set(registry.names()) == set(tasks())
     for name in BUNDLED:
         info, config = bundled_info(name), registry.env_config(name)
-        assert info.max_episode_length == registry.episode_steps(name)
+        assert info.max_episode_length == episode_steps(config)
         assert set(info.observations) == {GROUPS.get(group, group) for group in config.observations}
         assert not config.is_finite_horizon
-    assert describe("Mjlab-Lift-Cube-Yam-Rgb").observations["camera"].shape == (32, 32, 3)
-    assert describe("mjlab-cartpole-balance") is None
+    assert describe("Mjlab-Lift-Cube-Yam-Rgb", {}).observations["camera"].shape == (32, 32, 3)
+    assert describe("mjlab-cartpole-balance", {}) is None
+
+
+def test_options_that_change_the_task_are_described():
+    own = describe("Mjlab-Cartpole-Balance", {})
+    assert describe("Mjlab-Cartpole-Balance", {"rewards": {"smooth_reward": None}}) == own
+    short = describe("Mjlab-Cartpole-Balance", {"episode_length_s": 0.5, "decimation": 10})
+    assert short == replace(own, max_episode_length=5)
+    fewer = describe("Mjlab-Cartpole-Balance", {"observations": {"critic": None}})
+    assert fewer.observations is None
 
 
 @pytest.mark.long  # Separate processes import mjlab.
@@ -83,6 +94,7 @@ sys.path.insert(0, {str(tmp_path)!r})
 from rltrain.errors import UsageError
 try:
     from rltrain_mjlab import registry
+from rltrain_mjlab.config import episode_steps
     print(len(registry.names()) > 0)
 except UsageError as error:
     print(error)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
@@ -16,24 +17,32 @@ __all__ = ["describe", "rltrain_provides", "tasks"]
 
 _FETCH = 'python -c "from mujoco_playground._src import mjx_env; mjx_env.ensure_menagerie_exists()"'
 
+_LENGTHS = {"episode_length", "action_repeat"}
+"""The options that set the length of an episode in steps."""
 
-def describe(task: str) -> TaskInfo | None:
+
+def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     """Describe a task; return None if Playground does not have it.
 
     Args:
         task: Playground's name of it, or "module:Name" to import the module that registers it.
+        env: the user's `env.` options. Playground is imported if they set an episode's length.
 
     Raises:
-        UsageError: the task needs files that have not been downloaded.
+        UsageError: an option is wrong, or the task needs files that have not been downloaded.
     """
     if ":" in task:
-        return _describe_registered(task)
+        return _describe_registered(task, env)
     if task in MENAGERIE and not has_menagerie():
         raise UsageError(
             f"The task {task!r} needs the robots of MuJoCo Menagerie, which Playground downloads. "
             f"Several ranks cannot download them at once, so download them first: {_FETCH}"
         )
     length = BUNDLED.get(task) or MENAGERIE.get(task)
+    if length is not None and _LENGTHS & env.keys():
+        from rltrain_playground.config import episode_steps, with_options
+
+        length = episode_steps(with_options(task, env, "cpu"))
     return None if length is None else _info(task, length)
 
 
@@ -42,7 +51,7 @@ def tasks() -> list[str]:
     return [*BUNDLED, *MENAGERIE]
 
 
-def _describe_registered(task: str) -> TaskInfo | None:
+def _describe_registered(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     """Import the module of a "module:Name", and describe the task with this name."""
     module, _, name = task.partition(":")
     if not all(part.isidentifier() for part in module.split(".")):
@@ -53,10 +62,11 @@ def _describe_registered(task: str) -> TaskInfo | None:
         return None
     if "mujoco_playground" not in sys.modules:
         return None  # The module registered nothing with Playground; another suite may have it.
-    from rltrain_playground.config import episode_steps, find
+    from rltrain_playground.config import episode_steps, find, with_options
 
-    config = find(name)
-    return None if config is None else _info(task, episode_steps(config))
+    if find(name) is None:
+        return None
+    return _info(task, episode_steps(with_options(task, env, "cpu")))
 
 
 def _info(task: str, length: int) -> TaskInfo:

@@ -23,7 +23,7 @@ POINT = "playground_point:Point"
 
 
 def make(task=POINT, num_envs=8, framework="jax", **env):
-    describe(task)  # Imports the task's module, as every run does first.
+    describe(task, {})  # Imports the task's module, as every run does first.
     config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env)
     session = types.SimpleNamespace(
         config=config, world=World(), framework=framework, renders=False

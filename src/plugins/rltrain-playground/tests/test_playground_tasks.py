@@ -24,7 +24,7 @@ def test_describing_imports_nothing_heavy():
     code = (
         "import sys\n"
         "import rltrain_playground.plugin as plugin\n"
-        "assert plugin.describe('CartpoleBalance').max_episode_length == 1000\n"
+        "assert plugin.describe('CartpoleBalance', {}).max_episode_length == 1000\n"
         "heavy = 'torch', 'numpy', 'jax', 'gymnasium', 'mujoco', 'mujoco_playground'\n"
         "print([m for m in heavy if m in sys.modules])"
     )
@@ -47,25 +47,25 @@ def test_names_match_playground():
 
 def test_tasks():
     assert tasks()[0] == "CartpoleBalance"
-    info = describe("WalkerWalk")
+    info = describe("WalkerWalk", {})
     assert (info.name, info.action, info.options) == ("WalkerWalk", "continuous", None)
     for unknown in ("CartPole-v1", "walkerwalk", "no_such_module:X", "a b:X"):
-        assert describe(unknown) is None
+        assert describe(unknown, {}) is None
 
 
 def test_a_task_of_a_module():
-    assert describe("playground_point:Point").max_episode_length == 9
-    assert describe("playground_point:Line") is None
+    assert describe("playground_point:Point", {}).max_episode_length == 9
+    assert describe("playground_point:Line", {}) is None
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_tasks_whose_robots_have_to_be_downloaded(monkeypatch, there):
     monkeypatch.setattr(plugin, "has_menagerie", lambda: there)
     if there:
-        assert describe("PandaPickCube").max_episode_length == 150
+        assert describe("PandaPickCube", {}).max_episode_length == 150
     else:
         with pytest.raises(UsageError, match="ensure_menagerie_exists"):
-            describe("PandaPickCube")
+            describe("PandaPickCube", {})
 
 
 def test_the_physics_implementation_suits_the_device():

@@ -26,7 +26,7 @@ SUITE = SuiteSpec(
     name="any",
     factory="any:Any",
     frameworks=("torch", "jax"),
-    describe=lambda task: None,
+    describe=lambda task, env: None,
     tasks=list,
 )
 SAC = {"params.algo.name": "sac", "params.config.replay_buffer_size": 96}

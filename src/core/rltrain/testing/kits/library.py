@@ -48,7 +48,7 @@ class LibraryConformance(CheckpointRules):
     def test_the_spec_is_complete(self) -> None:
         """For the kit's task, with every algorithm."""
         spec = self._spec()
-        task = next(filter(None, (s.describe(self.task) for s in discover().all(SuiteSpec))))
+        task = next(filter(None, (s.describe(self.task, {}) for s in discover().all(SuiteSpec))))
         for algorithm in spec.algorithms:
             agent = spec.default_agent(task, algorithm)
             lacking = [key for key in spec.required_keys if get_dotted(agent, key, None) is None]

@@ -43,18 +43,18 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
         """In a child process, without the other plugins."""
         check_declaring_is_light(SuiteSpec, self.suite)
 
-    @must("describe(task) is a TaskInfo of that name, with at least one environment per rank.")
+    @must("describe(task, env) is a TaskInfo of that name, with at least one environment per rank.")
     def test_the_task_is_described(self) -> None:
         """Users type the name; `num_envs` is the default of `--num-envs`."""
         info = self.info()
         assert info.name == self.task, f"name is {info.name!r}; must be {self.task!r}."
         assert info.num_envs >= 1, f"num_envs is {info.num_envs}; must be 1 or more."
 
-    @must("describe(task) is None for a task that the suite does not have.")
+    @must("describe(task, env) is None for a task that the suite does not have.")
     def test_other_tasks_are_not_described(self) -> None:
         """Every suite is asked for every task: one that accepts all would take other suites'."""
-        info = self.spec().describe(_NO_SUCH)
-        assert info is None, f"describe({_NO_SUCH!r}) returned {info!r}."
+        info = self.spec().describe(_NO_SUCH, {})
+        assert info is None, f"describe({_NO_SUCH!r}, {{}}) returned {info!r}."
 
     @must("tasks() lists the task.")
     def test_the_task_is_listed(self) -> None:
@@ -65,10 +65,18 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
     @may("TaskInfo.max_episode_length equals that of an environment made without options.")
     def test_episode_length_is_as_described(self) -> None:
         """Passes if the environments have no `max_episode_length`."""
-        described = self.info().max_episode_length
+        described = self.info({}).max_episode_length
         with closing(self.make({})) as env:
-            made = getattr(env.unwrapped, "max_episode_length", described)
-        assert described == made, f"describe says {described}; max_episode_length is {made}."
+            self._check_length(described, env, "without options")
+
+    @may("TaskInfo.max_episode_length follows the `env.` options that describe(task, env) gets.")
+    def test_descriptions_follow_options(self) -> None:
+        """With the kit's `env`, which the rules of spaces use too: set there what changes them."""
+        if not self.env:
+            skip("env is empty")
+        described = self.info().max_episode_length
+        with self.environment() as env:
+            self._check_length(described, env, f"with {dict(self.env)}")
 
     @may("The `env.` options that TaskInfo declares are accepted, with their defaults.")
     def test_declared_options_are_accepted(self) -> None:
@@ -174,6 +182,10 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
             env.reset(seed=0)
             env.close()
             env.close()
+
+    def _check_length(self, described: int | None, env: Any, how: str) -> None:
+        made = getattr(env.unwrapped, "max_episode_length", described)
+        assert described == made, f"{how}, describe says {described}; max_episode_length is {made}."
 
     def _check_observations(self, observations: Any, env: Any, label: str) -> None:
         space = env.single_observation_space

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, ClassVar
 
-from rltrain.options.agent import resolve_env
+from rltrain.options.agent import nested_env, resolve_env
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
@@ -30,7 +30,8 @@ class SuiteSettings:
     task: str
     """One of its tasks."""
     env: ClassVar[Mapping[str, Any]] = {}
-    """`env.` options of the environments. Short episodes make tests fast."""
+    """`env.` options of the environments, which `describe` gets too. Short episodes make tests
+    fast."""
     framework: str = "torch"
     """Framework of the environments' arrays."""
     device: str = "cpu"
@@ -58,10 +59,13 @@ class SuiteSettings:
         """Return the spec that the installed plugin declares."""
         return self.registry().get(SuiteSpec, self.suite)
 
-    def info(self) -> TaskInfo:
-        """Return the suite's description of the task."""
-        info = self.spec().describe(self.task)
-        assert info is not None, f"describe({self.task!r}) returns None: it does not know the task."
+    def info(self, env: Mapping[str, Any] | None = None) -> TaskInfo:
+        """Return the suite's description of the task, with the options `env` if none are given."""
+        options = nested_env(self.env if env is None else env)
+        info = self.spec().describe(self.task, options)
+        assert info is not None, (
+            f"describe({self.task!r}, {options}) returns None: it does not know the task."
+        )
         return info
 
     def make(self, options: Mapping[str, Any], renders: bool = False) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rltrain.errors import UsageError
+from rltrain.options import unknown_env_option
 from rltrain_gymnasium.tasks.base import BatchedTask
 from rltrain_gymnasium.tasks.camera import (
     CartPoleCamera,
@@ -26,6 +28,7 @@ __all__ = [
     "CartPoleContinuousCamera",
     "CartPoleContinuousCameraAndMotion",
     "Pendulum",
+    "configured",
     "make_task",
 ]
 
@@ -52,3 +55,19 @@ def make_task(name: str, options: Mapping[str, Any]) -> BatchedTask:
         ValueError: a value is out of range.
     """
     return EMBEDDED[name](**options)
+
+
+def configured(name: str, options: Mapping[str, Any]) -> BatchedTask:
+    """Return an embedded task with the user's `env.` options.
+
+    Raises:
+        UsageError: an option is wrong.
+    """
+    known = EMBEDDED[name].options()
+    for option in options:
+        if option not in known:
+            raise unknown_env_option(name, option, sorted(known))
+    try:
+        return make_task(name, options)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"env.{error} (task {name}).") from error
