@@ -2,7 +2,8 @@
 
 Options for rsl_rl 3 and 4 are converted to those of version 5. Isaac Lab 2 ships options with one
 `policy` for actor and critic, or for student and teacher; its betas for version 3 say of each model
-whether it is stochastic. Options that are newer than the installed version are refused.
+whether it is stochastic. Options that are newer than the installed version are refused, unless they
+are off.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from packaging.version import Version
 
 from rltrain.errors import UsageError
 from rltrain.options import get_dotted
-from rltrain_rsl_rl.options import MODELS, POLICIES
+from rltrain_rsl_rl.options import MODELS, POLICIES, class_of
 
 __all__ = ["ADDED_IN", "check_supported", "upgrade_options"]
 
@@ -44,9 +45,16 @@ ADDED_IN = {
 }
 """By key, or value of a class_name, the first version that has it."""
 
+_OFF = {"std_range": [1e-6, 1e6], "learn_std": True, "use_mixed_precision": False}
+"""By key, the value, besides null, that changes nothing. Isaac Lab 3 writes some of them."""
+
 
 def upgrade_options(agent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options in the format of version 5; options of version 5 are returned unchanged."""
+    """Return options in the format of version 5.
+
+    Those of version 5 are returned unchanged, but without what is newer than the installed version,
+    and off.
+    """
     options = copy.deepcopy(dict(agent))
     normalizes = options.pop("empirical_normalization", None)
     models = _models_of(options.get("policy"))
@@ -60,6 +68,9 @@ def upgrade_options(agent: Mapping[str, Any]) -> dict[str, Any]:
     for name in MODELS:
         if isinstance(options.get(name), dict):
             _move_noise_to_distribution(options[name])
+    for _, section, key, name in _newer_options(options):
+        if section[key] in (None, _OFF.get(name)):
+            del section[key]
     return options
 
 
@@ -68,34 +79,37 @@ def check_supported(agent: Mapping[str, Any]) -> None:
 
     rsl_rl itself would fail on every rank with an unexpected keyword, or ignore the option.
 
+    Args:
+        agent: what `upgrade_options` returned.
+
     Raises:
         UsageError: it is too old for one of them.
     """
+    for prefix, _, key, name in _newer_options(agent):
+        option = f"{prefix}{key}={name}" if key == "class_name" else f"{prefix}{key}"
+        wanted = f"rsl-rl-lib>={ADDED_IN[name]},<6"
+        raise UsageError(
+            f"agent.{option}: rsl_rl has it from version {ADDED_IN[name]} on; "
+            f"{version('rsl-rl-lib')} is installed. Leave it out, or upgrade: pip install "
+            f"'{wanted}'."
+        )
+
+
+def _newer_options(agent: Mapping[str, Any]) -> Iterator[tuple[str, Any, str, str]]:
+    """Yield the options of `ADDED_IN` that the installed rsl_rl does not know.
+
+    Yields:
+        What comes before the key as the user writes it, the mapping that has the key, the key, and
+        its name in `ADDED_IN`.
+    """
     installed = Version(version("rsl-rl-lib"))
-    for option, name in _newer_options(agent):
-        if installed < Version(ADDED_IN[name]):
-            wanted = f"rsl-rl-lib>={ADDED_IN[name]},<6"
-            raise UsageError(
-                f"agent.{option}: rsl_rl has it from version {ADDED_IN[name]} on; {installed} is "
-                f"installed. Leave it out, or upgrade: pip install '{wanted}'."
-            )
-
-
-def _newer_options(agent: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each given option of `ADDED_IN`: its key as the user writes it, and its name there."""
-    if agent.get("torch_compile_mode") is not None:
-        yield "torch_compile_mode", "torch_compile_mode"
-    if "use_mixed_precision" in (agent.get("algorithm") or {}):
-        yield "algorithm.use_mixed_precision", "use_mixed_precision"
-    for model in POLICIES:
-        distribution = get_dotted(agent, f"{model}.distribution_cfg", None)
-        if not isinstance(distribution, Mapping):
-            continue
-        for key in ADDED_IN.keys() & distribution.keys():
-            yield f"{model}.distribution_cfg.{key}", key
-        kind = str(distribution.get("class_name")).replace(":", ".").rpartition(".")[2]
-        if kind in ADDED_IN:
-            yield f"{model}.distribution_cfg.class_name={kind}", kind
+    sections = ("algorithm", *(f"{model}.distribution_cfg" for model in POLICIES))
+    for prefix in ("", *(f"{section}." for section in sections)):
+        section = get_dotted(agent, prefix[:-1], None) if prefix else agent
+        for key in list(section) if isinstance(section, Mapping) else ():
+            name = class_of(section) if key == "class_name" else key
+            if name in ADDED_IN and installed < Version(ADDED_IN[name]):
+                yield prefix, section, key, name
 
 
 def _models_of(policy: Any) -> tuple[str, ...]:

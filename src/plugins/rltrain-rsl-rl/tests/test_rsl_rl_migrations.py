@@ -8,7 +8,7 @@ import pytest
 from rsl_rl_stubs import VERSION, small_agent
 
 from rltrain.errors import UsageError
-from rltrain.options import set_dotted
+from rltrain.options import get_dotted, set_dotted
 from rltrain_rsl_rl import migrations
 from rltrain_rsl_rl.migrations import upgrade_options
 
@@ -134,7 +134,30 @@ def test_an_option_is_refused_before_its_version(key, monkeypatch):
         migrations.check_supported(agent)
 
 
+OFF = {
+    "torch_compile_mode": (None, "5.0.1"),
+    "algorithm.use_mixed_precision": (False, "5.4.2"),
+    "actor.distribution_cfg.std_range": ([1e-6, 1e6], "5.1.1"),
+    "actor.distribution_cfg.learn_std": (True, "5.1.1"),
+}
+"""What Isaac Lab 3 writes although it changes nothing, and an rsl_rl that does not know it."""
+
+
+@pytest.mark.parametrize("key", OFF)
+def test_a_newer_option_that_is_off_anyway_is_dropped(key, monkeypatch):
+    (value, older), agent = OFF[key], small_agent()
+    set_dotted(agent, key, value)
+    assert get_dotted(upgrade_options(agent), key) == value  # The installed version knows it.
+    monkeypatch.setattr(migrations, "version", lambda name: older)
+    upgraded = upgrade_options(agent)
+    migrations.check_supported(upgraded)
+    assert get_dotted(upgraded, key, "absent") == "absent"
+    assert get_dotted(agent, key) == value
+    parent = key.rpartition(".")[0]
+    assert not parent or get_dotted(upgraded, parent), "what is beside it stays"
+
+
 def test_the_defaults_need_nothing_newer(monkeypatch):
     monkeypatch.setattr(migrations, "version", lambda name: "5.0.1")
-    migrations.check_supported({**small_agent(), "torch_compile_mode": None})
+    migrations.check_supported(small_agent())
     assert str(VERSION) >= "5.0.1"
