@@ -13,11 +13,15 @@ import stub_parts
 import rltrain
 from rltrain.cli import main
 from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain.plan.resolve import make_plan
+from rltrain.plugins.registry import discover
 from rltrain.policies.episodes import Block, Episode, make_blocks, play_block
 from rltrain.policies.finding import all_checkpoints, find_trained
 from rltrain.policies.planning import plan_policy, with_drawing
 from rltrain.policies.session import open_session
 from rltrain.policies.statistics import summarize
+from rltrain.specs import SuiteSpec
 
 
 @pytest.fixture
@@ -131,6 +135,46 @@ def test_sizes_of_training_need_not_fit(run):
     assert plan_policy(find_trained(str(run), None, {"num_envs": 13})).config.num_envs == 13
 
 
+@pytest.fixture
+def playing(monkeypatch):
+    """Declare the suite's options for playing."""
+    suite = discover().get(SuiteSpec, "stubs")
+    monkeypatch.setitem(vars(suite), "playing", {"gravity": 9.0})
+
+
+@pytest.mark.parametrize(
+    ("given", "gravity", "told"),
+    [({}, 9.0, "rltrain: Stub-v0 as it is played: env.gravity=9.0\n"), ({"gravity": 2}, 2, "")],
+)
+def test_a_task_is_played_as_its_suite_says_unless_the_user_does(
+    run, playing, capsys, given, gravity, told
+):
+    capsys.readouterr()
+    plan = plan_policy(find_trained(str(run), None, {"env": given}))
+    assert plan.config.env == {"gravity": gravity}
+    assert capsys.readouterr().err == told
+
+
+def test_training_does_not_play(run, stub, playing):
+    assert make_plan({**stub.OPTIONS}).config.env == {}
+    resumed = make_plan({"resume": str(run), "max_iterations": 9})
+    assert resumed.config.env == {"gravity": 1.5}
+
+
+def test_a_policy_that_does_not_fit_the_task_as_it_is_played_says_so(run, playing, monkeypatch):
+    def refuse(self, session):
+        raise UsageError("does not fit.")
+
+    monkeypatch.setattr(stub_parts.StubLibrary, "rltrain_load_policy", hookimpl(refuse))
+    for env, says in [({}, r"fit\. .*played \(env\.gravity\)"), ({"gravity": 1}, r"fit\.$")]:
+        plan = plan_policy(find_trained(str(run), None, {"env": env}))
+        with (
+            open_session(plan.config, plan.world, plan.registry) as session,
+            pytest.raises(UsageError, match=says),
+        ):
+            session.load_policy()
+
+
 def test_what_is_drawn_must_be_drawable(run):
     with pytest.raises(UsageError, match="suite stubs does not draw"):
         with_drawing(plan_policy(find_trained(str(run), None, {})))
@@ -230,6 +274,7 @@ def test_evaluate_prints_a_table_and_json(run, capsys):
         **{"seed": 1, "environment": 0, "episode_return": 2.0, "length": 2, "success": None}
     }
     assert found["digest"]
+    assert found["env"] == {"gravity": 1.5}
 
 
 @pytest.mark.parametrize(

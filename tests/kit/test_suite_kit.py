@@ -31,6 +31,7 @@ def rltrain_provides():
             describe=describe,
             tasks=lambda: ["Point-v0"],
             renders=True,
+            playing={"speed": 0.5},
         )
     ]
 
@@ -306,6 +307,12 @@ WRONG = {
         "self.single_action_space = Box(-1, 1, (1, 1))",
         "test_action_space",
         "of shape (1, 1); must have one axis.",
+    ),
+    "plays for longer": (
+        'playing={"speed": 0.5}',
+        'playing={"max_episode_length": 99}',
+        "test_playing",
+        "max_episode_length is 99 with {'max_episode_length': 99}, 9 without.",
     ),
     "takes any action": (
         "force = actions.reshape(num_envs).clamp(-1, 1)",

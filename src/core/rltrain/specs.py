@@ -237,6 +237,10 @@ class SuiteSpec(Spec):
     """Given a task, a library and its algorithm, return options that are known to learn the task,
     in the library's own format, or None if there are none; see `rltrain.options.tuned`. If they
     depend on `env.` options, `describe` keeps those in `TaskInfo.env`."""
+    playing: Mapping[str, Any] = field(default_factory=dict)
+    """`env.` options that select a task as it is played, such as without noise. Commands that use a
+    policy add them unless the user gives others; training does not. Spaces and the length of
+    episodes must stay: `evaluate` plays whole episodes."""
     upgrades: Mapping[str, str] = field(default_factory=dict)
     """Simulators pin versions of libraries. By library, a note on which of the simulator's own
     scripts still work after an upgrade to the versions that the library's plugin supports. Users

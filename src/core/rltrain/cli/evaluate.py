@@ -97,6 +97,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
 
 def _evaluate(trained: Trained, arguments: argparse.Namespace) -> list[Result]:
     """Evaluate the checkpoints of one RUN; return nothing on nodes without rank 0."""
+    from rltrain.options.secrets import hide
     from rltrain.policies.episodes import make_blocks
     from rltrain.policies.evaluating import Evaluation, Result
     from rltrain.policies.finding import all_checkpoints, iteration_of
@@ -128,6 +129,7 @@ def _evaluate(trained: Trained, arguments: argparse.Namespace) -> list[Result]:
             library=config.library,
             algorithm=config.algorithm,
             task=config.task,
+            env=hide(dict(config.env)),
             seeds=tuple(arguments.seeds),
             episodes=tuple(episodes),
         )

@@ -15,6 +15,7 @@ from rltrain.options.dotted import (
     set_dotted,
 )
 from rltrain.options.files import load_yaml
+from rltrain.options.played import still_there
 from rltrain.options.run import DEFAULT_TASK, RunOptions
 from rltrain.options.secrets import hide_words
 from rltrain.options.tuned import MANY_ENVS, tuned_in
@@ -33,6 +34,7 @@ __all__ = [
     "overlaid",
     "set_child",
     "set_dotted",
+    "still_there",
     "tuned_in",
     "unknown_env_option",
 ]

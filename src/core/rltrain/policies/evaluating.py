@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,8 @@ class Result:
     library: str
     algorithm: str
     task: str
+    env: Mapping[str, Any]
+    """The task's options, those with which it is played included."""
     seeds: tuple[int, ...]
     episodes: tuple[Episode, ...]
 

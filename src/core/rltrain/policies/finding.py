@@ -16,6 +16,7 @@ from rltrain.options.run import RunOptions
 from rltrain.plan.run_files import read_file
 from rltrain.plan.trust import take
 from rltrain.plugins.registry import discover
+from rltrain.specs import SuiteSpec
 from rltrain.storage.checkpoints import read_state, saved_checkpoints
 from rltrain.storage.finding import checkpoint_of_run, checkpoint_path, newest_run
 
@@ -167,7 +168,12 @@ def options_of_run(run: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     kept = take(run, of_policy, own, registry)
     kept.pop("log_root", None)
     kept["agent_config"] = str(run / "agent.yaml")  # The run folder may have been moved.
-    env = {**dict(flatten(kept.pop("env", {}))), **dict(flatten(own.pop("env", None) or {}))}
+    env = dict(flatten(kept.pop("env", {})))
+    # How it is played does not follow from how it was trained.
+    if (suite := saved.get("suite")) in registry.names(SuiteSpec):
+        for key, _ in flatten(registry.get(SuiteSpec, str(suite)).playing):
+            env.pop(key, None)
+    env |= dict(flatten(own.pop("env", None) or {}))
     return {**kept, **own, "env": env}
 
 

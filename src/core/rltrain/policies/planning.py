@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.options.dotted import leaves, overlaid
 from rltrain.plan.files import check_checkpoint, in_a_child
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.policies.finding import Trained
@@ -17,7 +20,7 @@ __all__ = ["plan_environments", "plan_policy", "with_drawing"]
 
 
 def plan_environments(options: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Plan:
-    """Resolve a run for its environments, whatever acts in them.
+    """Resolve a run for its environments as they are played, whatever acts in them.
 
     Args:
         options: fields of `RunOptions`.
@@ -32,7 +35,7 @@ def plan_environments(options: Mapping[str, Any], environ: Mapping[str, str] = o
             f"--launcher {plan.config.launcher}: starts runs on other machines, and only trains. "
             "Type the command in a job of its own."
         )
-    return plan
+    return _played(plan)
 
 
 def plan_policy(trained: Trained, environ: Mapping[str, str] = os.environ) -> Plan:
@@ -51,6 +54,19 @@ def plan_policy(trained: Trained, environ: Mapping[str, str] = os.environ) -> Pl
         library = plan.registry.get(LibrarySpec, config.library)
         in_child = in_a_child(config, plan.world, plan.registry)
         check_checkpoint(str(trained.checkpoint), config, library, plan.registry, in_child)
+    return dataclasses.replace(plan, config=config)
+
+
+def _played(plan: Plan) -> Plan:
+    """Return the plan with the suite's options for playing, and tell of those that are added."""
+    playing, env = plan.registry.get(SuiteSpec, plan.config.suite).playing, plan.config.env
+    added = [
+        f"env.{key}={json.dumps(x)}" for key, x in leaves(playing) if key not in dict(leaves(env))
+    ]
+    if added and (plan.world is None or plan.world.is_root):
+        text = f"{plan.config.task} as it is played: {' '.join(added)}"
+        print(f"rltrain: {text}", file=sys.stderr, flush=True)
+    config = dataclasses.replace(plan.config, env=overlaid(playing, env))
     return dataclasses.replace(plan, config=config)
 
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
 from rltrain.launch import private_folder
+from rltrain.options.dotted import get_dotted, leaves
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.policy import Policy
 from rltrain.run.group import SingleProcess
 from rltrain.run.plugin_session import PluginSession
 from rltrain.seeding import SeedPlan
+from rltrain.specs import SuiteSpec
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import Arrays, ProcessGroup, World
 
@@ -51,6 +53,7 @@ class PolicySession(PluginSession):
             plugins,
             arrays=arrays_by_framework(registry, config.backend),
         )
+        self._playing = registry.get(SuiteSpec, config.suite).playing
         self.peers: ProcessGroup = SingleProcess(world.device)
         if config.distributed:
             self.peers = self._first_result(
@@ -102,7 +105,18 @@ class PolicySession(PluginSession):
                 "does not implement the hook rltrain_load_policy. Upgrade it, or ask its author."
             )
         self.seed("model")
-        policy: Policy = self._first_result("rltrain_load_policy", "library", session=self)
+        try:
+            policy: Policy = self._first_result("rltrain_load_policy", "library", session=self)
+        except UsageError as error:
+            played = [
+                key for key, x in leaves(self._playing) if get_dotted(self.config.env, key) == x
+            ]
+            if not played:
+                raise
+            raise UsageError(
+                f"{error} The task is as it is played (env.{', env.'.join(played)}), which may "
+                "have other observations: set that as in training."
+            ) from error
         return policy
 
     def describe_task(self) -> Mapping[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
-from rltrain.options import leaves, set_child
+from rltrain.options import leaves, set_child, still_there
 from rltrain.specs import load_object
 
 __all__ = ["change", "split", "without_presets"]
@@ -17,6 +18,9 @@ _OWN_FLAGS = {"scene.num_envs": "--num-envs", "sim.device": "--device", "seed": 
 
 _PRESETS = ("presets", "physics", "renderer")
 """Options of Isaac Lab 3's command line that are not part of the configuration."""
+
+_PLAY = "play"
+"""The option that asks for the configuration for playing, which Isaac Lab 3 has."""
 
 _LISTED = 30
 """The most names that an error message lists."""
@@ -46,13 +50,19 @@ def change(cfg: Any, options: Mapping[str, Any], task: str) -> None:
 
     Args:
         cfg: Isaac Lab's configuration, changed in place.
-        options: values nested like `cfg`; items of lists by their index.
+        options: values nested like `cfg`; items of lists by their index. `play: true` turns it into
+            the one for playing first.
         task: the task's name, for messages.
 
     Raises:
-        UsageError: there is no such option, or a value has another type.
+        UsageError: there is no such option, a value has another type, or this version of Isaac Lab
+            has no configurations for playing.
     """
-    for key, value in leaves(options):
+    plays = options.get(_PLAY, False)
+    if not isinstance(plays, bool):
+        raise UsageError(f"env.{_PLAY}={plays!r}: must be true or false.")
+    options, _ = split(options, _PLAY)
+    for key, value in leaves(_play(cfg, options) if plays else options):
         if key in _OWN_FLAGS:
             raise UsageError(f"env.{key}: the run sets this value. Give {_OWN_FLAGS[key]}.")
         *parents, last = key.split(".")
@@ -63,6 +73,23 @@ def change(cfg: Any, options: Mapping[str, Any], task: str) -> None:
         if isinstance(node, tuple):
             raise UsageError(f"env.{key}={new!r}: set a tuple as a whole, such as [1, 2].")
         set_child(node, last, new)
+
+
+def _play(cfg: Any, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Turn a configuration into that for playing, with episodes as long as in training.
+
+    Returns:
+        The options without those for parts that playing leaves out.
+    """
+    if not hasattr(cfg, "play_mode"):
+        raise UsageError(
+            f"env.{_PLAY}=true: this version of Isaac Lab has no play_mode(). Its tasks have "
+            "variants for playing, whose names contain -Play: give one by --task."
+        )
+    training = copy.deepcopy(cfg)
+    cfg.play_mode()
+    cfg.episode_length_s = training.episode_length_s
+    return still_there(options, training, cfg, _parts)
 
 
 def _get(node: Any, name: str, path: str, task: str) -> Any:

@@ -81,6 +81,16 @@ def tasks() -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _playing() -> Mapping[str, Any]:
+    """Return the option for playing, if this Isaac Lab has it: looked up without importing it."""
+    spec = importlib.util.find_spec("isaaclab")
+    if spec is None or spec.origin is None:
+        return {}
+    configuration = Path(spec.origin).parent / "envs/manager_based_rl_env_cfg.py"
+    has = configuration.is_file() and "def play_mode" in configuration.read_text("utf-8")
+    return {"play": True} if has else {}
+
+
 def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | None:
     """Return the options that Isaac Lab registers with a task for a library, or None.
 
@@ -113,6 +123,7 @@ def rltrain_provides() -> Iterable[Spec]:
             tasks=tasks,
             renders=True,
             tuned=tuned,
+            playing=_playing(),
             upgrades=UPGRADES,
         )
     ]

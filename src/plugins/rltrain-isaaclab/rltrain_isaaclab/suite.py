@@ -42,10 +42,10 @@ class IsaacLabSuite:
                     f"The task {config.task!r} has several agents, which no library plugin "
                     "supports. Choose a task with one agent."
                 )
+            options.change(cfg, rest, config.task)
             cfg.scene.num_envs = config.num_envs
             cfg.sim.device = world.device
             cfg.seed = session.seeds.environment
-            options.change(cfg, rest, config.task)
 
         return _made(session, compat.start(config.task, _launch(session), presets, complete))
 

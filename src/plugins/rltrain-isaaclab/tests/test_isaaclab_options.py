@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from rltrain.errors import UsageError
@@ -73,3 +75,38 @@ def test_null_replaces_any_value(cfg):
 def test_values_that_do_not_fit_are_refused(cfg, given, message):
     with pytest.raises(UsageError, match=message):
         options.change(cfg, given, TASK)
+
+
+@dataclasses.dataclass
+class Pushes:
+    strength: float = 1.0
+
+
+@dataclasses.dataclass
+class Played:
+    """A configuration that has `play_mode()`, as those of Isaac Lab 3."""
+
+    noise: bool = True
+    episode_length_s: float = 5.0
+    speed: float = 1.0
+    pushes: Pushes | None = dataclasses.field(default_factory=Pushes)
+
+    def play_mode(self):
+        self.noise, self.pushes, self.episode_length_s = False, None, 1e9
+
+
+def test_a_configuration_for_playing(capsys):
+    cfg = Played()
+    options.change(cfg, {"play": True, "pushes": {"strength": 2.0}, "speed": 3}, TASK)
+    assert cfg == Played(noise=False, pushes=None, speed=3.0)
+    assert capsys.readouterr().err == (
+        "rltrain: env.pushes.strength: is left out: the task has no such part as it is played\n"
+    )
+
+
+def test_a_version_without_a_mode_for_playing_names_its_variants(cfg):
+    with pytest.raises(UsageError, match=r"env\.play=true: .* names contain -Play"):
+        options.change(cfg, {"play": True}, TASK)
+    with pytest.raises(UsageError, match=r"env\.play='yes': must be true or false"):
+        options.change(cfg, {"play": "yes"}, TASK)
+    options.change(cfg, {"play": False}, TASK)

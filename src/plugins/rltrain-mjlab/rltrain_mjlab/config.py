@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from rltrain.errors import UsageError
-from rltrain.options import set_child, unknown_env_option
+from rltrain.options import set_child, still_there, unknown_env_option
 from rltrain_mjlab import registry
 
 __all__ = ["PLAY", "configured", "episode_steps", "with_options"]
@@ -47,7 +47,8 @@ def configured(task: str, options: Mapping[str, Any]) -> Any:
     Args:
         task: the task's name.
         options: values nested like the configuration; null switches a term off. `play: true`
-            starts from the task's configuration for playing: no noise, endless episodes.
+            starts from the task's configuration for playing, but with episodes as long as in
+            training: mjlab's never end.
 
     Raises:
         UsageError: there is no such option, or a value has the wrong type.
@@ -57,6 +58,10 @@ def configured(task: str, options: Mapping[str, Any]) -> Any:
     if not isinstance(play, bool):
         raise UsageError(f"env.{PLAY}={play!r}: must be true or false.")
     config = registry.env_config(task, play)
+    if play:
+        training = registry.env_config(task)
+        config.episode_length_s = training.episode_length_s
+        rest = still_there(rest, training, config, _parts)
     _replace(config, rest, "", task)
     return config
 

@@ -80,5 +80,6 @@ def rltrain_provides() -> Iterable[Spec]:
             renders=True,
             mujoco_scenes=True,
             tuned=tuned,
+            playing={"play": True},
         )
     ]

@@ -6,6 +6,7 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain_mjlab.config import with_options
+from rltrain_mjlab.tasks import BUNDLED
 
 BALANCE, GO1 = "Mjlab-Cartpole-Balance", "Mjlab-Velocity-Flat-Unitree-Go1"
 
@@ -41,11 +42,30 @@ def test_tuple_items_are_set_by_index():
     assert isinstance(config.scene.sensors, tuple)
 
 
-def test_play():
-    config = with_options(BALANCE, {"play": True, "decimation": 2})
-    assert config.episode_length_s > 1e6
-    assert not config.observations["actor"].enable_corruption
-    assert config.decimation == 2
+@pytest.mark.parametrize("task", [name for name in BUNDLED if "Tracking" not in name])
+def test_a_task_is_played_without_noise_for_as_long_as_in_training(task):
+    played, training = with_options(task, {"play": True}), with_options(task, {})
+    assert played.episode_length_s == training.episode_length_s
+    assert not played.observations["actor"].enable_corruption
+    assert with_options(task, {"play": True, "episode_length_s": 7}).episode_length_s == 7.0
+
+
+def test_options_of_what_only_training_has_are_left_out(capsys):
+    of_training = {
+        "events": {"push_robot": {"interval_range_s": [1.0, 2.0]}, "reset_base": {"params": {}}},
+        "curriculum": {"command_vel": None},
+        "decimation": 2,
+    }
+    assert with_options(GO1, of_training).events["push_robot"].interval_range_s == (1.0, 2.0)
+    assert capsys.readouterr().err == ""
+    played = with_options(GO1, {"play": True, **of_training})
+    assert played.decimation == 2
+    assert "push_robot" not in played.events
+    assert capsys.readouterr().err == (
+        "rltrain: env.events.push_robot: is left out: the task has no such part as it is played\n"
+    )
+    with pytest.raises(UsageError, match=r"env\.events\.push_robt: "):
+        with_options(GO1, {"play": True, "events": {"push_robt": None}})
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from contextlib import closing
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ from rltrain.metrics.environment import check_env
 from rltrain.types import ArrayInfo, World
 from rltrain_mjlab.plugin import describe
 from rltrain_mjlab.suite import MjlabSuite
+from rltrain_mjlab.tasks import BUNDLED
 
 BALANCE, GO1 = "Mjlab-Cartpole-Balance", "Mjlab-Velocity-Flat-Unitree-Go1"
 CAMERA = "Mjlab-Lift-Cube-Yam-Rgb"
@@ -174,3 +176,25 @@ def test_the_scene_is_where_the_simulation_is():
             _, data = env.mujoco_scene(index)
             there = env.simulation.sim.data.xpos[index].cpu()
             torch.testing.assert_close(torch.tensor(data.xpos, dtype=torch.float32), there)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", BUNDLED)
+def test_a_task_has_the_same_spaces_where_it_is_played(task, tmp_path):
+    env = {"commands": {"motion": {"motion_file": motion(tmp_path)}}} if "Tracking" in task else {}
+    with make(task, num_envs=1, play=True, **env) as played:
+        info = describe(task, {})
+        parts = played.single_observation_space.spaces
+        assert {n: ArrayInfo(p.shape, str(p.dtype)) for n, p in parts.items()} == info.observations
+        assert played.single_action_space.shape == info.actions
+        assert played.max_episode_length == info.max_episode_length
+
+
+def motion(folder):
+    """Write a motion of the G1 that stands still."""
+    joints, bodies = np.zeros((9, 29), np.float32), np.zeros((9, 30, 3), np.float32)
+    turned = np.tile(np.float32([1, 0, 0, 0]), (9, 30, 1))
+    arrays = {"joint_pos": joints, "joint_vel": joints, "body_quat_w": turned}
+    arrays |= dict.fromkeys(("body_pos_w", "body_lin_vel_w", "body_ang_vel_w"), bodies)
+    np.savez(folder / "motion.npz", **arrays)
+    return str(folder / "motion.npz")

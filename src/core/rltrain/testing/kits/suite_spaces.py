@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
+from rltrain.options.agent import resolve_env
+from rltrain.options.dotted import overlaid
 from rltrain.testing.kits import arrays as kit_arrays
 from rltrain.testing.kits.rules import may, must, skip
 from rltrain.testing.kits.suite_rollout import UNREPEATED, Player, first_difference, groups, table
@@ -88,6 +91,17 @@ class SpaceRules(SuiteSettings):
             skip(UNREPEATED)
         difference = first_difference(first, beyond)
         assert difference is None, f"at the bounds, and three times as far out: {difference}."
+
+    @may("Played, with the options `SuiteSpec.playing`, a task has its spaces and lengths.")
+    def test_playing(self) -> None:
+        """A policy must fit both, and `evaluate` plays whole episodes. Skipped without options."""
+        playing, own = self.spec().playing, resolve_env(self.info(), self.env)
+        if not playing:
+            skip("SuiteSpec.playing is empty")
+        with closing(self.make(own)) as env, closing(self.make(overlaid(own, playing))) as played:
+            for name in ("single_observation_space", "single_action_space", "max_episode_length"):
+                one, other = (getattr(each.unwrapped, name, None) for each in (env, played))
+                assert one == other, f"{name} is {other} with {dict(playing)}, {one} without."
 
     def _played(self, player: Player, space: Any, times: float) -> Any:
         """Return the steps for actions at the bounds, or `times` as far from the center."""
