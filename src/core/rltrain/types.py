@@ -302,7 +302,7 @@ class TaskInfo:
     """The `env.` options with their defaults; None if unknown before the environment is made."""
     observations: Mapping[str, ArrayInfo] | None = None
     """The observation groups by name, or one called `policy` if the task has no groups; None if
-    unknown before the environment is made."""
+    unknown before the environment is made. Where images are known, vectors may be left out."""
     actions: tuple[int, ...] | None = None
     """For continuous actions the one size of the vector; for discrete ones the number of choices of
     each action; None if unknown before the environment is made."""

@@ -19,7 +19,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from rltrain.errors import UsageError
 from rltrain_isaaclab import compat, options
-from rltrain_isaaclab.images import channels_last
+from rltrain_isaaclab.images import observed
 
 __all__ = ["answer"]
 
@@ -33,9 +33,9 @@ def answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
     """Describe a task with `env.` options in JSON types, or return None if it is not registered.
 
     The keys are multi_agent; num_envs; max_episode_length in steps; action and actions as in
-    `rltrain.types.TaskInfo`; image, the shape of the policy's observation if it is an image;
-    agents, a mapping from each agent key in the registry to its options, or to the error that
-    loading them raised. Or the only key is refused: why an option is wrong.
+    `rltrain.types.TaskInfo`; observations, the shapes of images by group; agents, a mapping from
+    each agent key in the registry to its options, or to the error that loading them raised. Or the
+    only key is refused: why an option is wrong.
     """
     compat.start_to_look()
     registered = compat.registered(task)
@@ -57,7 +57,7 @@ def answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
         "max_episode_length": math.ceil(cfg.episode_length_s / step),
         "action": action,
         "actions": actions,
-        "image": _image(getattr(cfg, "observation_space", None)),
+        "observations": observed(cfg),
         "agents": {
             key: _agent(task, key, presets)
             for key in registered
@@ -85,17 +85,6 @@ def _actions(space: Any) -> tuple[str, list[int] | None]:
     if isinstance(space, int) and space > 0:
         return "continuous", [space]
     return "continuous", None
-
-
-def _image(space: Any) -> list[int] | None:
-    """Return the shape of an image with channels last, or None if it is not an image.
-
-    The shape of a vector is not returned, because some tasks set it only when they are made.
-    """
-    shape = getattr(space, "shape", space)
-    if isinstance(shape, (list, tuple)) and len(shape) == 3:
-        return list(channels_last(shape)) if all(isinstance(n, int) for n in shape) else None
-    return None
 
 
 def _agent(task: str, key: str, presets: Sequence[str]) -> dict[str, Any]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, Space
+from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from rltrain_isaaclab.arrays import Crossing
-from rltrain_isaaclab.images import channels_come_first
+from rltrain_isaaclab.images import with_channels_last, with_channels_moved
 
 __all__ = ["IsaacLabEnv"]
 
@@ -24,7 +23,7 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
       which an episode ended return `info["final_obs"]` and its mask.
     - The observation groups are Isaac Lab's (`policy`, `critic` for its states, and others); if
       `policy` is the only one, observations are an array. Images have the dtype of their space,
-      with the channels last: channels that come first are moved.
+      with the channels last: channels that come first are moved, as those of stacked frames are.
     - If the configuration sets `is_finite_horizon`, time-outs count as terminations.
     - Isaac Lab draws random numbers from the global generators. `reset(seed=...)` seeds them with
       this rank's seed.
@@ -52,18 +51,10 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         self.render_mode = getattr(env, "render_mode", None)
         self.num_envs = int(env.num_envs)
         self.device = crossing.device
-        given = env.single_observation_space.spaces
-        self._to_permute = {
-            name for name, part in given.items() if channels_come_first(part.shape or ())
-        }
-        groups = {
-            name: _with_channels_last(part) if name in self._to_permute else part
-            for name, part in given.items()
-        }
+        groups = env.single_observation_space
         self._grouped = len(groups) > 1 or not isinstance(groups.get("policy"), Box)
-        self.single_observation_space: Space[Any] = (
-            Dict(groups) if self._grouped else groups["policy"]
-        )
+        self._their_space = groups if self._grouped else groups["policy"]
+        self.single_observation_space = with_channels_last(self._their_space, env.cfg)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.single_action_space = env.single_action_space
         self.action_space = batch_space(self.single_action_space, self.num_envs)
@@ -108,9 +99,11 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         if getattr(self.cfg, "is_finite_horizon", False):
             terminated, timed_out = terminated | timed_out, torch.zeros_like(timed_out)
         info: dict[str, Any] = {}
-        if extras.get("final_obs") is not None:
+        ended = terminated | timed_out
+        # It stays in `extras` until the next episode ends, also after a reset.
+        if extras.get("final_obs") is not None and ended.any():
             info["final_obs"] = self._given(extras["final_obs"])
-            info["_final_obs"] = self._row(terminated | timed_out, torch.bool)
+            info["_final_obs"] = self._row(ended, torch.bool)
         log = extras.get("log", extras.get("episode"))
         if isinstance(log, Mapping):
             info["log"] = {name: self._scalar(value) for name, value in log.items()}
@@ -152,12 +145,9 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         self._env.close()
 
     def _given(self, observations: Any) -> Any:
-        groups = {
-            name: part.movedim(1, -1) if name in self._to_permute else part
-            for name, part in observations.items()
-        }
-        chosen = groups if self._grouped else groups["policy"]
-        return self._crossing.give_each(chosen, self.single_observation_space)
+        chosen = observations if self._grouped else observations["policy"]
+        moved = with_channels_moved(chosen, self._their_space, self.single_observation_space)
+        return self._crossing.give_each(moved, self.single_observation_space)
 
     def _row(self, tensor: torch.Tensor, dtype: torch.dtype) -> Any:
         return self._crossing.give(tensor.reshape(self.num_envs), dtype)
@@ -167,8 +157,3 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         if not isinstance(value, torch.Tensor):
             return value
         return self._crossing.give(value.float().mean())
-
-
-def _with_channels_last(image: Any) -> Box:
-    low, high = (np.moveaxis(bound, 0, -1) for bound in (image.low, image.high))
-    return Box(low, high, dtype=image.dtype)

@@ -55,14 +55,14 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
             f"The task {task!r} has several agents, which no library plugin supports. Choose a "
             "task with one agent."
         )
-    image, actions = answer["image"], answer["actions"]
+    shapes, actions = answer["observations"], answer["actions"]
     return TaskInfo(
         name=task,
         action=answer["action"],
         num_envs=answer["num_envs"],
         max_episode_length=answer["max_episode_length"],
         random_lengths=True,  # As Isaac Lab's training script for rsl_rl does.
-        observations={"policy": ArrayInfo(tuple(image))} if image else None,
+        observations=shapes and {name: ArrayInfo(tuple(shape)) for name, shape in shapes.items()},
         actions=tuple(actions) if actions else None,
         env=env,
     )

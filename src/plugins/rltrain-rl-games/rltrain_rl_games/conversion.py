@@ -76,7 +76,7 @@ class Conversion:
         """Return "obs" or "states" of the suite's observations, shape (num_envs, ...)."""
         spaces_of_parts = self._parts(self._observations, name)
         clipped = {
-            group: self.wrapping.clipped_observations(part, spaces_of_parts[group])
+            group: self.wrapping.observations(part, spaces_of_parts[group])
             for group, part in self._parts(observations, name).items()
         }
         if self.keeps_groups(name):

@@ -1,6 +1,6 @@
-"""The options `params.env`: how the environment is wrapped.
+"""How the environment is wrapped: by the options `params.env`, and by the network.
 
-They are those of Isaac Lab's files. rl_games itself does not read them.
+The former are those of Isaac Lab's files. rl_games itself does not read them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from gymnasium import spaces
 
 from rltrain.errors import UsageError
+from rltrain.types import is_image
 from rltrain_rl_games.refusals import GROUPS_NETWORK
 
 __all__ = ["Wrapping"]
@@ -32,6 +33,8 @@ class Wrapping:
     """By rl_games' names "obs" and "states"."""
     keep_groups: bool = False
     """Whether the groups of "obs" are not concatenated; those of "states" always are."""
+    channels_first: bool = False
+    """Whether the network does not permute images itself, whose channels come last."""
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> Wrapping:
@@ -58,19 +61,30 @@ class Wrapping:
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
                 raise UsageError(f"agent.params.env.{key}={value}: must be a number above 0.")
         groups = {name: tuple(names) for name, names in groups.items() if names}
-        return cls(**given, groups=groups, keep_groups=keep_groups)
+        cnn = (params.get("network") or {}).get("cnn") or {}
+        return cls(
+            **given,
+            groups=groups,
+            keep_groups=keep_groups,
+            channels_first=not cnn.get("permute_input", True),
+        )
 
     def observation_space(self, space: spaces.Space[Any]) -> spaces.Space[Any]:
-        """Return the space of clipped observations; only floats are clipped."""
+        """Return the space of observations as the network takes them; only floats are clipped."""
         if isinstance(space, spaces.Dict):
             return spaces.Dict({name: self.observation_space(part) for name, part in space.items()})
+        if self.channels_first and is_image(space):
+            low, high = (np.moveaxis(bound, -1, 0) for bound in (space.low, space.high))
+            space = spaces.Box(low, high, dtype=space.dtype)
         if not self._clips(space):
             return space
         bound = self.clip_observations
         return spaces.Box(-bound, bound, space.shape, np.float32)
 
-    def clipped_observations(self, observations: Any, space: spaces.Space[Any]) -> Any:
-        """Return clipped observations."""
+    def observations(self, observations: Any, space: spaces.Space[Any]) -> Any:
+        """Return clipped observations, of shape (num_envs, ...), as the network takes them."""
+        if self.channels_first and is_image(space):
+            observations = observations.movedim(-1, 1)
         if not self._clips(space):
             return observations
         return torch.clamp(observations, -self.clip_observations, self.clip_observations)

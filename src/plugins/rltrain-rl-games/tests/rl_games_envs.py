@@ -86,7 +86,7 @@ class Number(Changed):
 
 
 class Images(Changed):
-    """Bytes, channels last."""
+    """Bytes."""
 
     observations = Box(0, 255, (6, 6, 2), dtype="uint8")
 
@@ -100,13 +100,13 @@ class Images(Changed):
         return (spots * 255).to(torch.uint8)
 
 
-class ChannelsFirst(Images):
-    """Numbers from 0 to 1, channels first."""
+class FloatImages(Images):
+    """Numbers from 0 to 1."""
 
-    observations = Box(0.0, 1.0, (2, 6, 6))
+    observations = Box(0.0, 1.0, (6, 6, 2))
 
     def observe(self, state):
-        return super().observe(state).permute(0, 3, 1, 2).float() / 255
+        return super().observe(state).float() / 255
 
 
 class TwoChoices(Changed):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from rl_games_envs import MULTI_DISCRETE, ChannelsFirst, Groups, Images, TwoChoices
+from rl_games_envs import MULTI_DISCRETE, FloatImages, Groups, Images, TwoChoices
 from test_rl_games_features import ASYMMETRIC, BOTH_RECURRENT, LSTM, RECURRENT, cnn
 
 from rltrain.options import set_dotted
@@ -88,7 +88,7 @@ CASES = {
     "critic of its own": Case({**ASYMMETRIC, **CONCATENATED}, env=Groups),
     "recurrent critic of its own": Case(BOTH_RECURRENT, env=Groups),
     "images of bytes": Case(images("conv2d"), env=Images),
-    "images, channels first": Case(cnn(False), env=ChannelsFirst),
+    "images, for a network that takes channels first": Case(cnn(False), env=FloatImages),
     "images, coordinates": Case(images("coord_conv2d"), env=Images),
     "images, soft argmax": Case(images("conv2d_spatial_softargmax"), env=Images),
     "resnet": Case(RESNET, env=Images),

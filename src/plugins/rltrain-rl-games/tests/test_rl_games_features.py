@@ -9,7 +9,7 @@ import pytest
 import torch
 from rl_games_envs import (
     MULTI_DISCRETE,
-    ChannelsFirst,
+    FloatImages,
     Groups,
     Images,
     Nested,
@@ -60,7 +60,7 @@ COMBINATIONS = {
     "gru": ({}, RECURRENT),
     "lstm of actor and critic": ({}, {**LSTM, "params.network.separate": True}),
     "images of bytes": ({"env": Images}, cnn(True)),
-    "images, channels first": ({"env": ChannelsFirst}, cnn(False)),
+    "images, for a network that takes channels first": ({"env": FloatImages}, cnn(False)),
     "multi-discrete": ({"env": TwoChoices, "task": MULTI_DISCRETE}, {}),
     "critic of its own": ({"env": Groups}, ASYMMETRIC),
     "critic of its own, discrete": ({"task": "rltrain/CartPole-v1"}, ASYMMETRIC),

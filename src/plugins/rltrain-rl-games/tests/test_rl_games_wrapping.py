@@ -64,6 +64,16 @@ def test_groups_are_concatenated():
     assert observed["obs"].tolist() == [[0.0, 7.0, 7.0]] * 2
 
 
+def test_networks_that_take_channels_first_get_them():
+    env = wrapped(obs_groups={"obs": ["image"]}, clip_observations=5.0)
+    assert env.get_env_info()["observation_space"].shape == (2, 2, 3)
+    network = {"name": "actor_critic", "cnn": {"permute_input": False}}
+    params = {"env": {"obs_groups": {"obs": ["image"]}}, "network": network}
+    env = RlGamesEnv(Unbounded(), False, Wrapping.read(params))
+    assert env.get_env_info()["observation_space"] == Box(0, 255, (3, 2, 2), np.uint8)
+    assert env.step(torch.zeros(2, 1))[0].shape == (2, 3, 2, 2)
+
+
 def test_images_that_the_actor_would_not_see_are_refused():
     params = {"algo": {"name": "a2c_continuous"}, "network": {"name": "actor_critic"}}
     with pytest.raises(UsageError, match=r"beside the group `policy`, image, .*obs_groups\.obs"):

@@ -16,7 +16,7 @@ from rltrain_skrl import bootstrap
 from rltrain_skrl.plugin import default_agent, in_jax
 from rltrain_skrl.refusals import REFUSES
 from rltrain_skrl.torch.env import SkrlEnv
-from rltrain_skrl.torch.runner import SessionRunner
+from rltrain_skrl.torch.runner import SessionRunner, put_channels_first
 
 bootstrap.import_skrl()
 
@@ -90,6 +90,32 @@ def test_defaults_that_would_read_an_image_as_a_vector_are_refused(algorithm):
     assert names == ["images without convolutions"]
     set_dotted(config.agent, "models.policy.network.0.layers", [{"conv2d": [4, 3]}, "flatten"])
     assert not [refusal for refusal in REFUSES if refusal.applies(config, task)]
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("OBSERVATIONS", "permute(OBSERVATIONS, (0, 3, 1, 2))"),
+        ('OBSERVATIONS["eye"]', 'permute(OBSERVATIONS["eye"], (0, 3, 1, 2))'),
+        ("STATES / 255", "permute(STATES, (0, 3, 1, 2)) / 255"),
+        ("permute(OBSERVATIONS, (0, 3, 1, 2))", "permute(OBSERVATIONS, (0, 3, 1, 2))"),
+    ],
+)
+def test_convolutions_take_channels_first(given, taken):
+    convolves = {"name": "eye", "input": given, "layers": [{"conv2d": [4, 3]}, "flatten"]}
+    dense = {"name": "net", "input": "concatenate([eye, OBSERVATIONS])", "layers": [8]}
+    models = {"policy": {"network": [convolves, dense]}, "separate": True}
+    put_channels_first(models)
+    assert convolves["input"] == taken
+    assert dense["input"] == "concatenate([eye, OBSERVATIONS])"
+
+
+def test_networks_for_channels_first_learn():
+    options = agent()
+    for role in ("policy", "value"):
+        options["models"][role]["network"][0]["input"] = "OBSERVATIONS / 255"
+    weights = trained(Pictured(8), options)._session.wrapped["policy"].state_dict().values()
+    assert next(x.shape[1] for x in weights if x.dim() == 4) == IMAGE.shape[-1]
 
 
 def test_images_next_to_the_policys_vector_are_observations_too():

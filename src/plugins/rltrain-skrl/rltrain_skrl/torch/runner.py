@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 from skrl import config
 from skrl.agents.torch.base import ExperimentCfg
 from skrl.models.torch import Model
@@ -18,7 +22,10 @@ from rltrain_skrl.torch.models import SessionModel
 from rltrain_skrl.torch.scaler import PooledScaler, ValueScaler
 from rltrain_torch.moments import pool_moments
 
-__all__ = ["CheckedRunner", "SessionRunner"]
+__all__ = ["CheckedRunner", "SessionRunner", "put_channels_first"]
+
+_OBSERVED = re.compile(r"^\s*(?:OBSERVATIONS|STATES)(?:\[[^]]*\])?")
+"""Observations as a task gives them: images have their channels last."""
 
 
 class CheckedRunner(components.CheckedRunner, Runner):
@@ -26,6 +33,10 @@ class CheckedRunner(components.CheckedRunner, Runner):
 
     experiment_options = ExperimentCfg
     trainer_options = SequentialTrainerCfg
+
+    def _generate_models(self, env: Any, cfg: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        put_channels_first(cfg.get("models") or {})
+        return super()._generate_models(env, cfg)
 
 
 class SessionRunner(BaseSessionRunner, CheckedRunner):
@@ -54,3 +65,19 @@ class SessionRunner(BaseSessionRunner, CheckedRunner):
     def begin_learning(self) -> None:
         """Give skrl its key; the session has seeded torch's generator."""
         config.torch.key = self._session.seeds.learner
+
+
+def put_channels_first(models: Mapping[str, Any]) -> None:
+    """Have networks that convolve observations permute them, where they expect channels first.
+
+    Isaac Lab 3's tasks give channels first, and so say the options that come with them.
+
+    Args:
+        models: the options, changed in place.
+    """
+    for model in models.values():
+        for network in (model.get("network") or []) if isinstance(model, Mapping) else []:
+            if "conv2d" in str((network.get("layers") or [])[:1]):
+                network["input"] = _OBSERVED.sub(
+                    lambda found: f"permute({found[0].strip()}, (0, 3, 1, 2))", network["input"]
+                )

@@ -63,17 +63,24 @@ class CartpoleAsymmetricEnvCfg(DirectRLEnvCfg):
 
 
 @configclass
+class CameraCfg:
+    data_types: list = ["rgb"]
+    width: int = 36
+    height: int = 36
+
+
+@configclass
 class CartpoleRGBCameraEnvCfg(DirectRLEnvCfg):
     scene: SceneCfg = SceneCfg(num_envs=16)
     action_space: int = 1
     observation_space: list = [36, 36, 3]
-    tiled_camera: dict = {"width": 36, "height": 36, "data_types": ["rgb"]}
+    tiled_camera: CameraCfg = CameraCfg()
 
 
 @configclass
 class CartpoleDepthCameraEnvCfg(CartpoleRGBCameraEnvCfg):
     observation_space: list = [36, 36, 1]
-    tiled_camera: dict = {"width": 36, "height": 36, "data_types": ["depth"]}
+    tiled_camera: CameraCfg = CameraCfg(data_types=["depth"])
 
 
 @configclass

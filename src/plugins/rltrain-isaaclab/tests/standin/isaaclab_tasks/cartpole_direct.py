@@ -14,7 +14,7 @@ class CartpoleAsymmetricEnv(DirectRLEnv):
 class CartpoleCameraEnv(DirectRLEnv):
     def _get_observations(self):
         """Colors minus their mean over the image, or depths with infinite values set to 0."""
-        if "rgb" in self.cfg.tiled_camera["data_types"]:
+        if "rgb" in self.cfg.tiled_camera.data_types:
             image = self._seen(torch.zeros(3, dtype=torch.uint8), 255).float() / 255.0
             return {"policy": image - image.mean(dim=(1, 2), keepdim=True)}
         image = self._seen(torch.full((1,), torch.inf), 2.0)
