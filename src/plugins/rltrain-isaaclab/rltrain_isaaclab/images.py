@@ -34,7 +34,7 @@ def with_channels_last(space: Space[Any], cfg: Any) -> Space[Any]:
     return space
 
 
-def with_channels_moved(observations: Any, given: Space[Any], wanted: Space[Any]) -> Any:
+def with_channels_moved(observations: Any, given: Any, wanted: Any) -> Any:
     """Move the channels of observations.
 
     Args:
