@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -43,14 +44,14 @@ SCRIPTS = {
 }
 """By heading, the script with its arguments, and with those of --quick."""
 
+PACKAGES = ("torch", "rl_games", "rsl-rl-lib", "skrl", "mpi4py")
 COMMANDS = ("--help", "plugins", "tasks", "--library rsl_rl --distributed --dry-run")
 
 
-def machine() -> str:
-    """Return what the figures depend on."""
+def machine(names: Sequence[str] = PACKAGES) -> str:
+    """Return what the figures depend on, with the versions of these packages."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), "?")
-    names = ("torch", "rl_games", "rsl-rl-lib", "skrl", "mpi4py")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
     load = os.getloadavg()[0]
     return (

@@ -74,17 +74,32 @@ def test_a_file_of_a_librarys_own_script_needs_its_options(run, tmp_path):
     native = tmp_path / "native" / "nn" / "model.txt"
     native.parent.mkdir(parents=True)
     native.write_text("stub")
-    with pytest.raises(UsageError, match=r"Give --library, --task, --agent-config\."):
+    with pytest.raises(UsageError, match=r"Give --library, --task\."):
         find_trained(str(native), None, {})
-    given = {"library": "stub", "task": "Stub-v0"}
-    with pytest.raises(UsageError, match=r"Give --agent-config\."):
-        find_trained(str(native), None, given)
+    given = {"library": "stub", "task": "Stub-v0", "framework": "numpy"}
+    with pytest.raises(UsageError, match=r"are not known\. Give --agent-config\."):
+        plan_policy(find_trained(str(native), None, given))
     beside = native.parent.parent / "params" / "agent.yaml"
     beside.parent.mkdir()
     beside.write_bytes((run / "agent.yaml").read_bytes())
     trained = find_trained(str(native), None, given)
     assert trained.run is None
     assert Path(trained.options["agent_config"]).samefile(beside)
+
+
+def test_a_file_alone_has_the_options_that_its_task_is_registered_with(
+    run, tmp_path, monkeypatch, capsys
+):
+    """As for Isaac Lab's own `play`."""
+    native = tmp_path / "pretrained.txt"
+    native.write_bytes((run / "checkpoints" / "last.txt").read_bytes())
+    suite = discover().get(SuiteSpec, "stubs")
+    monkeypatch.setitem(vars(suite), "tuned", lambda task, *_: {"learn": {"rate": 7.0}})
+    given = {"library": "stub", "task": "Stub-v0", "framework": "numpy"}
+    plan = plan_policy(find_trained(str(native), None, given))
+    assert plan.config.agent["learn"]["rate"] == 7.0
+    said = capsys.readouterr().err
+    assert "pretrained.txt: options of stub are those of the suite stubs for Stub-v0" in said
 
 
 @pytest.mark.parametrize(

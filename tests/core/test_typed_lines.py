@@ -220,8 +220,8 @@ ISAAC_LAB_3 = [
         for node in (0, 1)
     ),
     Line(
-        "uv run rltrain train_multigpu --num_gpus 2 -- --task Isaac-Cartpole presets=newton",
-        ("2 on this node", "presets: newton"),
+        "uv run rltrain train_multigpu --num_gpus 2 -- --task Isaac-Cartpole physics=newton_mjwarp",
+        ("2 on this node", "physics: newton_mjwarp"),
     ),
     *(
         refused(f"uv run rltrain train_multigpu --num_gpus 2 --task Isaac-Cartpole {flag}", *says)

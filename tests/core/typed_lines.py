@@ -21,6 +21,7 @@ from rltrain.types import TaskInfo
 TASKS = ["Isaac-Cartpole-v0", "Isaac-Cartpole", "Mjlab-Cartpole-Balance", "balance"]
 OPTIONS = {
     "presets": "physx",
+    "physics": "physx",
     "frame_skip": 2,
     "corrupted": False,
     "sim.mujoco.timestep": 0.002,

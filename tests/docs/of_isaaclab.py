@@ -31,7 +31,7 @@ _ARGUMENTS_OF = [f"{_RL}/backends/cli_args_{library}.py" for library in ("rsl_rl
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Return the names of tasks in an unpacked wheel, and its commands' flags, if it has any."""
+    """Return the names of tasks in an unpacked wheel, and what its commands take, if it has any."""
     found: dict[str, Any] = {"tasks": sorted(set(_tasks(folder)))}
     if (folder / _RL).is_dir():
         found["flags"] = {
@@ -52,6 +52,7 @@ def read(folder: Path) -> dict[str, Any]:
             ),
             "random_agent": _flags(folder, f"{_RL}/simple_agents.py", common=("add_video_args",)),
         }
+        found["request"] = _fields(folder / _RL / "api.py", "TrainingRequest")
     return found
 
 
@@ -73,6 +74,13 @@ def _flags(folder: Path, *paths: str, common: Iterable[str] = ()) -> list[str]:
     nodes = [_parsed(folder / path) for path in (*paths, _LAUNCHER)]
     nodes += [node for node in shared if getattr(node, "name", None) in common]
     return sorted(set(_added(nodes)))
+
+
+def _fields(path: Path, name: str) -> list[str]:
+    """Return the names of a dataclass's fields."""
+    classes = [node for node in ast.walk(_parsed(path)) if isinstance(node, ast.ClassDef)]
+    (found,) = [each for each in classes if each.name == name]
+    return [ast.unparse(each.target) for each in found.body if isinstance(each, ast.AnnAssign)]
 
 
 def _parsed(path: Path) -> ast.AST:

@@ -54,6 +54,12 @@ def test_the_page_has_the_flags_that_are_not_ours(name):
     assert [flag for flag in others if f"`{flag}" not in PAGE] == []
 
 
+def test_the_page_has_the_fields_of_a_request():
+    fields = KNOWN["3.0.0"]["request"]
+    assert len(fields) == 12
+    assert [name for name in fields if f"`{name}`" not in PAGE] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", of_isaaclab.VERSIONS)
 def test_the_wheels_say_the_same(version, tmp_path):

@@ -248,7 +248,8 @@ def _check_is_here(checkpoint: str) -> None:
     if checkpoint == "pretrained":
         raise UsageError(
             "--checkpoint pretrained: rltrain downloads nothing. `isaaclab play --checkpoint "
-            "pretrained` puts the file into .pretrained_checkpoints/LIBRARY: give its path."
+            "pretrained` puts the file into .pretrained_checkpoints/LIBRARY: give its path, with "
+            "--library and --task."
         )
     if checkpoint.startswith("wandb:") or "://" in checkpoint:
         raise UsageError(

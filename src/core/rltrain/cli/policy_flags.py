@@ -27,8 +27,9 @@ EPILOG = """\
 options of the task:
   env.KEY=VALUE        set an option of the task; the others are the run's own
 
-A checkpoint that a library's own script wrote needs --library, --task and --agent-config; beside
-Isaac Lab's and mjlab's params/agent.yaml, the last is found."""
+A checkpoint that a library's own script wrote needs --library, --task and --agent-config. The last
+is found beside it in params/agent.yaml, as Isaac Lab and mjlab write it; else the suite's options
+for the task are taken, if there are any."""
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:

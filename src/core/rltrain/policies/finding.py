@@ -185,15 +185,16 @@ def _trusting(checkpoint: Path, run: Path, options: dict[str, Any]) -> dict[str,
 
 
 def _options_of_others(checkpoint: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the user's options for a checkpoint of a library's own script."""
+    """Return the user's options for a checkpoint of a library's own script.
+
+    Without the library's, they may be those that its task is registered with; the plan knows.
+    """
     own = {name: value for name, value in given.items() if value is not None}
     lacking = [f"--{name}" for name in ("library", "task") if name not in own]
     if "agent_config" not in own:
         beside = [checkpoint.parent / name for name in _OPTIONS_OF_OTHERS]
         found = next((path for path in beside if path.is_file()), None)
-        if found is None:
-            lacking.append("--agent-config")
-        else:
+        if found is not None:
             own["agent_config"] = str(found)
     if lacking:
         raise UsageError(

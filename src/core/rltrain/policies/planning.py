@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
@@ -49,12 +50,32 @@ def plan_policy(trained: Trained, environ: Mapping[str, str] = os.environ) -> Pl
         UsageError: something is not installed, not there, or does not fit.
     """
     plan = plan_environments(trained.options, environ)
+    if "agent_config" not in trained.options:
+        _check_registered(trained.checkpoint, plan)
     config = dataclasses.replace(plan.config, checkpoint=str(trained.checkpoint))
     if plan.world is None or plan.world.is_root:
         library = plan.registry.get(LibrarySpec, config.library)
         in_child = in_a_child(config, plan.world, plan.registry)
         check_checkpoint(str(trained.checkpoint), config, library, plan.registry, in_child)
     return dataclasses.replace(plan, config=config)
+
+
+def _check_registered(checkpoint: Path, plan: Plan) -> None:
+    """Tell that a file's options are those that its task is registered with.
+
+    Raises:
+        UsageError: it is registered with none.
+    """
+    config = plan.config
+    tuned = plan.registry.get(SuiteSpec, config.suite).tuned
+    if tuned is None or tuned(plan.task, config.library, config.algorithm) is None:
+        raise UsageError(
+            f"{checkpoint}: is not in a run folder of rltrain, so its options are not known. "
+            "Give --agent-config."
+        )
+    if plan.world is None or plan.world.is_root:
+        text = f"{checkpoint}: options of {config.library} are {plan.options_from}"
+        print(f"rltrain: {text}", file=sys.stderr, flush=True)
 
 
 def _played(plan: Plan) -> Plan:
