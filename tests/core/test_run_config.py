@@ -280,6 +280,15 @@ def test_yaml_is_read_as_users_of_these_libraries_expect(yaml):
     }
 
 
+def test_a_tuple_in_a_simulators_own_file_is_a_list(yaml):
+    text = (
+        "dims: !!python/tuple\n- 8\n- 4\nsets: {actor: !!python/tuple [a], b: '!!python/tuple'}\n"
+    )
+    assert yaml(text) == {"dims": [8, 4], "sets": {"actor": ["a"], "b": "!!python/tuple"}}
+    with pytest.raises(UsageError, match="could not determine a constructor for the tag"):
+        yaml("a: !!python/object/apply:os.getcwd []\n")
+
+
 def test_interpolations_are_resolved(yaml, monkeypatch):
     monkeypatch.setenv("STUB_RATE", "0.5")
     loaded = yaml("a: {b: 3}\nc: ${a.b}\nd: ${oc.decode:${oc.env:STUB_RATE}}\n")

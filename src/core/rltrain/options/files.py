@@ -6,6 +6,7 @@ import copy
 import functools
 import io
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ __all__ = ["in_short", "load_yaml", "parse_yaml"]
 
 _LINES = 6
 """Of an error of YAML's."""
+
+_TUPLE = re.compile(r"(?<=[:,\[-] )!!python/tuple(?=\s)")
+"""The tag that Isaac Lab's and mjlab's own files have where Python had a tuple: it is a list."""
 
 
 def load_yaml(path: str, option: str) -> dict[str, Any]:
@@ -41,7 +45,7 @@ def parse_yaml(text: str, path: str, option: str) -> dict[str, Any]:
     """
     from omegaconf import OmegaConf
 
-    return _options(lambda: OmegaConf.to_container(OmegaConf.load(io.StringIO(text))), path, option)
+    return _options(lambda: OmegaConf.to_container(_loaded(text)), path, option)
 
 
 def _options(read: Callable[[], Any], path: str, option: str) -> dict[str, Any]:
@@ -61,7 +65,14 @@ def _parsed(path: str, modified: int) -> Any:
     """Return a file's contents. Cached: listing tasks reads the same few files many times."""
     from omegaconf import OmegaConf
 
-    return OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    return OmegaConf.to_container(_loaded(Path(path).read_text("utf-8")), resolve=True)
+
+
+def _loaded(text: str) -> Any:
+    """Return the configuration in a text. All tags but that of tuples are refused."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.load(io.StringIO(_TUPLE.sub("!!seq", text)))
 
 
 def in_short(error: Exception) -> str:

@@ -248,6 +248,8 @@ def set_observation_groups(
     for needed in (*models, *(["rnd_state"] if options["algorithm"].get("rnd_cfg") else [])):
         sets.setdefault(needed, [needed if needed in names else "policy"])
     for name, groups in sets.items():
+        if "actor" not in names:  # As mjlab calls what is `policy` everywhere else.
+            groups = sets[name] = ["policy" if group == "actor" else group for group in groups]
         absent = [group for group in groups if group not in names]
         if absent or not groups:
             raise UsageError(

@@ -14,7 +14,12 @@ from rltrain.options import get_dotted, set_dotted
 from rltrain.specs import load_object
 from rltrain.testing import make_config
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
-from rltrain_rsl_rl.options import DEFAULTS, OPTION_KEYS, without_options_of_other_classes
+from rltrain_rsl_rl.options import (
+    DEFAULTS,
+    OPTION_KEYS,
+    set_observation_groups,
+    without_options_of_other_classes,
+)
 from rltrain_rsl_rl.plugin import rltrain_provides
 
 (SPEC,) = rltrain_provides()
@@ -237,3 +242,12 @@ def test_distillation_has_no_mini_batches():
 
 def test_reasons_are_sentences():
     assert all(item.reason.endswith(".") and item.instead.endswith(".") for item in SPEC.refuses)
+
+
+@pytest.mark.parametrize(
+    ("available", "found"), [(("policy", "critic"), "policy"), (("policy", "actor"), "actor")]
+)
+def test_mjlabs_group_actor_is_policy_where_the_task_has_no_other(available, found):
+    options = {"algorithm": {}, "obs_groups": {"actor": ["actor"], "critic": ["policy", "actor"]}}
+    set_observation_groups(options, ("actor", "critic"), available)
+    assert options["obs_groups"] == {"actor": [found], "critic": ["policy", found]}
