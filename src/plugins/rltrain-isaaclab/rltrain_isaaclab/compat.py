@@ -215,9 +215,11 @@ def _start_app(launch: Launch) -> None:
                 "can be started only once per process. Start a new process."
             )
         return
-    launcher = importlib.import_module("isaaclab.app").AppLauncher
+    # In the wheel of 2.3 the module is empty: only this statement finds the class.
+    from isaaclab.app import AppLauncher  # type: ignore[import-not-found]
+
     with _isolated():
-        app = launcher({"enable_cameras": False, **launch.arguments()})
+        app = AppLauncher({"enable_cameras": False, **launch.arguments()})
     _held.append((app, launch))
 
 
