@@ -29,8 +29,8 @@ endif
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
 LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard kubernetes
-RESOLVED := oldest torch-2.9 torch-2.11 newest
-SETS := $(RESOLVED) mjlab isaaclab-2.3 isaaclab-3
+RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3
+SETS := $(RESOLVED) mjlab isaaclab-2.3
 python-oldest := 3.11
 # EnvPool needs numpy 2, and MLflow an older importlib-metadata.
 ignored-oldest := --ignore src/plugins/rltrain-envpool --ignore src/plugins/rltrain-mlflow
@@ -53,9 +53,14 @@ projects-mjlab := .[all,testing,video] $(call plugins,$(LIBRARIES) mjlab)
 projects-isaaclab-2.3 := .[testing] \
 	$(foreach name,torch gymnasium rl-games rsl-rl skrl isaaclab,src/plugins/rltrain-$(name)) \
 	$(call plugins,tensorboard)
-projects-isaaclab-3 := $(projects-isaaclab-2.3)
+projects-isaaclab-3 := $(projects-isaaclab-2.3) .[video] $(call plugins,jax) src/plugins/rltrain-skrl[jax]
 pins-isaaclab-2.3 := torchvision rl-games rsl-rl-lib skrl
-pins-isaaclab-3 := $(pins-isaaclab-2.3)
+# The versions are those that Isaac Lab's 188 requirements resolve to. Installed are the ones that are
+# imported where there is no Isaac Sim.
+whole-isaaclab-3 := isaaclab[rsl-rl,skrl,viser]==3.0.0
+pins-isaaclab-3 := hydra-core imgui-bundle lazy_loader mujoco-warp newton newton-usd-schemas pillow \
+	prettytable pyglet rl-games rsl-rl-lib scipy skrl torchvision tqdm trimesh usd-exchange \
+	viser
 resolve-oldest := --resolution lowest-direct
 pins-oldest := numpy==1.26.* jax==0.6.*
 pins-torch-2.9 := torch==2.9.*
@@ -152,11 +157,16 @@ test-torch-2.9 test-torch-2.11: test-%: .venv-%/.ready
 		$(BY_FILE) 2 $(call REPORT,$*.ranks)
 
 # Isaac Lab's pins, with a stand-in for Isaac Sim; then the upgrade that docs/isaaclab.md names.
-test-isaaclab-2.3 test-isaaclab-3: test-isaaclab-%: .venv-isaaclab-%/.ready
-	$(UV) pip install --python .venv-isaaclab-$* -c constraints/isaaclab-$*.txt rsl-rl-lib
-	$(TIMEOUT) 900 .venv-isaaclab-$*/bin/python $(ON_ISAACLAB) -n 2 $(call REPORT,isaaclab-$*.ranks)
-	$(UV) pip install --python .venv-isaaclab-$* "rsl-rl-lib>=5.0.1,<6"
-	$(TIMEOUT) 900 .venv-isaaclab-$*/bin/python $(ON_ISAACLAB) -k rsl_rl $(call REPORT,isaaclab-$*.upgraded)
+test-isaaclab-2.3: .venv-isaaclab-2.3/.ready
+	$(UV) pip install --python .venv-isaaclab-2.3 -c constraints/isaaclab-2.3.txt rsl-rl-lib
+	$(TIMEOUT) 900 .venv-isaaclab-2.3/bin/python $(ON_ISAACLAB) -n 2 $(call REPORT,isaaclab-2.3.ranks)
+	$(UV) pip install --python .venv-isaaclab-2.3 "rsl-rl-lib>=5.0.1,<6"
+	$(TIMEOUT) 900 .venv-isaaclab-2.3/bin/python $(ON_ISAACLAB) -k rsl_rl $(call REPORT,isaaclab-2.3.upgraded)
+
+# Isaac Lab itself, which needs neither Isaac Sim nor a GPU.
+test-isaaclab-3: .venv-isaaclab-3/.ready
+	$(TIMEOUT) 1200 .venv-isaaclab-3/bin/python -m pytest src/plugins/rltrain-isaaclab/tests/real $(COMPLETE) \
+		$(BY_FILE) 2 $(call REPORT,isaaclab-3.ranks)
 
 test-mjlab: .venv-mjlab/.ready
 	$(TIMEOUT) 600 .venv-mjlab/bin/python -m pytest src/plugins/rltrain-mjlab src/plugins/rltrain-rsl-rl \
@@ -203,11 +213,12 @@ $(SETS:%=.venv-%/.ready): .venv-%/.ready: constraints/%.txt $(PROJECTS) $(READY)
 	$(UV) pip install --python .venv-$* -c $< torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	$(UV) pip install --python .venv-$* -c $< $(TOOLS:%='%') $(pins-$*:%='%') \
 		$(projects-$*:%=-e '%')
+	$(if $(whole-$*),$(UV) pip install --python .venv-$* --no-deps '$(whole-$*)')
 	@touch $@
 
 resolve: $(RESOLVED:%=resolve-%)
 $(RESOLVED:%=resolve-%): resolve-%: $(READY)
-	printf '%s\n' $(TOOLS:%='%') $(pins-$*:%='%') $(projects-$*:%='-e %') > build/$*.in
+	printf '%s\n' $(TOOLS:%='%') $(pins-$*:%='%') '$(whole-$*)' $(projects-$*:%='-e %') > build/$*.in
 	$(UV) pip compile $(resolve-$*) --python-version $(python-$*) --no-header --no-annotate \
 		build/$*.in | sed '/^-e/d' > constraints/$*.txt
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -49,6 +50,17 @@ def standin():
 @pytest.fixture(autouse=True)
 def _arguments(monkeypatch):
     monkeypatch.setattr("sys.argv", ["rltrain", "--flag-of-ours"])
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _asked_here():
+    """Describe tasks in this process: another one would take ten seconds for each."""
+    from rltrain_isaaclab.answer import answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        here = lambda task, env: answer(task, json.loads(env))  # noqa: E731
+        patch.setattr("rltrain_isaaclab.asking._ask", here)
+        yield
 
 
 @pytest.fixture
