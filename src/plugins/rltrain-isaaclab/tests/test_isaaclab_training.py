@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 
@@ -103,28 +102,7 @@ def test_a_plan_knows_the_task(agent_file):
 
 
 @pytest.mark.slow
-def test_a_command_trains_with_isaac_lab_3(tmp_path, monkeypatch):
-    pytest.importorskip("rsl_rl")
-    monkeypatch.setenv("STANDIN_GENERATION", "3")
-    command = [sys.executable, "-m", "rltrain", "--library", "rsl_rl", "--task", CARTPOLE]
-    command += ["--headless", "--max-iterations", "1", "--log-root", str(tmp_path)]
-    videos = importlib.util.find_spec("imageio_ffmpeg") is not None
-    command += ["--video", "--video_length", "3"] if videos else []
-    result = subprocess.run(
-        [*command, "env.rewards.alive.weight=2", "--device", "cpu"],
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert list(tmp_path.rglob("model_*.pt"))
-    assert len(list(tmp_path.rglob("videos/rl-video-step-0.mp4"))) == videos
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("generation", ["2", "3"])
-def test_a_wrong_command_fails_with_a_hint(generation, tmp_path, monkeypatch):
-    monkeypatch.setenv("STANDIN_GENERATION", generation)
+def test_a_wrong_command_fails_with_a_hint(tmp_path):
     command = [sys.executable, "-m", "rltrain", "--library", "rsl_rl", "--task", CARTPOLE]
     result = subprocess.run(
         [*command, "env.rewards.alife.weight=2", "--log-root", str(tmp_path), "--device", "cpu"],

@@ -1,12 +1,5 @@
-"""Stands in for Isaac Lab in tests: the same interfaces, small physics in torch, no Isaac Sim.
+"""Stands in for Isaac Lab 2.3 in tests, which needs Isaac Sim: the same interfaces, small physics.
 
-STANDIN_GENERATION selects the generation: 2 is like Isaac Lab 2.3, where nothing that makes
-environments can be imported before the app runs; 3 is like Isaac Lab 3, where the configuration is
-loaded first. It was written after reading Isaac Lab's sources, and contains none of them.
+Nothing that makes environments can be imported before the app runs. It was written after reading
+Isaac Lab's sources, and contains none of them. A test compares it with Isaac Lab 3.
 """
-
-from __future__ import annotations
-
-import os
-
-GENERATION = int(os.environ.get("STANDIN_GENERATION", "2"))

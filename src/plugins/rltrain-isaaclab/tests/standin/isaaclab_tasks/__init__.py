@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gymnasium as gym
-import isaaclab.envs  # noqa: F401 - like Isaac Lab: generation 2 needs the app to run
+import isaaclab.envs  # noqa: F401 - like Isaac Lab, needs the app to run
 
 from . import agents
 

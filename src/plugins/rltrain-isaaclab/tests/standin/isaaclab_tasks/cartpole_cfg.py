@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from isaaclab import GENERATION
 from isaaclab.envs import DirectMARLEnvCfg, DirectRLEnvCfg, ManagerBasedRLEnvCfg, SceneCfg
 from isaaclab.utils import configclass
 
@@ -94,7 +93,3 @@ class CartpoleDiscreteEnvCfg(DirectRLEnvCfg):
 class CartDoublePendulumEnvCfg(DirectMARLEnvCfg):
     scene: SceneCfg = SceneCfg(num_envs=64)
     possible_agents: list = ["cart", "pendulum"]
-
-
-if GENERATION >= 3:
-    PRESETS = {"newton_mjwarp": {"sim": {"dt": 1 / 60}}}

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import os
 import signal
 import sys
 import threading
-import types
-
-from isaaclab import GENERATION
 
 RUNNING: dict = {}
 """The arguments that the app was started with; empty before."""
@@ -38,16 +33,3 @@ class AppLauncher:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGABRT, signal.SIGSEGV):
                 signal.signal(number, lambda *_: self.app.close())
-
-
-if GENERATION >= 3:
-
-    @contextlib.contextmanager
-    def launch_simulation(cfg, launcher_args=None):
-        args = launcher_args if isinstance(launcher_args, dict) else vars(launcher_args)
-        args.setdefault("enable_cameras", hasattr(cfg, "tiled_camera"))
-        start(args)
-        sys.modules["omni.kit.app"] = types.ModuleType("omni.kit.app")
-        atexit.register(App().close)
-        yield
-        App().close()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import MISSING
 
-from isaaclab import GENERATION
 from isaaclab.app import RUNNING
 from isaaclab.utils import configclass
 
-if GENERATION < 3 and not RUNNING:
+if not RUNNING:
     raise ModuleNotFoundError("No module named 'omni'")
 
 
@@ -33,8 +32,6 @@ class _EnvCfg:
     is_finite_horizon: bool = False
     sim: SimulationCfg = SimulationCfg()
     scene: SceneCfg = MISSING
-    if GENERATION >= 3:
-        compute_final_obs: bool = False
 
 
 @configclass

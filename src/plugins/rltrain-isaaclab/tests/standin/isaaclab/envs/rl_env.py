@@ -81,11 +81,7 @@ class _RLEnv(gymnasium.Env):
         self.reset_time_outs[:] = self.episode_length_buf >= self.max_episode_length
         self.reward_buf[:] = 1.0 - self.state[:, 2] ** 2 - 2.0 * self.reset_terminated.float()
         done = (self.reset_terminated | self.reset_time_outs).nonzero().squeeze(-1)
-        self.extras.pop("final_obs", None)
         if len(done):
-            if getattr(self.cfg, "compute_final_obs", False):
-                last = self._get_observations()
-                self.extras["final_obs"] = {name: part.clone() for name, part in last.items()}
             self._reset_idx(done)
         outcome = self.reward_buf, self.reset_terminated, self.reset_time_outs, self.extras
         return self._get_observations(), *outcome

@@ -1,4 +1,4 @@
-"""Configurations of rsl_rl: version 3 has `policy`; version 5 has `actor` and `critic`."""
+"""Configurations of rsl_rl 3."""
 
 from __future__ import annotations
 
@@ -18,26 +18,6 @@ class RslRlPpoActorCriticCfg:
     actor_hidden_dims: list = MISSING
     critic_hidden_dims: list = MISSING
     activation: str = MISSING
-
-
-@configclass
-class GaussianDistributionCfg:
-    class_name: str = "GaussianDistribution"
-    init_std: float = MISSING
-    std_type: str = "scalar"
-
-
-@configclass
-class RslRlMLPModelCfg:
-    class_name: str = "MLPModel"
-    hidden_dims: list = MISSING
-    activation: str = MISSING
-    obs_normalization: bool = False
-    distribution_cfg: object = None
-    stochastic: bool = MISSING
-    init_noise_std: float = MISSING
-    noise_std_type: str = "scalar"
-    state_dependent_std: bool = False
 
 
 @configclass
@@ -79,7 +59,5 @@ class RslRlOnPolicyRunnerCfg:
     load_run: str = ".*"
     load_checkpoint: str = "model_.*.pt"
     class_name: str = "OnPolicyRunner"
-    actor: object = MISSING
-    critic: object = MISSING
     policy: object = MISSING
     algorithm: object = MISSING

@@ -1,12 +1,9 @@
-"""rsl_rl's options as classes: with `policy`, as in Isaac Lab 2.3, or with models."""
+"""rsl_rl's options as classes."""
 
 from __future__ import annotations
 
-from isaaclab import GENERATION
 from isaaclab.utils import configclass
 from isaaclab_rl.rsl_rl import (
-    GaussianDistributionCfg,
-    RslRlMLPModelCfg,
     RslRlOnPolicyRunnerCfg,
     RslRlPpoActorCriticCfg,
     RslRlPpoAlgorithmCfg,
@@ -19,23 +16,15 @@ class CartpolePPORunnerCfg(RslRlOnPolicyRunnerCfg):
     max_iterations = 150
     save_interval = 50
     experiment_name = "cartpole"
-    if GENERATION < 3:
-        empirical_normalization = False
-        policy = RslRlPpoActorCriticCfg(
-            init_noise_std=1.0,
-            actor_obs_normalization=False,
-            critic_obs_normalization=False,
-            actor_hidden_dims=[32, 32],
-            critic_hidden_dims=[32, 32],
-            activation="elu",
-        )
-    else:
-        actor = RslRlMLPModelCfg(
-            hidden_dims=[32, 32],
-            activation="elu",
-            distribution_cfg=GaussianDistributionCfg(init_std=1.0),
-        )
-        critic = RslRlMLPModelCfg(hidden_dims=[32, 32], activation="elu")
+    empirical_normalization = False
+    policy = RslRlPpoActorCriticCfg(
+        init_noise_std=1.0,
+        actor_obs_normalization=False,
+        critic_obs_normalization=False,
+        actor_hidden_dims=[32, 32],
+        critic_hidden_dims=[32, 32],
+        activation="elu",
+    )
     algorithm = RslRlPpoAlgorithmCfg(
         value_loss_coef=1.0,
         use_clipped_value_loss=True,
@@ -54,4 +43,4 @@ class CartpolePPORunnerCfg(RslRlOnPolicyRunnerCfg):
 
 @configclass
 class CartpoleAsymmetricRunnerCfg(CartpolePPORunnerCfg):
-    obs_groups = {"policy" if GENERATION < 3 else "actor": ["policy"], "critic": ["critic"]}
+    obs_groups = {"policy": ["policy"], "critic": ["critic"]}
