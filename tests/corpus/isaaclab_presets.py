@@ -1,0 +1,128 @@
+"""Prints which of Isaac Lab 3's tasks and presets each library trains, and whose options it takes.
+
+python tests/corpus/isaaclab_presets.py [--train FRAMES] [WORD ...]
+
+Needs Isaac Lab 3. Of the tasks whose names contain each word it plans runs, and simulates nothing.
+With `--train`, every planned run collects that many frames an environment and learns from them, in
+this process: for tasks whose assets are below ISAACSIM_ASSET_ROOT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import functools
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from unittest import mock
+
+from rltrain.errors import UsageError
+from rltrain.plan.resolve import make_plan
+from rltrain.testing import FakeWorld
+
+LIBRARIES = ("rl_games", "rsl_rl", "skrl")
+OWN, DEFAULTS, TRAINED = "its options", "defaults", "trained"
+STEPS = {
+    "rl_games": "params.config.horizon_length",
+    "rsl_rl": "num_steps_per_env",
+    "skrl": "agent.rollouts",
+}
+
+
+def selections(words: list[str]) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield tasks with their family and each of their presets, and first with none."""
+    import gymnasium
+    import isaaclab_tasks  # noqa: F401 - registers them
+    from isaaclab_tasks.utils.preset_cli import enumerate_task_presets
+
+    for name, spec in sorted(gymnasium.registry.items()):
+        entry = spec.kwargs.get("env_cfg_entry_point")
+        if entry is None or not all(word in name for word in words):
+            continue
+        family = "/".join(str(entry).split(".")[1:3])
+        yield family, name, {}
+        for target, presets in (enumerate_task_presets(name) or {}).items():
+            for preset in presets:
+                yield family, name, {str(getattr(target, "value", target)): preset}
+
+
+def outcome(library: str, task: str, env: dict[str, str], frames: int) -> str:
+    """Return whose options a run takes, or why it is refused before a rank starts."""
+    run = {"library": library, "suite": "isaaclab", "task": task, "env": env}
+    try:
+        plan = make_plan(run)
+    except UsageError as error:
+        return f"refused: {str(error).splitlines()[0]}"
+    if not frames:
+        return OWN if plan.options_from.startswith("those of the suite") else DEFAULTS
+    run |= {"agent": {STEPS[library]: frames}, "num_envs": 4, "max_iterations": 2}
+    try:
+        with tempfile.TemporaryDirectory() as logs:
+            FakeWorld(1).train(**run, scale_minibatches=True, log_root=logs)
+    except UsageError as error:
+        return f"refused: {str(error).splitlines()[0]}"
+    except Exception as error:
+        return f"FAILS: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return TRAINED
+
+
+def asked_here() -> contextlib.AbstractContextManager[object]:
+    """Describe tasks in this process: another one would take seconds for each."""
+    from rltrain_isaaclab.answer import answer
+
+    @functools.cache
+    def here(task: str, env: str) -> dict[str, object] | None:
+        try:
+            return answer(task, json.loads(env))
+        except Exception as error:  # In another process, what it printed would be the reason.
+            return {"refused": f"{type(error).__name__}: {error}"}
+
+    return mock.patch("rltrain_isaaclab.asking._ask", here)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--train", type=int, default=0, metavar="FRAMES")
+    parser.add_argument("words", nargs="*")
+    args = parser.parse_args()
+    rows: dict[tuple[str, str], dict[str, collections.Counter[str]]] = {}
+    # Isaac Lab and the libraries print to stdout.
+    with asked_here(), contextlib.redirect_stdout(sys.stderr):
+        for family, task, env in selections(args.words):
+            preset = " ".join(f"{name}={value}" for name, value in env.items()) or "-"
+            row = rows.setdefault((family, preset), collections.defaultdict(collections.Counter))
+            for library in LIBRARIES:
+                row[library][outcome(library, task, env, args.train)] += 1
+    print(printed(rows), flush=True)
+    os._exit(0)  # An app ends a process in its own way.
+
+
+def printed(rows: dict[tuple[str, str], dict[str, collections.Counter[str]]]) -> str:
+    """Return the table; reasons stand below it, by their number."""
+    reasons: dict[str, int] = {}
+
+    def cell(counts: collections.Counter[str]) -> str:
+        short = {
+            came: came if came in (OWN, DEFAULTS, TRAINED) else f"({_number(reasons, came)})"
+            for came in counts
+        }
+        return ", ".join(f"{number} {short[came]}" for came, number in sorted(counts.items()))
+
+    lines = ["| family | preset | " + " | ".join(LIBRARIES) + " |", "|---|---|" + "---|" * 3]
+    lines += [
+        f"| {family} | {preset} | {' | '.join(cell(row[library]) for library in LIBRARIES)} |"
+        for (family, preset), row in rows.items()
+    ]
+    return "\n".join([*lines, "", *(f"({number}) {came}" for came, number in reasons.items())])
+
+
+def _number(reasons: dict[str, int], came: str) -> int:
+    return reasons.setdefault(came, len(reasons) + 1)
+
+
+if __name__ == "__main__":
+    main()
