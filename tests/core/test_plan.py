@@ -890,3 +890,33 @@ def test_a_rollback_needs_a_restart(config, refused):
     assert "Add --max-restarts N" in refused(on_nonfinite="rollback")
     assert "stop, skip or rollback" in refused(on_nonfinite="ignore")
     assert config(on_nonfinite="skip").on_nonfinite == "skip"
+
+
+AUTHORS = """
+    from rltrain.hookspecs import hookimpl
+    from rltrain.specs import SuiteSpec
+    from rltrain.types import TaskInfo
+
+    def describe(task, env):
+        if task.endswith("-v7"):
+            return TaskInfo(task, "continuous", library=task.removesuffix("-v7"))
+
+    @hookimpl
+    def rltrain_provides():
+        facts = {"frameworks": ("numpy",), "describe": describe, "tasks": list}
+        return [SuiteSpec(name="sevens", factory="x:y", **facts)]
+"""
+
+
+def test_the_library_of_the_tasks_authors_is_the_default(site, plan, monkeypatch, capsys):
+    site.install("sevens-suite", AUTHORS)
+    made = plan(task="stub-v7", library=None)
+    assert made.config.library == "stub"
+    assert "stub, ppo, on numpy (the choice of the task's authors)" in plan_table(made)
+    assert "authors" not in plan_table(plan(task="stub-v7"))
+    monkeypatch.setattr("rltrain.plan.libraries.DEFAULT_LIBRARY", "stub")
+    assert "stub, ppo, on numpy (the default)" in plan_table(plan(library=None))
+    assert capsys.readouterr().err == ""
+    assert plan(task="missing-v7", library=None).config.library == "stub"
+    told = capsys.readouterr().err
+    assert "rltrain: stub: the task's authors chose missing, which cannot be used: " in told

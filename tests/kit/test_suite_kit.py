@@ -30,6 +30,7 @@ def rltrain_provides():
             frameworks=("torch",),
             describe=describe,
             tasks=lambda: ["Point-v0"],
+            knows=lambda task: task.startswith("Point"),
             renders=True,
             playing={"speed": 0.5},
         )
@@ -271,6 +272,12 @@ WRONG = {
         "tasks=lambda: [],",
         "test_the_task_is_listed",
         "'Point-v0' is not among 0 names",
+    ),
+    "claims every name": (
+        'task.startswith("Point")',
+        "True",
+        "test_names_are_told_apart",
+        "knows('no_such_thing') is true",
     ),
     "says discrete": (
         'return TaskInfo(task, "continuous",',

@@ -227,6 +227,11 @@ class SuiteSpec(Spec):
     cannot make here."""
     tasks: Callable[[], list[str]]
     """Return the names of all tasks, for `rltrain tasks` and for suggestions."""
+    knows: Callable[[str], bool] | None = None
+    """Whether a task seems to be the suite's, told by names and sources (`rltrain.sources`) without
+    importing them. For suites whose `describe` imports or starts a simulator: it is then called for
+    such tasks, if the user names the suite, and for "module:Name" that no other suite has. None if
+    `describe` tells at once that a task is not the suite's."""
     renders: bool = False
     """Whether its environments, where `session.renders`, return frames from `render()`. What only
     some of its tasks cannot draw it refuses, by `UsageError`, when they are made."""

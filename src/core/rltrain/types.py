@@ -306,6 +306,13 @@ class TaskInfo:
     actions: tuple[int, ...] | None = None
     """For continuous actions the one size of the vector; for discrete ones the number of choices of
     each action; None if unknown before the environment is made."""
+    library: str | None = None
+    """The library that the task's authors chose: that of runs for which the user names none."""
+    agents: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """The sets of a library's options that are registered with the task, by name: for each the
+    library and its algorithm. `--agent NAME` chooses one."""
+    agent: str | None = None
+    """The set of options that the user chose: that which the suite's `tuned` is to return."""
     env: Mapping[str, Any] = field(default_factory=dict)
     """The `env.` options that it was described with, nested, if the suite's tuned options depend on
     them."""

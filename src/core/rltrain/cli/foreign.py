@@ -64,11 +64,6 @@ _OUT = "Leave it out."
 _REFUSALS = [
     # Flags without their dashes; why they are refused; what to type instead.
     (
-        "agent",
-        "rltrain takes the options that the task registers for the library and algorithm.",
-        "Leave it out, or give --algorithm NAME or --agent-config FILE.",
-    ),
-    (
         "load-run load-checkpoint agent.resume agent.load-run agent.load-checkpoint",
         "a run resumes from the run or the checkpoint that you name.",
         "Give --resume RUN, or --checkpoint latest.",

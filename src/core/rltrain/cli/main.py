@@ -143,16 +143,14 @@ def _is_task(word: str) -> bool:
     """Return whether a word is meant as a task. Suites are asked only if it may be a command."""
     if not _LIKE_A_COMMAND.fullmatch(word):
         return True  # An unknown task has its own error message, with the closest name.
+    from rltrain.plan.tasks import having
     from rltrain.plugins.registry import discover
     from rltrain.specs import SuiteSpec
 
-    for suite in discover().all(SuiteSpec):
-        try:
-            if suite.describe(word, {}) is not None:
-                return True
-        except UsageError:  # The suite knows the task, and says why it cannot be made.
-            return True
-    return False
+    try:
+        return bool(having(word, {}, discover().all(SuiteSpec)))
+    except UsageError:  # A suite knows the task, and says why it cannot be made.
+        return True
 
 
 def _fail(message: str, code: int) -> int:

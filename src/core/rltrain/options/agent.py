@@ -69,7 +69,8 @@ def default_options(
         options = library.default_agent(task, algorithm)
         source = f"{library.name}'s defaults for {task.name}"
     else:
-        options, source = tuned, f"those of the suite {suite.name} for {task.name}"
+        which = f"{task.agent} " if task.agent else ""
+        options, source = tuned, f"those {which}of the suite {suite.name} for {task.name}"
     convert = library.convert_defaults.get(framework)
     return copy.deepcopy(dict(convert(options) if convert else options)), source
 

@@ -30,7 +30,13 @@ NODES, OUTPUT = "several nodes, as for torchrun", "output"
 class RunOptions:
     """The options that the user set. None leaves the choice to rltrain."""
 
-    library: str = named("rl_games", WHAT, "RL library", flags=("--rl-library",))
+    library: str | None = named(
+        None,
+        WHAT,
+        "RL library",
+        flags=("--rl-library",),
+        default_text="that of the task's authors, else rl_games",
+    )
     algorithm: str | None = named(
         None, WHAT, "the library's algorithm", default_text="the library's first, PPO"
     )
@@ -47,6 +53,14 @@ class RunOptions:
         "YAML file with the library's options, in its own format",
         metavar="FILE",
         names="path",
+    )
+    agent_key: str | None = named(
+        None,
+        WHAT,
+        "which of the sets of options that are registered with the task, such as "
+        "rsl_rl_with_symmetry: it says the library and the algorithm too",
+        flags=("--agent",),
+        default_text="the one of the library and algorithm",
     )
     checkpoint: str | None = option(
         None,

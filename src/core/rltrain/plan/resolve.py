@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rltrain.config import RunConfig
-from rltrain.errors import UsageError, suggest
+from rltrain.errors import UsageError
 from rltrain.options.agent import (
     default_options,
     load_agent,
@@ -23,6 +23,7 @@ from rltrain.options.dotted import flatten, get_dotted, set_dotted
 from rltrain.options.run import RunOptions
 from rltrain.plan.elastic import settle_nodes
 from rltrain.plan.files import check_run_name, resolve_files
+from rltrain.plan.libraries import choose_agent, choose_library, get_library
 from rltrain.plan.placement import check_shown, of_framework, place
 from rltrain.plan.refusals import check_refusals
 from rltrain.plan.resuming import check_resume, with_options_of_run
@@ -35,6 +36,7 @@ from rltrain.plan.sizes import (
     scale_mini_batches,
     written_for,
 )
+from rltrain.plan.tasks import find_task
 from rltrain.plan.trust import check_texts
 from rltrain.plugins.manager import chosen_specs
 from rltrain.plugins.options import check_options
@@ -68,6 +70,8 @@ class Plan:
     """The installed plugins."""
     iteration: Iteration | None = None
     """The size and number of iterations; None if the library does not declare them."""
+    library_from: str = ""
+    """Whose choice the library was, if not the user's."""
     options_from: str = ""
     """Describes the source of the library's options."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -108,14 +112,19 @@ def make_plan(
     check_resume(requested, registry)
     requested = settle_nodes(requested)
     given = {name for name, value in options.items() if value is not None}
-    library, algorithm = _library(requested, registry)
-    suite, task = _suite(requested, registry)
-    _check_framework(requested, suite, registry)
+    if requested.library is not None:  # Asking a suite may take long: first what the user named.
+        get_library(requested.library, requested, registry)
+    suite, task = find_task(requested.task, nested_env(requested.env), requested.suite, registry)
+    requested, task = choose_agent(requested, task)
+    library, algorithm, chosen_by = choose_library(requested, task, registry)
+    _check_framework(requested, library, suite, registry)
     placement, world = place(requested, registry, environ, gpus)
     check_shown(requested.show_ranks, placement, world)
     if world is None or world.is_root:
         for text in requested.left_out:
             print(f"rltrain: {text}", file=sys.stderr, flush=True)
+        if requested.library is None and task.library not in (None, library.name):
+            print(f"rltrain: {library.name}: {chosen_by}", file=sys.stderr, flush=True)
     agent, source = _agent(requested, library, algorithm, suite, task, registry)
     original = written_for(agent, library, task)
     override_agent(agent, requested.agent, library, source, library.default_agent(task, algorithm))
@@ -160,63 +169,11 @@ def make_plan(
         world,
         registry,
         iteration=iteration,
+        library_from=chosen_by,
         options_from=source,
         options=dict(options),
         scaled_from=original if scaled else None,
     )
-
-
-def _library(requested: RunOptions, registry: Registry) -> tuple[LibrarySpec, str]:
-    """Return the library and its algorithm."""
-    try:
-        library = registry.get(LibrarySpec, requested.library)
-    except UsageError as error:
-        ready = registry.names(LibrarySpec)
-        not_ready = [record.name for record in registry.records if record.status != "ready"]
-        if not ready or requested.library not in not_ready:
-            raise
-        # Suggest others: the default library may be missing, for example next to mjlab.
-        reason = str(error).rstrip(".")
-        raise UsageError(f"{reason}. Ready: --library {' or '.join(ready)}.") from None
-    if requested.framework not in library.frameworks:
-        raise UsageError(
-            f"--framework {requested.framework}: {library.name} runs on "
-            f"{' and '.join(library.frameworks)} only."
-            f"{suggest(requested.framework, library.frameworks)}"
-        )
-    names = {name.lower(): name for name in library.algorithms}
-    algorithm = names.get((requested.algorithm or library.algorithms[0]).lower())  # Or PPO.
-    if algorithm is None:
-        raise UsageError(
-            f"--algorithm {requested.algorithm}: {library.name} is offered with "
-            f"{', '.join(library.algorithms)}."
-            f"{suggest(requested.algorithm or '', library.algorithms)}"
-        )
-    return library, algorithm
-
-
-def _suite(requested: RunOptions, registry: Registry) -> tuple[SuiteSpec, TaskInfo]:
-    """Find the suite that has the task; if several do, the user must choose."""
-    if requested.suite is not None:
-        suites = [registry.get(SuiteSpec, requested.suite)]
-    else:
-        suites = registry.all(SuiteSpec)
-        if not suites:
-            registry.get(SuiteSpec, "gymnasium")  # Says why there is none.
-    env = nested_env(requested.env)
-    found = [(suite, task) for suite in suites if (task := suite.describe(requested.task, env))]
-    if not found:
-        known = [name for suite in suites for name in suite.tasks()]
-        raise UsageError(
-            f"Unknown task {requested.task!r}.{suggest(requested.task, known)} Suites searched: "
-            f"{', '.join(suite.name for suite in suites)}.{registry.not_ready()}"
-        )
-    if len(found) > 1:
-        names = ", ".join(suite.name for suite, _ in found)
-        raise UsageError(
-            f"Several suites have a task {requested.task!r}: say which by --suite: {names}."
-        )
-    return found[0]
 
 
 def _agent(
@@ -241,13 +198,15 @@ def _agent(
     return agent, source
 
 
-def _check_framework(requested: RunOptions, suite: SuiteSpec, registry: Registry) -> None:
+def _check_framework(
+    requested: RunOptions, chosen: LibrarySpec, suite: SuiteSpec, registry: Registry
+) -> None:
     """Refuse a framework whose arrays the environments cannot return."""
     if requested.framework in suite.frameworks:
         return
     framework = suite.frameworks[0]
     able = [spec.name for spec in registry.all(LibrarySpec) if framework in spec.frameworks]
-    library = requested.library if requested.library in able else " or ".join(able)
+    library = chosen.name if chosen.name in able else " or ".join(able)
     instead = (
         f"Give --framework {framework} --library {library}."
         if able

@@ -19,7 +19,7 @@ def plan_table(plan: Plan) -> str:
 
     config = plan.config
     rows = [
-        ("library", f"{config.library}, {config.algorithm}, on {config.framework}"),
+        ("library", f"{config.library}, {config.algorithm}, on {config.framework}{_choice(plan)}"),
         ("task", f"{config.task} ({plan.task.action} actions), from {config.suite}"),
         ("ranks", _ranks(plan)),
         ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}{_advice(plan)}"),
@@ -50,6 +50,11 @@ def plan_table(plan: Plan) -> str:
         OmegaConf.create(hide({"agent": dict(config.agent), "env": dict(config.env)}))
     )
     return f"{table}\n\n{options.rstrip()}\n\nNothing was started (--dry-run)."
+
+
+def _choice(plan: Plan) -> str:
+    """Say whose choice the library was, if not the user's."""
+    return f" ({plan.library_from})" if plan.library_from else ""
 
 
 def _advice(plan: Plan) -> str:

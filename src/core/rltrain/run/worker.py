@@ -49,6 +49,7 @@ from rltrain.options.secrets import hide_in_text
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
+from rltrain.sources import find_modules_here
 from rltrain.specs import LibrarySpec, WriterSpec
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult, World
@@ -76,6 +77,8 @@ def make_session(
         registry: the installed plugins.
         more: names and objects with run hooks, which are registered last and so called first.
     """
+    if ":" in config.task:
+        find_modules_here()
     plugins = RunPlugins()
     for spec in chosen_specs(config, registry):
         if world.is_root or not isinstance(spec, WriterSpec):

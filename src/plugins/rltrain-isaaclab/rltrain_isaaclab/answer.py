@@ -11,11 +11,12 @@ import math
 import os
 import re
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from rltrain.errors import UsageError
 from rltrain_isaaclab import compat, options
@@ -33,37 +34,51 @@ def answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
     """Describe a task with `env.` options in JSON types, or return None if it is not registered.
 
     The keys are multi_agent; num_envs; max_episode_length in steps; action and actions as in
-    `rltrain.types.TaskInfo`; observations, the shapes of images by group; agents, a mapping from
-    each agent key in the registry to its options, or to the error that loading them raised. Or the
-    only key is refused: why an option is wrong.
+    `rltrain.types.TaskInfo`; observations, the shapes of images by group; library, which the task's
+    authors chose, or None; agents, a mapping from each agent key in the registry to its options, or
+    to the error that loading them raised. Or the only key is refused: why the task cannot be made
+    as asked.
     """
+    try:
+        return _answer(task, env)
+    except UsageError as error:
+        return {"refused": str(error)}
+    except Exception as error:  # Of somebody's task: its last line says most.
+        traceback.print_exc()
+        last = (str(error).strip().splitlines() or [""])[-1]
+        return {"refused": f"The task {task!r} cannot be loaded: {type(error).__name__}: {last}"}
+
+
+def _answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
     compat.start_to_look()
     registered = compat.registered(task)
     if registered is None:
         return None
     rest, presets = options.without_presets(env)
-    try:
-        cfg, _ = compat.load(task, presets=presets)
-        options.change(cfg, rest, task)
-    except UsageError as error:
-        return {"refused": str(error)}
+    cfg, _ = compat.load(task, presets=presets)
+    options.change(cfg, rest, task)
     if compat.has_several_agents(cfg):
         return {"multi_agent": True}
     action, actions = _actions(getattr(cfg, "action_space", None))
     step = cfg.sim.dt * cfg.decimation
-    return {
+    found = {
         "multi_agent": False,
         "num_envs": int(cfg.scene.num_envs),
         "max_episode_length": math.ceil(cfg.episode_length_s / step),
         "action": action,
         "actions": actions,
         "observations": observed(cfg),
+        "library": registered.get("default_agent"),
         "agents": {
             key: _agent(task, key, presets)
             for key in registered
             if key.endswith(_AGENT) and key != f"env{_AGENT}"
         },
     }
+    lacking = compat.lacks(task, cfg)
+    if lacking is not None:
+        raise UsageError(f"The task {task!r} cannot be made here: {lacking}")
+    return found
 
 
 def _actions(space: Any) -> tuple[str, list[int] | None]:
@@ -71,6 +86,9 @@ def _actions(space: Any) -> tuple[str, list[int] | None]:
 
     A number or a list of numbers is the shape of continuous actions, {n} means n choices, and
     [{n}, {m}] two choices at once. The actions of manager-based tasks are continuous.
+
+    Raises:
+        UsageError: no library can learn such actions.
     """
     if isinstance(space, Discrete):
         return "discrete", [int(space.n)]
@@ -84,6 +102,11 @@ def _actions(space: Any) -> tuple[str, list[int] | None]:
         return "continuous", [int(space.shape[0])]
     if isinstance(space, int) and space > 0:
         return "continuous", [space]
+    if isinstance(space, (Dict, Tuple, dict, tuple)):
+        raise UsageError(
+            f"The task has composite actions, {space}, which no library plugin supports. Choose a "
+            "task or a preset with one kind of actions."
+        )
     return "continuous", None
 
 

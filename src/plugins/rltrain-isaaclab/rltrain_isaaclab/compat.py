@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "Launch",
     "end_with",
     "has_several_agents",
+    "lacks",
     "load",
     "make",
     "registered",
@@ -34,6 +36,9 @@ __all__ = [
 
 NEEDS_CAMERAS = "enable_cameras"
 """Part of the error that Isaac Lab 2 raises if the app was started without cameras."""
+
+_NEWTON = ("newton_mjwarp", "newton_renderer")
+"""The presets of Isaac Lab 3 that need neither Isaac Sim nor another simulator."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGABRT, signal.SIGSEGV, signal.SIGHUP)
 
@@ -88,7 +93,10 @@ def start(
     if launch_simulation is not None and not _held:
         with _isolated():
             context = launch_simulation(cfg, _visualizer(launch) | launch.arguments())
-            context.__enter__()
+            try:
+                context.__enter__()
+            except SystemExit as error:  # Without Isaac Sim, if it is needed.
+                raise UsageError(f"Isaac Lab cannot be started for the task {task!r}.") from error
         _held.append((context, launch))
     return cfg
 
@@ -129,15 +137,31 @@ def _end(status: int) -> None:
 
 
 def registered(task: str) -> Mapping[str, Any] | None:
-    """Return the keyword arguments registered with a task, such as entry points, or None."""
+    """Return the keyword arguments registered with a task, such as entry points, or None.
+
+    Isaac Lab's own tasks are imported, the named module, and only if that is not enough the
+    projects that declare tasks.
+
+    Raises:
+        UsageError: the module, or a project without which the task is not found, is broken.
+    """
     import gymnasium
 
     importlib.import_module("isaaclab_tasks")
     module, _, name = task.rpartition(":")
-    if module:
-        importlib.import_module(module)
+    projects = [point.module for point in entry_points(group="isaaclab.tasks")]
+    broken = []
+    for package in [module] if module else projects:
+        if not module and name in gymnasium.registry:
+            break
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            broken.append(f"the module {package!r} cannot be imported: {error}")
     spec = gymnasium.registry.get(name)
-    return None if spec is None else spec.kwargs
+    if broken and (module or spec is None):
+        raise UsageError(f"The task {task!r}: {broken[0]}")
+    return spec.kwargs if spec is not None and "env_cfg_entry_point" in spec.kwargs else None
 
 
 def load(task: str, agent: str | None = None, presets: Sequence[str] = ()) -> tuple[Any, Any]:
@@ -169,13 +193,52 @@ def load(task: str, agent: str | None = None, presets: Sequence[str] = ()) -> tu
 
 def _presets_of(name: str) -> str:
     """Describe the presets that a task has."""
+    known = [f"{kind}={' or '.join(names)}" for kind, names in _presets(name).items() if names]
+    return f"The task has {'; '.join(known)}." if known else "The task has no presets."
+
+
+def _presets(name: str) -> dict[str, list[str]]:
+    """Return the presets that a task has, by the option that selects them."""
     try:
         utils = importlib.import_module("isaaclab_tasks.utils.preset_cli")
         found = utils.enumerate_task_presets(name) or {}
     except (ImportError, AttributeError):  # The betas of Isaac Lab 3 do not have it.
-        return "Isaac Lab's `list_envs` shows those that it has."
-    known = [f"{target.value}={' or '.join(names)}" for target, names in found.items() if names]
-    return f"The task has {'; '.join(known)}." if known else "The task has no presets."
+        return {}
+    return {target.value: names for target, names in found.items()}
+
+
+def lacks(task: str, cfg: Any) -> str | None:
+    """Return what a configuration needs and this machine does not have, or None.
+
+    Isaac Lab 3 only: it runs without Isaac Sim what needs neither its physics nor its renderer, and
+    ends the process otherwise. This changes the configuration.
+    """
+    validate = getattr(importlib.import_module("isaaclab.app"), "validate_launch", None)
+    if validate is None:
+        return None
+    try:
+        scan, of_isaac_sim = validate(cfg, {"livestream": 0, "visualizer": "none"})
+    except ValueError as error:
+        return str(error)
+    needed = {
+        "isaacsim": ", ".join(of_isaac_sim),
+        "ovphysx": "OVPhysX" if scan.has_ovphysx_physics else "",
+        "ovrtx": "OVRTX" if scan.has_ovrtx else "",
+    }
+    missing = {name: what for name, what in needed.items() if what and not _is_installed(name)}
+    if not missing:
+        return None
+    kind = "renderer" if not scan.has_kit_physics and not scan.has_ovphysx_physics else "physics"
+    known = _presets(task.rpartition(":")[2]).get(kind, [])
+    newton = [f"{kind}={name}" for name in known if name in _NEWTON]
+    return (
+        f"{' and '.join(missing.values())} needs the package {' and '.join(missing)}. Install it"
+        f"{', or give ' if newton else ''}{' or '.join(newton)}."
+    )
+
+
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
 
 
 def make(task: str, cfg: Any, render_mode: str | None = None) -> Any:

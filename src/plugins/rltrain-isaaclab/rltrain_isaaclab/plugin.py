@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
+from rltrain.sources import mentions, registered_names
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_isaaclab.asking import ask
 
-__all__ = ["describe", "rltrain_provides", "tasks", "tuned"]
+__all__ = ["describe", "knows", "rltrain_provides", "tasks", "tuned"]
 
-_NAME = re.compile(r"([\w.]+:)?(Isaac|IsaacContrib|Template)-[\w-]+")
-"""Matches the names of Isaac Lab's tasks, and of tasks in projects made from its template."""
+_AGENT = "_cfg_entry_point"
+"""The end of the keys at which options of libraries are registered with a task."""
+_LIBRARIES = ("rl_games", "rsl_rl", "skrl", "sb3", "torchrl", "rlinf", "robomimic")
+_ALGORITHMS = ("amp", "bc", "distillation", "ippo", "mappo", "sac")
+"""How the keys begin, and the words in them that say another algorithm than PPO."""
+
+_GROUP = "isaaclab.tasks"
+"""The entry points of projects that have tasks; Isaac Lab 3's generator writes one."""
 
 UPGRADES = {
     "rl_games": "Isaac Lab's own scripts keep working.",
@@ -28,14 +35,12 @@ UPGRADES = {
 }
 """What happens to Isaac Lab's own scripts when a library is upgraded."""
 
-_REGISTERED = re.compile(r'"(Isaac\w*-[\w-]+)"')
-
 
 def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     """Describe a task; return None if Isaac Lab does not have it.
 
-    If the name matches the pattern of Isaac Lab's names, a separate process asks the registry,
-    once per task: only the registry knows the number of environments and the actions.
+    A separate process asks the registry, once per task and options: only the registry knows the
+    names, the number of environments and the actions.
 
     Args:
         task: such as "Isaac-Cartpole-v0", or "module:Name" to import the module that registers it.
@@ -45,8 +50,6 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
         UsageError: an option is wrong, Isaac Lab cannot describe the task, or no library can train
             it.
     """
-    if not _NAME.fullmatch(task):
-        return None
     answer = ask(task, env)
     if answer is None:
         return None
@@ -64,8 +67,30 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
         random_lengths=True,  # As Isaac Lab's training script for rsl_rl does.
         observations=shapes and {name: ArrayInfo(tuple(shape)) for name, shape in shapes.items()},
         actions=tuple(actions) if actions else None,
+        library=answer["library"],
+        agents={key.removesuffix(_AGENT): _trains(key) for key in answer["agents"]},
         env=env,
     )
+
+
+def knows(task: str) -> bool:
+    """Return whether a task seems to be Isaac Lab's, or one of a project with tasks for it.
+
+    Args:
+        task: "Name", which is looked for in the sources of Isaac Lab's tasks and of those that
+            projects declare; or "module:Name", whose module is looked at.
+    """
+    module, _, name = task.rpartition(":")
+    if module:
+        return mentions(module, "isaaclab")
+    quoted = f'"{name}"', f"'{name}'"
+    return any(mentions(package, *quoted, files=files) for package, files in _packages())
+
+
+def _packages() -> list[tuple[str, str]]:
+    """Return the packages with tasks, and which of their files register them."""
+    projects = [(point.module, "*.py") for point in entry_points(group=_GROUP)]
+    return [("isaaclab_tasks", "__init__.py"), *projects]  # Isaac Lab imports no other files.
 
 
 def tasks() -> list[str]:
@@ -73,11 +98,11 @@ def tasks() -> list[str]:
 
     Names that the code composes from parts are missing, so the list is for information only.
     """
-    spec = importlib.util.find_spec("isaaclab_tasks")
-    if spec is None or spec.origin is None:
-        return []
-    files = sorted(Path(spec.origin).parent.rglob("__init__.py"))
-    found = [name for file in files for name in _REGISTERED.findall(file.read_text("utf-8"))]
+    found = [
+        name
+        for package, files in _packages()
+        for name in registered_names(package, "register", "id", files)
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -99,7 +124,7 @@ def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | N
     """
     answer = ask(task.name, task.env) or {"agents": {}}
     other = "" if algorithm == "ppo" else f"_{algorithm}"
-    key = f"{library}{other}_cfg_entry_point"
+    key = f"{task.agent or library + other}{_AGENT}"
     found = answer["agents"].get(key)
     if found is not None and "error" in found:
         raise UsageError(
@@ -108,6 +133,14 @@ def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | N
         )
     options: Mapping[str, Any] | None = found and found["options"]
     return options
+
+
+def _trains(key: str) -> tuple[str, str]:
+    """Return the library and the algorithm of options, from their key in Isaac Lab's registry."""
+    name = key.removesuffix(_AGENT)
+    library = next((known for known in _LIBRARIES if f"{name}_".startswith(f"{known}_")), name)
+    words = name.removeprefix(library).split("_")
+    return library, next((word for word in words if word in _ALGORITHMS), "ppo")
 
 
 @hookimpl
@@ -121,6 +154,7 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,
+            knows=knows,
             renders=True,
             tuned=tuned,
             playing=_playing(),

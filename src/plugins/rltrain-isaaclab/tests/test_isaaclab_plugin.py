@@ -11,7 +11,7 @@ import pytest
 from rltrain.errors import UsageError
 from rltrain.types import TaskInfo
 from rltrain_isaaclab import asking
-from rltrain_isaaclab.plugin import describe, tasks, tuned
+from rltrain_isaaclab.plugin import describe, knows, tasks, tuned
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,8 @@ def test_several_agents_are_refused():
 
 def test_names_from_other_suites_are_not_looked_up(asked):
     for task in ("CartPole-v1", "rltrain/CartPole-v1", "module:Task", "Isaac", "isaac-x", "a:b:c"):
-        assert describe(task, {}) is None
+        assert not knows(task)
+    assert knows("Isaac-Cartpole-v0")
     assert not asked
     assert describe("Isaac-Cartpole-v9", {}) is None
     assert len(asked) == 1
@@ -75,26 +76,54 @@ MINE = """
 import gymnasium
 
 gymnasium.register(
-    id="Template-Mine-v0",
+    id="Bot-Walk",
     entry_point="isaaclab.envs:ManagerBasedRLEnv",
     kwargs={"env_cfg_entry_point": "isaaclab_tasks.cartpole_cfg:CartpoleEnvCfg"},
 )
 """
 
 
-def test_a_task_in_a_users_module(tmp_path, monkeypatch):
-    (tmp_path / "my_isaac_tasks.py").write_text(MINE)
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Install a project that declares its tasks, and one that cannot be imported."""
+    (tmp_path / "my_bots").mkdir()
+    (tmp_path / "my_bots" / "__init__.py").write_text(MINE)
+    (tmp_path / "broken_bots.py").write_text("import no_such_robot\n'Broken'")
+    info = tmp_path / "bots-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bots\nVersion: 1\n")
+    groups = "[isaaclab.tasks]\na = broken_bots\nb = my_bots\n"
+    (info / "entry_points.txt").write_text(groups)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    info = describe("my_isaac_tasks:Template-Mine-v0", {})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    asking._ask.cache_clear()
+
+
+def test_a_task_of_a_project_that_declares_it(project):
+    assert knows("Bot-Walk")
+    assert "Bot-Walk" in tasks()
+    assert describe("Bot-Walk", {}).num_envs == 64
+    assert "my_bots" not in sys.modules
+    with pytest.raises(UsageError, match="'Broken': the module 'broken_bots' cannot be imported"):
+        describe("Broken", {})
+
+
+def test_a_task_in_a_users_module(project):
+    assert knows("my_bots:Bot-Walk")
+    info = describe("my_bots:Bot-Walk", {})
     assert info.num_envs == 64
+    assert info.library is None
     assert tuned(info, "rsl_rl", "ppo") is None
+    assert describe("my_bots:Bot-Run", {}) is None
 
 
 def test_a_missing_module_is_named():
-    with pytest.raises(
-        UsageError, match=r"Isaac-X-v0': Isaac Lab failed.*\n(.*\n)*.*no_such_module"
-    ):
+    with pytest.raises(UsageError) as refused:
         describe("no_such_module:Isaac-X-v0", {})
+    assert str(refused.value) == (
+        "The task 'no_such_module:Isaac-X-v0': the module 'no_such_module' cannot be imported: "
+        "No module named 'no_such_module'"
+    )
 
 
 def test_options_that_cannot_be_loaded_are_an_error(monkeypatch):
@@ -109,7 +138,7 @@ def test_tasks_are_listed_without_importing_them():
     assert "Isaac-Cartpole-v0" in tasks()
     code = (
         "import sys, rltrain_isaaclab.plugin as plugin\n"
-        "plugin.tasks(), plugin.describe('CartPole-v1', {})\n"
+        "plugin.tasks(), plugin.knows('CartPole-v1')\n"
         "heavy = 'torch', 'numpy', 'gymnasium', 'isaaclab', 'isaaclab_tasks'\n"
         "print([name for name in heavy if name in sys.modules])"
     )

@@ -9,11 +9,12 @@ from typing import Any
 
 from rltrain.hookspecs import hookimpl
 from rltrain.options import tuned_in
+from rltrain.sources import mentions, registered_names
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import TaskInfo
-from rltrain_mjlab.tasks import BUNDLED, LENGTHS, NEUTRAL, bundled_info, has_more, task_info
+from rltrain_mjlab.tasks import BUNDLED, LENGTHS, NEUTRAL, bundled_info, packages, task_info
 
-__all__ = ["describe", "rltrain_provides", "tasks", "tuned"]
+__all__ = ["describe", "knows", "rltrain_provides", "tasks", "tuned"]
 
 _in_folder = tuned_in(Path(__file__).parent / "tuned")
 
@@ -22,18 +23,20 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     """Describe a task with the user's `env.` options; return None if mjlab does not have it.
 
     mjlab's own tasks are known by name. mjlab must be imported for the tasks of other packages,
-    if there are any, and for options that change an episode's length or the spaces.
+    and for options that change an episode's length or the spaces.
+
+    Args:
+        task: "Name", or "module:Name" to import the module that registers it.
+        env: the user's.
 
     Raises:
         UsageError: an option is wrong.
     """
     if task in BUNDLED and not env.keys() - NEUTRAL:
         return bundled_info(task)
-    if task not in BUNDLED and not has_more():
-        return None
     from rltrain_mjlab import config, registry
 
-    if task not in registry.names():
+    if not registry.has(task):
         return None
     length = config.episode_steps(config.configured(task, env))
     if task in BUNDLED and not env.keys() - NEUTRAL - LENGTHS:
@@ -41,13 +44,27 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     return task_info(task, length)
 
 
-def tasks() -> list[str]:
-    """Return the names of all tasks: mjlab's own come first."""
-    if not has_more():
-        return list(BUNDLED)
-    from rltrain_mjlab import registry
+def knows(task: str) -> bool:
+    """Return whether a task seems to be mjlab's, or one of a package with tasks for it.
 
-    return list(dict.fromkeys([*BUNDLED, *registry.names()]))
+    Args:
+        task: "Name", which is looked for in the sources of packages that declare tasks; or
+            "module:Name", whose module is looked at.
+    """
+    module, _, name = task.rpartition(":")
+    if module:
+        return mentions(module, "mjlab")
+    return task in BUNDLED or any(mentions(x, f'"{name}"', f"'{name}'") for x in packages())
+
+
+def tasks() -> list[str]:
+    """Return the names of all tasks, without importing them: mjlab's own come first.
+
+    Those of other packages whose names the code composes from parts are missing.
+    """
+    where = "register_mjlab_task", "task_id"
+    found = [task for package in packages() for task in registered_names(package, *where)]
+    return list(dict.fromkeys([*BUNDLED, *found]))
 
 
 def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | None:
@@ -77,6 +94,7 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch",),
             describe=describe,
             tasks=tasks,
+            knows=knows,
             renders=True,
             mujoco_scenes=True,
             tuned=tuned,

@@ -6,6 +6,7 @@ environment.
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
@@ -28,7 +29,7 @@ except (AttributeError, ImportError) as error:  # What PyOpenGL and MuJoCo raise
 import mjlab.tasks  # noqa: F401
 from mjlab.tasks.registry import list_tasks, load_env_cfg, load_rl_cfg
 
-__all__ = ["agent_config", "env_config", "names", "start_warp"]
+__all__ = ["agent_config", "env_config", "has", "names", "start_warp"]
 
 
 def names() -> list[str]:
@@ -36,14 +37,36 @@ def names() -> list[str]:
     return list(list_tasks())
 
 
+def has(task: str) -> bool:
+    """Return whether there is a task, "Name" or "module:Name".
+
+    Raises:
+        UsageError: the module that registers it cannot be imported.
+    """
+    return _name(task) in list_tasks()
+
+
 def env_config(task: str, play: bool = False) -> Any:
     """Return a copy of a task's configuration, for training or for playing."""
-    return load_env_cfg(task, play=play)
+    return load_env_cfg(_name(task), play=play)
 
 
 def agent_config(task: str) -> Any:
     """Return a copy of the rsl_rl configuration that is registered with a task."""
-    return load_rl_cfg(task)
+    return load_rl_cfg(_name(task))
+
+
+def _name(task: str) -> str:
+    """Return a task's name in the registry, and import the module that the user named."""
+    module, _, name = task.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise UsageError(
+                f"The task {task!r}: the module {module!r} cannot be imported: {error}"
+            ) from error
+    return name
 
 
 def start_warp(device: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import NamedTuple
@@ -16,7 +15,7 @@ __all__ = [
     "NEUTRAL",
     "Bundled",
     "bundled_info",
-    "has_more",
+    "packages",
     "task_info",
 ]
 
@@ -92,7 +91,6 @@ def task_info(
     )
 
 
-@functools.cache
-def has_more() -> bool:
-    """Return whether other packages are installed that register tasks with mjlab."""
-    return bool(entry_points(group="mjlab.tasks"))
+def packages() -> list[str]:
+    """Return the other packages that declare tasks of mjlab."""
+    return [point.module for point in entry_points(group="mjlab.tasks")]

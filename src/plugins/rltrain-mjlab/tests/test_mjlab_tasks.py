@@ -20,7 +20,7 @@ import sys
 import rltrain_mjlab.plugin as plugin
 balance = plugin.describe("Mjlab-Cartpole-Balance", {})
 assert balance.max_episode_length == 1000
-assert plugin.describe("CartPole-v1", {}) is None
+assert plugin.knows("Mjlab-Cartpole-Balance") and not plugin.knows("CartPole-v1")
 assert "Mjlab-Cartpole-Balance" in plugin.tasks()
 assert plugin.tuned(balance, "rl_games", "ppo")["params"]["config"]["horizon_length"] == 32
 print([m for m in ("torch", "numpy", "gymnasium", "mujoco", "warp", "mjlab") if m in sys.modules])

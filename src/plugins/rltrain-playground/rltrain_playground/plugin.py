@@ -9,11 +9,12 @@ from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
+from rltrain.sources import mentions
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import TaskInfo
 from rltrain_playground.tasks import BUNDLED, MENAGERIE, has_menagerie
 
-__all__ = ["describe", "rltrain_provides", "tasks"]
+__all__ = ["describe", "knows", "rltrain_provides", "tasks"]
 
 _FETCH = 'python -c "from mujoco_playground._src import mjx_env; mjx_env.ensure_menagerie_exists()"'
 
@@ -44,6 +45,12 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
 
         length = episode_steps(with_options(task, env, "cpu"))
     return None if length is None else _info(task, length)
+
+
+def knows(task: str) -> bool:
+    """Return whether a task is Playground's, or one of a module that mentions Playground."""
+    module, _, name = task.rpartition(":")
+    return mentions(module, "mujoco_playground") if module else name in {*BUNDLED, *MENAGERIE}
 
 
 def tasks() -> list[str]:
@@ -84,6 +91,7 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("jax",),
             describe=describe,
             tasks=tasks,
+            knows=knows,
             renders=True,
             mujoco_scenes=True,
         )

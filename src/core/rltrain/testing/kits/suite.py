@@ -62,6 +62,15 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
         names = list(self.spec().tasks())
         assert self.task in names, f"{self.task!r} is not among {len(names)} names: {names[:9]}."
 
+    @may("knows(task), if the suite has it, is true for the task and false for other names.")
+    def test_names_are_told_apart(self) -> None:
+        """It decides whether `describe`, which may start a simulator, is called."""
+        knows = self.spec().knows
+        if knows is None:
+            skip("SuiteSpec.knows is None")
+        assert knows(self.task), f"knows({self.task!r}) is false."
+        assert not knows(_NO_SUCH), f"knows({_NO_SUCH!r}) is true."
+
     @may("TaskInfo.max_episode_length equals that of an environment made without options.")
     def test_episode_length_is_as_described(self) -> None:
         """Passes if the environments have no `max_episode_length`."""

@@ -1,0 +1,105 @@
+"""Chooses the library of a run, and its algorithm."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from rltrain.errors import UsageError, suggest
+from rltrain.options.run import RunOptions
+from rltrain.plugins.registry import Registry
+from rltrain.specs import LibrarySpec
+from rltrain.types import TaskInfo
+
+__all__ = ["DEFAULT_LIBRARY", "choose_agent", "choose_library", "get_library"]
+
+DEFAULT_LIBRARY = "rl_games"
+"""The library of tasks whose authors chose none."""
+
+_AS_REGISTERED = "_cfg_entry_point"
+"""The end of a set's whole name in Isaac Lab's registry, which its users may type too."""
+
+
+def choose_agent(requested: RunOptions, task: TaskInfo) -> tuple[RunOptions, TaskInfo]:
+    """Return the options and the task with the set of options that the user chose by --agent.
+
+    Raises:
+        UsageError: there is no such set, or the user named another library or algorithm.
+    """
+    if requested.agent_key is None:
+        return requested, task
+    key, agents = requested.agent_key.removesuffix(_AS_REGISTERED), task.agents
+    if key not in agents:
+        known = ", ".join(agents) or "none"
+        raise UsageError(
+            f"--agent {key}: no such options are registered with the task {task.name}."
+            f"{suggest(key, agents)} There are: {known}."
+        )
+    library, algorithm = agents[key]
+    if requested.agent_config is not None:
+        raise UsageError(f"--agent {key} and --agent-config: give one of the two.")
+    if requested.library not in (None, library):
+        raise UsageError(
+            f"--agent {key}: these are options of {library}. Leave out --library "
+            f"{requested.library}, or --agent."
+        )
+    if (requested.algorithm or algorithm).lower() != algorithm:
+        raise UsageError(
+            f"--agent {key}: these are options of {algorithm}. Leave out --algorithm "
+            f"{requested.algorithm}, or --agent."
+        )
+    chosen = dataclasses.replace(requested, library=library, algorithm=algorithm)
+    return chosen, dataclasses.replace(task, agent=key)
+
+
+def choose_library(
+    requested: RunOptions, task: TaskInfo, registry: Registry
+) -> tuple[LibrarySpec, str, str]:
+    """Return the library, its algorithm, and whose choice it was, if not the user's.
+
+    The user's; else that of the task's authors, if it can train this run; else the usual one.
+
+    Raises:
+        UsageError: the library or its algorithm cannot be used.
+    """
+    if requested.library is not None:
+        return *get_library(requested.library, requested, registry), ""
+    if task.library is None:
+        return *get_library(DEFAULT_LIBRARY, requested, registry), "the default"
+    try:
+        return *get_library(task.library, requested, registry), "the choice of the task's authors"
+    except UsageError as error:
+        usual = get_library(DEFAULT_LIBRARY, requested, registry)
+        return *usual, f"the task's authors chose {task.library}, which cannot be used: {error}"
+
+
+def get_library(name: str, requested: RunOptions, registry: Registry) -> tuple[LibrarySpec, str]:
+    """Return a library, and its algorithm.
+
+    Raises:
+        UsageError: it is not ready, or has neither the framework nor the algorithm.
+    """
+    try:
+        library = registry.get(LibrarySpec, name)
+    except UsageError as error:
+        ready = registry.names(LibrarySpec)
+        not_ready = [record.name for record in registry.records if record.status != "ready"]
+        if not ready or name not in not_ready:
+            raise
+        # Suggest others: the default library may be missing, for example next to mjlab.
+        reason = str(error).rstrip(".")
+        raise UsageError(f"{reason}. Ready: --library {' or '.join(ready)}.") from None
+    if requested.framework not in library.frameworks:
+        raise UsageError(
+            f"--framework {requested.framework}: {library.name} runs on "
+            f"{' and '.join(library.frameworks)} only."
+            f"{suggest(requested.framework, library.frameworks)}"
+        )
+    names = {known.lower(): known for known in library.algorithms}
+    algorithm = names.get((requested.algorithm or library.algorithms[0]).lower())  # Or PPO.
+    if algorithm is None:
+        raise UsageError(
+            f"--algorithm {requested.algorithm}: {library.name} is offered with "
+            f"{', '.join(library.algorithms)}."
+            f"{suggest(requested.algorithm or '', library.algorithms)}"
+        )
+    return library, algorithm

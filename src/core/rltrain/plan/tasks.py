@@ -1,0 +1,75 @@
+"""Finds the suite that has a task, and asks as few suites as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rltrain.errors import UsageError, suggest
+from rltrain.plugins.registry import Registry
+from rltrain.sources import find_modules_here
+from rltrain.specs import SuiteSpec
+from rltrain.types import TaskInfo
+
+__all__ = ["find_task", "having"]
+
+
+def find_task(
+    task: str, env: Mapping[str, Any], suite: str | None, registry: Registry
+) -> tuple[SuiteSpec, TaskInfo]:
+    """Return the suite that has a task, and what it tells of the task.
+
+    Args:
+        task: the task's name, or "module:Name".
+        env: the run's `env.` options, nested.
+        suite: the suite that the user chose.
+        registry: the installed plugins.
+
+    Raises:
+        UsageError: no suite has it, or several have.
+    """
+    if suite is not None:
+        suites = [registry.get(SuiteSpec, suite)]
+    else:
+        suites = registry.all(SuiteSpec)
+        if not suites:
+            registry.get(SuiteSpec, "gymnasium")  # Says why there is none.
+    found = having(task, env, suites, named=suite is not None)
+    if not found:
+        known = [name for spec in suites for name in spec.tasks()]
+        raise UsageError(
+            f"Unknown task {task!r}.{suggest(task, known)} Suites searched: "
+            f"{', '.join(spec.name for spec in suites)}. For one of yours give --task MODULE:NAME."
+            f"{registry.not_ready()}"
+        )
+    if len(found) > 1:
+        names = ", ".join(spec.name for spec, _ in found)
+        raise UsageError(f"Several suites have a task {task!r}: say which by --suite: {names}.")
+    return found[0]
+
+
+def having(
+    task: str, env: Mapping[str, Any], suites: Sequence[SuiteSpec], named: bool = False
+) -> list[tuple[SuiteSpec, TaskInfo]]:
+    """Return the suites that have a task, with what they tell of it.
+
+    First those are asked in whose sources it is found, then those that need not look. The others,
+    which would start a simulator to say no, are asked only if the user has named them or a module.
+
+    Args:
+        task: the task's name, or "module:Name".
+        env: the run's `env.` options, nested.
+        suites: the suites to ask.
+        named: whether the user has named the suite.
+    """
+    if ":" in task:
+        find_modules_here()
+    looking = [spec for spec in suites if spec.knows is not None]
+    sure = [spec for spec in looking if not named and spec.knows is not None and spec.knows(task)]
+    light = [spec for spec in suites if spec.knows is None]
+    others = [spec for spec in looking if spec not in sure and (named or ":" in task)]
+    for group in (sure, light, others):
+        told = [(spec, info) for spec in group if (info := spec.describe(task, env)) is not None]
+        if told:
+            return told
+    return []

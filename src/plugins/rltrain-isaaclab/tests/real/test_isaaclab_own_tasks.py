@@ -1,0 +1,100 @@
+"""Presets, `--agent`, and tasks of projects that Isaac Lab's own generator writes."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+DIRECT = "Isaac-Cartpole-Direct"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("Isaac-Reach-Franka", "presets=hold"), ["rsl_rl, ppo", "task's authors", " 3000 "]),
+        (("Isaac-Reach-Franka",), [" 1000 "]),
+        (
+            ("Isaac-Cartpole", "--agent", "rsl_rl_with_symmetry_cfg_entry_point"),
+            ["those rsl_rl_with_symmetry of", "symmetry:compute_symmetric_states"],
+        ),
+        (("IsaacContrib-Cartpole-Showcase-Direct", "presets=box_discrete"), ["(discrete actions)"]),
+    ],
+)
+def test_the_plan_follows(rltrain, words, told):
+    plan = rltrain("--task", *words, "--device", "cpu", "--dry-run").stdout
+    for text in told:
+        assert text in plan
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (
+            (DIRECT, "physics=isaacsim_physx"),
+            "needs the package isaacsim. Install it, or give physics=newton_mjwarp.",
+        ),
+        (
+            (DIRECT, "presets=netwon"),
+            "env.presets=netwon (task Isaac-Cartpole-Direct): Unknown preset(s): netwon. "
+            "The task has physics=isaacsim_physx or newton_kamino or newton_mjwarp",
+        ),
+        ((DIRECT, "--agent", "rsl_rl_symmetry"), "There are: rl_games, rsl_rl, torchrl, skrl"),
+        (("Isaac-Cartpole-Dirct",), "Did you mean 'Isaac-Cartpole-Direct'?"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_ranks_start(rltrain, words, reason):
+    refused = rltrain("--task", *words, "--device", "cpu", status=2)
+    assert reason in refused.stderr
+    assert "starting" not in refused.stdout
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project by Isaac Lab's generator, installed as `pip install -e` would."""
+    import isaaclab
+
+    template = Path(isaaclab.__file__).parent / "tools" / "template"
+    monkeypatch.syspath_prepend(str(template))
+    import generator
+
+    generator.generate(
+        {
+            "external": True,
+            "path": str(tmp_path),
+            "name": "vials",
+            "authors": ["Somebody"],
+            "initial_content": "cartpole",
+            "isaaclab_version": "3.0.0",
+            "isaaclab_optional_extras": [],
+            "task_name": "balance",
+            "robot_name": "cart",
+            "include_ui_extension": False,
+            "workflows": [{"name": "direct", "type": "single-agent"}],
+            "rl_libraries": [{"name": "rsl_rl", "algorithms": ["ppo"]}],
+        }
+    )
+    declared = tomllib.loads((tmp_path / "vials" / "pyproject.toml").read_text())["project"]
+    (package,) = {path.parent for path in (tmp_path / "vials").rglob("vials/__init__.py")}
+    info = tmp_path / "installed" / "vials-0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vials\nVersion: 0\n")
+    points = declared["entry-points"]["isaaclab.tasks"]
+    lines = "\n".join(f"{name} = {module}" for name, module in points.items())
+    (info / "entry_points.txt").write_text(f"[isaaclab.tasks]\n{lines}\n")
+    path = ":".join([str(info.parent), str(package.parent), *sys.path[1:]])
+    monkeypatch.setenv("PYTHONPATH", path)
+
+
+@pytest.mark.slow
+def test_a_generated_project_is_trained_by_its_name(project, rltrain, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trained = rltrain(
+        *("--task", "Vials-Balance-Cart-Direct", "--device", "cpu", "--num-envs", 8),
+        *("--max-iterations", 2),
+    )
+    assert "2/2" in trained.stdout

@@ -1,0 +1,68 @@
+"""--agent chooses among the sets of options that are registered with a task."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain.options.run import RunOptions
+from rltrain.plan.libraries import choose_agent
+from rltrain.types import TaskInfo
+
+TASK = TaskInfo(
+    "Bot",
+    "continuous",
+    agents={
+        "rsl_rl": ("rsl_rl", "ppo"),
+        "rsl_rl_distillation": ("rsl_rl", "distillation"),
+        "skrl": ("skrl", "ppo"),
+    },
+)
+
+
+def chosen(task=TASK, **options):
+    return choose_agent(RunOptions(**options), task)
+
+
+@pytest.mark.parametrize("key", ["rsl_rl_distillation", "rsl_rl_distillation_cfg_entry_point"])
+def test_the_key_says_library_and_algorithm(key):
+    requested, task = chosen(agent_key=key)
+    assert (requested.library, requested.algorithm) == ("rsl_rl", "distillation")
+    assert task == dataclasses.replace(TASK, agent="rsl_rl_distillation")
+    assert chosen(agent_key=key, library="rsl_rl", algorithm="Distillation")[1] == task
+    assert chosen(library="skrl") == (RunOptions(library="skrl"), TASK)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"agent_key": "rsl_rl_destillation"},
+            "--agent rsl_rl_destillation: no such options are registered with the task Bot. Did "
+            "you mean 'rsl_rl_distillation'? There are: rsl_rl, rsl_rl_distillation, skrl.",
+        ),
+        (
+            {"agent_key": "skrl", "library": "rsl_rl"},
+            "--agent skrl: these are options of skrl. Leave out --library rsl_rl, or --agent.",
+        ),
+        (
+            {"agent_key": "skrl", "algorithm": "sac"},
+            "--agent skrl: these are options of ppo. Leave out --algorithm sac, or --agent.",
+        ),
+        (
+            {"agent_key": "skrl", "agent_config": "mine.yaml"},
+            "--agent skrl and --agent-config: give one of the two.",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, message):
+    with pytest.raises(UsageError) as refused:
+        chosen(**options)
+    assert str(refused.value) == message
+
+
+def test_a_task_without_sets_says_so():
+    with pytest.raises(UsageError, match=r"task Bot\. There are: none\."):
+        chosen(dataclasses.replace(TASK, agents={}), agent_key="skrl")

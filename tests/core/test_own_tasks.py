@@ -1,0 +1,121 @@
+"""Tasks of packages and modules that users bring: who is asked, and what must not be imported."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain.plan.tasks import find_task, having
+from rltrain.sources import find_modules_here, mentions, registered_names
+from rltrain.specs import SuiteSpec
+from rltrain.types import TaskInfo
+
+
+class Suite:
+    """Counts how often it is asked for real."""
+
+    def __init__(self, name, has=(), knows=None):
+        self.asked = []
+        self.has = has
+        known = None if knows is None else lambda task: task in knows
+        self.spec = SuiteSpec(
+            name=name,
+            factory="x:y",
+            frameworks=("torch",),
+            describe=self.describe,
+            tasks=lambda: list(has),
+            knows=known,
+        )
+
+    def describe(self, task, env):
+        self.asked.append(task)
+        return TaskInfo(task, "continuous") if task in self.has else None
+
+
+def names(found):
+    return [spec.name for spec, _ in found]
+
+
+def test_a_simulator_is_not_started_for_a_name_that_it_does_not_know():
+    simulator = Suite("simulator", has=["Robot", "Composed"], knows=["Robot"])
+    light = Suite("light", has=["CartPole"])
+    both = [light.spec, simulator.spec]
+    assert names(having("CartPole", {}, both)) == ["light"]
+    assert having("Composed", {}, both) == having("Typo", {}, both) == []
+    assert not simulator.asked
+    assert names(having("Robot", {}, both)) == ["simulator"]
+    assert light.asked == ["CartPole", "Composed", "Typo"]
+
+
+def test_who_names_the_suite_or_a_module_asks_for_real():
+    simulator = Suite("simulator", has=["Composed", "mine:Composed"], knows=[])
+    light = Suite("light", has=["mine:CartPole"])
+    assert names(having("Composed", {}, [simulator.spec], named=True)) == ["simulator"]
+    both = [light.spec, simulator.spec]
+    assert names(having("mine:CartPole", {}, both)) == ["light"]
+    assert simulator.asked == ["Composed"]
+    assert names(having("mine:Composed", {}, both)) == ["simulator"]
+
+
+def test_a_suite_that_seems_to_know_a_name_may_be_wrong():
+    simulator = Suite("simulator", knows=["CartPole"])
+    light = Suite("light", has=["CartPole"])
+    assert names(having("CartPole", {}, [light.spec, simulator.spec])) == ["light"]
+
+
+class Registry:
+    def __init__(self, *suites):
+        self.suites = [suite.spec for suite in suites]
+
+    def all(self, kind):
+        return self.suites
+
+    def not_ready(self):
+        return ""
+
+
+def test_an_unknown_name_says_how_to_name_a_module():
+    light = Suite("light", has=["CartPole-v1"])
+    with pytest.raises(UsageError) as refused:
+        find_task("CartPole-v2", {}, None, Registry(light))
+    assert str(refused.value) == (
+        "Unknown task 'CartPole-v2'. Did you mean 'CartPole-v1'? Suites searched: light. "
+        "For one of yours give --task MODULE:NAME."
+    )
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package that must not be imported."""
+    inner = tmp_path / "bots_of_ours" / "tasks"
+    inner.mkdir(parents=True)
+    (tmp_path / "bots_of_ours" / "__init__.py").write_text("raise SystemExit")
+    (inner / "__init__.py").write_text("import gymnasium as gym\ngym.register(id='Bot-v0')")
+    (inner / "more.py").write_text('register(\n    "Other", 1\n)\nregister(f"{x}-v0")  # simulator')
+    (tmp_path / "bot_alone.py").write_text("import simulator")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    return tmp_path
+
+
+def test_sources_are_read_without_importing_them(package):
+    assert mentions("bots_of_ours.tasks", "simulator")
+    assert mentions("bots_of_ours.tasks.more", "simulator")
+    assert mentions("bot_alone", "nothing", "simulator")
+    assert not mentions("bots_of_ours.tasks", "other words")
+    for module in ("no_such_module", "bots_of_ours.nothing", "bots/../of", "", ".x", "a..b"):
+        assert not mentions(module, "i")
+    assert registered_names("bots_of_ours", "register", "id") == ["Bot-v0", "Other"]
+    assert not any(name.startswith("bot") for name in sys.modules)
+
+
+def test_modules_in_the_current_folder_are_found_last(package, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:-1])
+    assert not mentions("bot_alone", "simulator")
+    find_modules_here()
+    find_modules_here()
+    assert sys.path[-1] == str(tmp_path)
+    assert sys.path.count(str(tmp_path)) == 1
+    assert mentions("bot_alone", "simulator")
