@@ -119,11 +119,10 @@ ISAAC_LAB_2 = [
         "--logger: metrics go to writers",
         "--writer NAME",
     ),
-    refused(
+    Line(
         "./isaaclab.sh -p -m rltrain --library rsl_rl --task Isaac-Cartpole-v0 "
         "--agent rsl_rl_cfg_entry_point",
-        "--agent: rltrain takes the options that the task registers",
-        "--agent-config FILE",
+        ("rsl_rl, ppo, on torch",),
     ),
     refused(
         "./isaaclab.sh -p -m rltrain --library rsl_rl --task Isaac-Cartpole-v0 --livestream 2",

@@ -30,7 +30,8 @@ OPTIONS = {
 def describe(task, env):
     if task not in TASKS:
         return None
-    return TaskInfo(task, "continuous", num_envs=4096, options=OPTIONS)
+    agents = {"rsl_rl": ("rsl_rl", "ppo")}
+    return TaskInfo(task, "continuous", num_envs=4096, options=OPTIONS, agents=agents)
 
 @hookimpl
 def rltrain_provides():
