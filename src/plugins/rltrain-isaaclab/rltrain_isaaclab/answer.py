@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,11 @@ __all__ = ["answer"]
 
 _AGENT = "_cfg_entry_point"
 
+_NOT_ONE = (
+    "The task {task!r} has several agents, which no library plugin supports, and Isaac Lab makes "
+    "one of them only where actions are vectors. Choose another task."
+)
+
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 """Numbers such as 3e-4, which Isaac Lab's YAML reader leaves as text; rltrain's does not."""
 
@@ -33,7 +38,7 @@ _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 def answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
     """Describe a task with `env.` options in JSON types, or return None if it is not registered.
 
-    The keys are multi_agent; num_envs; max_episode_length in steps; action and actions as in
+    The keys are num_envs; max_episode_length in steps; action and actions as in
     `rltrain.types.TaskInfo`; observations, the shapes of images by group; library, which the task's
     authors chose, or None; agents, a mapping from each agent key in the registry to its options, or
     to the error that loading them raised. Or the only key is refused: why the task cannot be made
@@ -58,11 +63,13 @@ def _answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
     cfg, _ = compat.load(task, presets=presets)
     options.change(cfg, rest, task)
     if compat.has_several_agents(cfg):
-        return {"multi_agent": True}
-    action, actions = _actions(getattr(cfg, "action_space", None))
+        action, actions = _joint_actions(cfg.action_spaces.values())
+    else:
+        action, actions = _actions(getattr(cfg, "action_space", None))
+    if action is None:
+        return {"refused": _NOT_ONE.format(task=task)}
     step = cfg.sim.dt * cfg.decimation
     found = {
-        "multi_agent": False,
         "num_envs": int(cfg.scene.num_envs),
         "max_episode_length": math.ceil(cfg.episode_length_s / step),
         "action": action,
@@ -108,6 +115,14 @@ def _actions(space: Any) -> tuple[str, list[int] | None]:
             "task or a preset with one kind of actions."
         )
     return "continuous", None
+
+
+def _joint_actions(spaces: Iterable[Any]) -> tuple[str | None, list[int] | None]:
+    """Return the kind and size of several agents' actions as one; no kind if they are choices."""
+    kinds = [_actions(space) for space in spaces]
+    if any(kind != "continuous" or sizes is None for kind, sizes in kinds):
+        return None, None
+    return "continuous", [sum(sizes[0] for _, sizes in kinds if sizes)]
 
 
 def _agent(task: str, key: str, presets: Sequence[str]) -> dict[str, Any]:

@@ -22,13 +22,17 @@ from typing import Any
 from rltrain.errors import UsageError
 
 __all__ = [
+    "CANNOT_SEE",
     "NEEDS_CAMERAS",
+    "NO_COPY",
     "Launch",
+    "asset_root",
     "end_with",
     "has_several_agents",
     "lacks",
     "load",
     "make",
+    "needs_kit",
     "registered",
     "start",
     "start_to_look",
@@ -39,6 +43,12 @@ NEEDS_CAMERAS = "enable_cameras"
 
 _NEWTON = ("newton_mjwarp", "newton_renderer")
 """The presets of Isaac Lab 3 that need neither Isaac Sim nor another simulator."""
+
+NO_COPY = "Unable to copy file"
+"""Part of the error that Isaac Lab 3 raises if a server does not give it a file."""
+
+CANNOT_SEE = "only supports data types"
+"""Part of the error that Isaac Lab 3 raises if a renderer cannot draw what a camera is to see."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGABRT, signal.SIGSEGV, signal.SIGHUP)
 
@@ -92,18 +102,13 @@ def start(
     change(cfg)
     if launch_simulation is not None and not _held:
         with _isolated():
-            context = launch_simulation(cfg, _visualizer(launch) | launch.arguments())
+            context = launch_simulation(cfg, launch.arguments())
             try:
                 context.__enter__()
             except SystemExit as error:  # Without Isaac Sim, if it is needed.
                 raise UsageError(f"Isaac Lab cannot be started for the task {task!r}.") from error
         _held.append((context, launch))
     return cfg
-
-
-def _visualizer(launch: Launch) -> dict[str, str]:
-    """Return Isaac Lab 3's argument against windows, which the configuration's visualizers open."""
-    return {"visualizer": "none"} if launch.headless else {}
 
 
 def start_to_look() -> None:
@@ -242,11 +247,30 @@ def _is_installed(package: str) -> bool:
 
 
 def make(task: str, cfg: Any, render_mode: str | None = None) -> Any:
-    """Make the environments of a configuration, without Gymnasium's wrappers."""
+    """Make the environments of a configuration, without Gymnasium's wrappers.
+
+    Several agents become one, as with Isaac Lab's own scripts: it observes what all observe, acts
+    for all, and gets the sum of their rewards.
+    """
     import gymnasium
 
     name = task.rpartition(":")[2]
-    return gymnasium.make(name, cfg=cfg, render_mode=render_mode).unwrapped
+    env = gymnasium.make(name, cfg=cfg, render_mode=render_mode).unwrapped
+    if has_several_agents(cfg):
+        env = importlib.import_module("isaaclab.envs").multi_agent_to_single_agent(env)
+    return env
+
+
+def needs_kit(cfg: Any) -> bool:
+    """Return whether a configuration of Isaac Lab 3 needs Isaac Sim."""
+    launcher = importlib.import_module("isaaclab.app.sim_launcher")
+    _, sources = launcher.validate_launch(cfg)
+    return bool(sources)
+
+
+def asset_root() -> str:
+    """Return where Isaac Lab 3 takes robots and grounds from."""
+    return str(importlib.import_module("isaaclab.utils.assets").NUCLEUS_ASSET_ROOT_DIR)
 
 
 def has_several_agents(cfg: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -39,14 +39,15 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         "render_modes": ["rgb_array"],
     }
 
-    def __init__(self, env: Any, crossing: Crossing) -> None:
+    def __init__(self, env: Any, crossing: Crossing, draw: Callable[[], Any] | None = None) -> None:
         """Wrap the environments.
 
         Args:
             env: Isaac Lab's environment, without wrappers.
             crossing: converts arrays to the session's framework and back.
+            draw: returns a frame; by default, Isaac Lab's environment does.
         """
-        self._env, self._crossing = env, crossing
+        self._env, self._crossing, self._draw = env, crossing, draw or env.render
         self.cfg = env.cfg
         self.render_mode = getattr(env, "render_mode", None)
         self.num_envs = int(env.num_envs)
@@ -116,8 +117,8 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         )
 
     def render(self) -> tuple[Any, ...]:
-        """Return what the viewer's camera sees, uint8 of shape (height, width, 3)."""
-        return (self._env.render(),)
+        """Return a frame, uint8 of shape (height, width, 3)."""
+        return (self._draw(),)
 
     @property
     def max_episode_length(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from rltrain.errors import UsageError, suggest
 from rltrain.options import leaves, set_child, still_there
 from rltrain.specs import load_object
+from rltrain_isaaclab import drawing
 
 __all__ = ["change", "split", "without_presets"]
 
@@ -61,7 +62,8 @@ def change(cfg: Any, options: Mapping[str, Any], task: str) -> None:
     plays = options.get(_PLAY, False)
     if not isinstance(plays, bool):
         raise UsageError(f"env.{_PLAY}={plays!r}: must be true or false.")
-    options, _ = split(options, _PLAY)
+    drawing.check(options)
+    options, _ = split(options, _PLAY, *drawing.OPTIONS)
     for key, value in leaves(_play(cfg, options) if plays else options):
         if key in _OWN_FLAGS:
             raise UsageError(f"env.{key}: the run sets this value. Give {_OWN_FLAGS[key]}.")

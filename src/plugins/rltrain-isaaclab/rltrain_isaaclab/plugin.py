@@ -53,11 +53,6 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     answer = ask(task, env)
     if answer is None:
         return None
-    if answer["multi_agent"]:
-        raise UsageError(
-            f"The task {task!r} has several agents, which no library plugin supports. Choose a "
-            "task with one agent."
-        )
     shapes, actions = answer["observations"], answer["actions"]
     return TaskInfo(
         name=task,

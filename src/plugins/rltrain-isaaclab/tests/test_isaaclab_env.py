@@ -113,8 +113,6 @@ def test_wrong_options_and_tasks():
         make(decimaton=3)
     with pytest.raises(UsageError, match=r"env\.presets=newton .*has no presets"):
         make(presets="newton")
-    with pytest.raises(UsageError, match="several agents"):
-        make("Isaac-Cart-Double-Pendulum-Direct-v0")
 
 
 def test_groups_match_the_task():
@@ -199,6 +197,17 @@ def test_discrete_actions_may_have_any_shape():
     one = env.step(torch.zeros(8, dtype=torch.long))[0]
     env.reset(seed=0)
     assert torch.equal(env.step(torch.zeros(8, 1, dtype=torch.long))[0], one)
+
+
+def test_several_agents_act_as_one():
+    env = make("Isaac-Cart-Double-Pendulum-Direct-v0")
+    assert env.single_observation_space.shape == (4 + 3,)
+    assert env.single_action_space.shape == (1 + 1,)
+    first, _ = env.reset(seed=0)
+    assert torch.equal(first[:, 4:], first[:, :3])
+    observations, rewards, *_ = env.step(torch.ones(8, 2))
+    assert observations.shape == (8, 7)
+    assert torch.allclose(rewards, 2 * env.env.reward_buf)
 
 
 def test_seeds_come_from_the_rank():

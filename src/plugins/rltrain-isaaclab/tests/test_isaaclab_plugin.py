@@ -58,9 +58,11 @@ def test_direct_tasks_declare_more():
     assert (info.action, info.actions) == ("discrete", (3,))
 
 
-def test_several_agents_are_refused():
-    with pytest.raises(UsageError, match="has several agents"):
-        describe("Isaac-Cart-Double-Pendulum-Direct-v0", {})
+def test_several_agents_are_one_where_isaac_lab_makes_one_of_them():
+    info = describe("Isaac-Cart-Double-Pendulum-Direct-v0", {})
+    assert (info.action, info.actions, info.observations) == ("continuous", (2,), None)
+    with pytest.raises(UsageError, match=r"has several agents.* only where actions are vectors"):
+        describe("Isaac-Cart-Choosing-Pendulum-Direct-v0", {})
 
 
 def test_names_from_other_suites_are_not_looked_up(asked):

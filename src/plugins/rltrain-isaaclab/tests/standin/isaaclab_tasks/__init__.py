@@ -61,7 +61,13 @@ gym.register(
 )
 gym.register(
     id="Isaac-Cart-Double-Pendulum-Direct-v0",
-    entry_point=ENVS,
+    entry_point="isaaclab.envs:DirectMARLEnv",
     disable_env_checker=True,
     kwargs={"env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartDoublePendulumEnvCfg"},
+)
+gym.register(
+    id="Isaac-Cart-Choosing-Pendulum-Direct-v0",
+    entry_point="isaaclab.envs:DirectMARLEnv",
+    disable_env_checker=True,
+    kwargs={"env_cfg_entry_point": f"{__name__}.cartpole_cfg:ChoosingPendulumEnvCfg"},
 )

@@ -93,3 +93,10 @@ class CartpoleDiscreteEnvCfg(DirectRLEnvCfg):
 class CartDoublePendulumEnvCfg(DirectMARLEnvCfg):
     scene: SceneCfg = SceneCfg(num_envs=64)
     possible_agents: list = ["cart", "pendulum"]
+    action_spaces: dict = {"cart": 1, "pendulum": 1}
+    observation_spaces: dict = {"cart": 4, "pendulum": 3}
+
+
+@configclass
+class ChoosingPendulumEnvCfg(CartDoublePendulumEnvCfg):
+    action_spaces: dict = {"cart": {3}, "pendulum": 1}

@@ -51,6 +51,9 @@ class DirectRLEnvCfg(_EnvCfg):
 @configclass
 class DirectMARLEnvCfg(_EnvCfg):
     possible_agents: list = MISSING
+    action_spaces: dict = MISSING
+    observation_spaces: dict = MISSING
+    state_space: object = 0
 
 
 def __getattr__(name):
@@ -59,4 +62,8 @@ def __getattr__(name):
         from isaaclab.envs import rl_env
 
         return getattr(rl_env, name)
+    if name in ("DirectMARLEnv", "multi_agent_to_single_agent"):
+        from isaaclab.envs import marl
+
+        return getattr(marl, name)
     raise AttributeError(name)
