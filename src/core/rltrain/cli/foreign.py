@@ -119,8 +119,8 @@ _REFUSALS = [
     ),
     (
         "viz visualizer",
-        "rank 0 opens the windows that the task's configuration names.",
-        "Leave it out, or give --headless for none.",
+        "the suite isaaclab has an option for it.",
+        "Give env.viz=NAME, such as env.viz=viser, or --headless for none.",
     ),
     (
         "kit-args experience rendering-mode verbose info max-visible-envs anim-recording-enabled "
