@@ -51,13 +51,31 @@ class SavedEnv(stub_parts.StubEnv):
         self.generator.bit_generator.state = state["generator"]
 
 
+class StagedEnv(stub_parts.StubEnv):
+    """Cannot save its state, but how often it was stepped, and who it was: the first to step."""
+
+    steps, first = 0, None
+
+    def step(self, actions):
+        self.steps += 1
+        self.first = self.first or self.seeds[0]
+        return super().step(actions)
+
+    def get_curricula(self):
+        return {"steps": self.steps, "first": np.array([self.first])}
+
+    def set_curricula(self, state):
+        self.steps, self.first = state["steps"], int(state["first"][0])
+
+
 class Suite:
     def __init__(self, env_class):
         self.env_class = env_class
 
     @hookimpl
     def rltrain_make_env(self, session):
-        return self.env_class(session.config.num_envs)
+        self.made = self.env_class(session.config.num_envs)
+        return self.made
 
 
 class Parts:
@@ -106,6 +124,7 @@ def train(stub, tmp_path):
 
     def start(iterations, checkpoint=None, world_size=2, env_class=SavedEnv, **options):
         notes = {}
+        suites = notes["suites"] = {}
         config = make_config(
             library="mine",
             distributed=True,
@@ -117,7 +136,8 @@ def train(stub, tmp_path):
 
         def one(group):
             plugins = RunPlugins()
-            plugins.register(Suite(env_class), "suite")
+            suites[group.rank] = Suite(env_class)
+            plugins.register(suites[group.rank], "suite")
             plugins.register(Parts(group, notes), "parts")
             rank = group.rank
             return RankSession(config, World(rank, rank, 0, world_size, world_size), plugins).run()
@@ -224,6 +244,38 @@ def test_wrong_contents_of_a_ranks_state_are_refused_in_one_line(train, wrong):
     path.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
     with pytest.raises(UsageError, match=f"^--checkpoint {saved(result, 2)}: ") as refused:
         train(3, saved(result, 2))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({}, "environments and random numbers start fresh; its curricula continue."),
+        ({"world_size": 3}, "normalizers, counters and curricula continue."),
+        ({"world_size": 1, "num_envs": 5}, "normalizers, counters and curricula continue."),
+        ({"task": "Another-v0"}, "normalizers and counters continue."),
+    ],
+)
+def test_curricula_continue_also_on_other_ranks(train, changed, message):
+    before, result = train(2, env_class=StagedEnv)
+    notes, _ = train(3, saved(result, 2), env_class=StagedEnv, **changed)
+    assert message in notes["message"]
+    first = [before["suites"][rank].made.first for rank in (0, 1)]
+    assert first[0] != first[1]
+    for rank, suite in notes["suites"].items():
+        assert suite.made.steps == (3 if "task" in changed else 9)
+        assert ("task" in changed) != (suite.made.first == first[rank % 2])
+
+
+@pytest.mark.parametrize("wrong", [3, {}, [3], [{1: 2}], [{"steps": "x"}] * 2])
+def test_wrong_curricula_are_refused_in_one_line(train, wrong):
+    _, result = train(2, env_class=StagedEnv)
+    (path,) = Path(result.run_dir, "checkpoints", "ranks").glob("2.txt.*")
+    whole = unpack_state(path.read_bytes()[48:], "cpu", {})
+    packed = pack_state({**whole, "curricula": wrong}, {})
+    path.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
+    with pytest.raises(UsageError, match=f"^--checkpoint {saved(result, 2)}: ") as refused:
+        train(3, saved(result, 2), env_class=StagedEnv)
     assert "\n" not in str(refused.value)
 
 

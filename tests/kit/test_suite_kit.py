@@ -67,11 +67,13 @@ def point_env(num_envs, speed, max_episode_length):
             self.observation_space = batch_space(self.single_observation_space, num_envs)
             self.action_space = batch_space(self.single_action_space, num_envs)
             self.generator = torch.Generator()
+            self.stage = 0
 
         def reset(self, *, seed=None, options=None):
             if seed is not None:
                 self.generator.manual_seed(seed)
             self.x, self.v = self.begin(), torch.zeros(num_envs)
+            self.stage = self.stage
             self.episode_length_buf = torch.zeros(num_envs, dtype=torch.int64)
             return self.observe(), {}
 
@@ -86,6 +88,7 @@ def point_env(num_envs, speed, max_episode_length):
 
         def step(self, actions):
             force = actions.reshape(num_envs).clamp(-1, 1)
+            self.stage = self.stage + 1
             self.v = 0.5 * self.v + speed * force
             self.x = self.x + 0.2 * self.v
             self.episode_length_buf = self.episode_length_buf + 1
@@ -121,6 +124,12 @@ def point_env(num_envs, speed, max_episode_length):
         def set_state(self, state):
             (self.x, self.v, self.episode_length_buf), generator = state
             self.generator.set_state(generator)
+
+        def get_curricula(self):
+            return {"stage": self.stage}
+
+        def set_curricula(self, state):
+            self.stage = state["stage"]
 
         def close(self, **kwargs):
             self.closed = True
@@ -494,6 +503,12 @@ WRONG = {
         "pass",
         "test_state_can_be_set",
         "after set_state, counted from 0: step",
+    ),
+    "begins its curriculum with a reset": (
+        "self.stage = self.stage\n",
+        "self.stage = 0\n",
+        "test_curricula_can_be_set",
+        "stage is 0; it was ",
     ),
     "has no time step": (
         "self.step_dt = 0.1",

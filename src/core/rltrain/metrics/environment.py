@@ -131,6 +131,17 @@ class CountedEnv(_Wrapper):
         self._observations, self._resuming = state["observations"], True
         self._seed = self._lengths_seed = None
 
+    def save_curricula(self) -> dict[str, Any]:
+        """Return what the task's curricula have come to, as data; empty if it does not say."""
+        env: Any = self.env.unwrapped
+        return dict(env.get_curricula()) if hasattr(env, "get_curricula") else {}
+
+    def load_curricula(self, state: Mapping[str, Any]) -> None:
+        """Let the curricula go on from where `save_curricula` was called, on any rank."""
+        env: Any = self.env.unwrapped
+        if state and hasattr(env, "set_curricula"):
+            env.set_curricula(state)
+
 
 def check_env(env: VectorEnv[Any, Any, Any], num_envs: int, suite: str) -> None:
     """Check the environments that the suite passes to the library.

@@ -224,7 +224,8 @@ class PluginSession:
             "env": self.env.save_state(),
             "library": rank_state,
         }
-        ranks = self.group.gather_objects(pack_state(rank, self._arrays), dst=0)
+        own = pack_state(rank, self._arrays), self.env.save_curricula()
+        of_ranks = self.group.gather_objects(own, dst=0)
         if not self.world.is_root:
             return
         state = {
@@ -232,7 +233,8 @@ class PluginSession:
             "progress": self._progress.get_state(),
             "iteration": iteration,
             "episode_return": self._progress.window.mean_return,
-            "ranks": ranks,
+            "ranks": [packed for packed, _ in of_ranks],
+            "curricula": [curricula for _, curricula in of_ranks],
         }
         path = None
         with self._output.saving(), self.pulse.during("saving a checkpoint"):

@@ -120,6 +120,9 @@ class RankSession(PluginSession):
         if self.resuming_exactly:
             with fitting(self.checkpoint):
                 counted.load_state(self._resumption.rank["env"])
+        else:
+            with fitting(self.checkpoint):
+                counted.load_curricula(self._resumption.curricula)
         return counted
 
     def _start(self) -> None:

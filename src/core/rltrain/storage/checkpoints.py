@@ -188,6 +188,13 @@ def _is_window(value: Any) -> bool:
     )
 
 
+def _are_curricula(value: Any) -> bool:
+    """Return whether this is what `get_curricula` has returned on each rank."""
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and all(isinstance(name, str) for name in one) for one in value
+    )
+
+
 _CONTENTS: Mapping[str, Callable[[Any], bool]] = {
     "iteration": _is_count,
     "episode_return": _is_number,
@@ -199,6 +206,8 @@ _CONTENTS: Mapping[str, Callable[[Any], bool]] = {
         and _is_window(value.get("window"))
     ),
     "ranks": lambda value: isinstance(value, list) and all(isinstance(x, bytes) for x in value),
+    # Versions before 0.2 did not write it.
+    "curricula": lambda value: value is None or _are_curricula(value),
 }
 """What every state has, and whether a value can be it."""
 

@@ -31,6 +31,8 @@ class Resumption:
     """For `Progress.set_state`; None if nothing is known."""
     rank: Mapping[str, Any] = field(default_factory=dict)
     """This rank's own state; empty if it does not fit this run."""
+    curricula: Mapping[str, Any] = field(default_factory=dict)
+    """What the task's curricula have come to; empty if it does not say, or the task is another."""
     summary: str = ""
     """For the user: what the run resumes from, and what has changed."""
 
@@ -123,16 +125,23 @@ def resumption(
         if before.get(name) != now.get(name)
     ]
     summary = f"Resuming {checkpoint} after iteration {state['iteration']}"
+    same_task = all(before.get(name) == now[name] for name in ("task", "suite"))
+    # A rank that was not there before goes on from where another one was.
+    saved = (state.get("curricula") if same_task else None) or [{}]
+    curricula = saved[world.rank % len(saved)]
     if changed:
+        kept = "normalizers, counters and curricula" if curricula else "normalizers and counters"
         return Resumption(
             state["progress"],
+            curricula=curricula,
             summary=f"{summary}. Changed: {', '.join(changed)}. Environments and random numbers "
-            "start fresh; model, optimizer, normalizers and counters continue.",
+            f"start fresh; model, optimizer, {kept} continue.",
         )
     rank = _state_of_rank(state, checkpoint, config, world, arrays)
     if rank["env"] is None:
         summary += ". The task cannot save its state: environments and random numbers start fresh"
-    return Resumption(state["progress"], rank, f"{summary}.")
+        summary += "; its curricula continue" if curricula else ""
+    return Resumption(state["progress"], rank, curricula, f"{summary}.")
 
 
 def _state_of_rank(

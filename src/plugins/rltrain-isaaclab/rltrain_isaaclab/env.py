@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space
 
 from rltrain_isaaclab.arrays import Crossing
 from rltrain_isaaclab.images import with_channels_last, with_channels_moved
+from rltrain_torch.curricula import Curricula
 
 __all__ = ["IsaacLabEnv"]
 
@@ -50,6 +51,8 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         self._env, self._crossing, self._draw = env, crossing, draw or env.render
         self.cfg = env.cfg
         self.render_mode = getattr(env, "render_mode", None)
+        self._curricula = Curricula(env)
+        self._to_restore: Mapping[str, Any] | None = {}
         self.num_envs = int(env.num_envs)
         self.device = crossing.device
         groups = env.single_observation_space
@@ -83,6 +86,8 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
             Observations of shape (num_envs, ...), by group if there are several, and an empty info.
         """
         observations, _ = self._env.reset(seed=seed)
+        self._curricula.set_state(self._to_restore or {})
+        self._to_restore = None
         return self._given(observations), {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -115,6 +120,20 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
             self._row(timed_out, torch.bool),
             info,
         )
+
+    def get_curricula(self) -> dict[str, Any]:
+        """Return what curricula have come to: counters, levels, changed weights and ranges."""
+        return self._curricula.get_state()
+
+    def set_curricula(self, state: Mapping[str, Any]) -> None:
+        """Let curricula go on from what `get_curricula` returned, of any number of environments.
+
+        Before the first reset, it is set again after it: the curriculum of a terrain takes the
+        place where a robot was made for one to which it has walked.
+        """
+        self._curricula.set_state(state)
+        if self._to_restore is not None:
+            self._to_restore = state
 
     def render(self) -> tuple[Any, ...]:
         """Return a frame, uint8 of shape (height, width, 3)."""

@@ -17,6 +17,7 @@ from rltrain_mjlab.suite import MjlabSuite
 from rltrain_mjlab.tasks import BUNDLED
 
 BALANCE, GO1 = "Mjlab-Cartpole-Balance", "Mjlab-Velocity-Flat-Unitree-Go1"
+ROUGH = "Mjlab-Velocity-Rough-Unitree-Go1"
 CAMERA = "Mjlab-Lift-Cube-Yam-Rgb"
 SHORT = {"episode_length_s": 0.15}  # 3 steps.
 
@@ -176,6 +177,53 @@ def test_the_scene_is_where_the_simulation_is():
             _, data = env.mujoco_scene(index)
             there = env.simulation.sim.data.xpos[index].cpu()
             torch.testing.assert_close(torch.tensor(data.xpos, dtype=torch.float32), there)
+
+
+STAGES = [
+    {"step": 0, "lin_vel_x": [-1.0, 1.0]},
+    {"step": 4, "lin_vel_x": [-2.0, 2.0]},
+    {"step": 8, "lin_vel_x": [-3.0, 3.0]},
+]
+
+
+def stages(env, steps):
+    """Step, and return the range of commands and the counter in each."""
+    twist = env.simulation.command_manager.get_term("twist").cfg
+    found = []
+    for _ in range(steps):
+        still(env)
+        found.append((twist.ranges.lin_vel_x, env.simulation.common_step_counter))
+    return found
+
+
+def test_a_curriculum_goes_on_where_it_was():
+    """Its stages depend on a counter, and are looked at only where an episode ends."""
+    options = {"episode_length_s": 0.06, "curriculum": {"command_vel": {"params": {}}}}
+    options["curriculum"]["command_vel"]["params"]["velocity_stages"] = STAGES
+    with make(GO1, 2, **options) as whole, make(GO1, 3, **options) as again:
+        whole.reset(seed=0)
+        stages(whole, 6)  # Two episodes: those of both batches end in the same steps.
+        again.set_curricula(whole.get_curricula())
+        again.reset(seed=1)
+        drawn = again.simulation.command_manager.get_command("twist")[:, 0].clone()
+        after = stages(whole, 7)
+        assert stages(again, 7) == after
+        assert len({tuple(limits) for limits, _ in after}) == 2
+        assert again.get_curricula() == whole.get_curricula()
+    with make(GO1, 3, **options) as fresh:
+        fresh.reset(seed=1)
+        first = fresh.simulation.command_manager.get_command("twist")[:, 0]
+    torch.testing.assert_close(drawn, 2 * first)  # Of the range that is twice as wide.
+
+
+def test_levels_of_a_terrain_go_on_with_any_number_of_environments():
+    with make(ROUGH, 2) as whole, make(ROUGH, 3) as again:
+        whole.reset(seed=0)
+        whole.simulation.scene.terrain.terrain_levels[:] = torch.tensor([3, 4])
+        still(whole)
+        again.set_curricula(whole.get_curricula())
+        again.reset(seed=1)
+        assert again.simulation.scene.terrain.terrain_levels.tolist() == [3, 4, 3]
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rltrain.data import pack_object
 from rltrain.testing.kits import arrays as kit_arrays
 from rltrain.testing.kits.rules import may, must, skip
 from rltrain.testing.kits.suite_rollout import STEPS, first_difference, table
@@ -49,6 +50,20 @@ class ExtraRules(SuiteSettings):
         difference = first_difference(one, other)
         assert difference is None, f"after set_state, counted from 0: {difference}."
 
+    @may("After set_curricula(get_curricula()) curricula go on, from the first reset on.")
+    def test_curricula_can_be_set(self) -> None:
+        """On other environments, which were not reset yet. Skipped if they do not have both."""
+        with self.player() as player, self.player() as other:
+            self.offered(player.env, "set_curricula")
+            player.play(STEPS, seed=0)
+            given = self.offered(player.env, "get_curricula")()
+            pack_object(given)
+            other.env.unwrapped.set_curricula(given)
+            other.reset(seed=1)
+            found = other.env.unwrapped.get_curricula()
+        wrong = [name for name in given if not _equal(given[name], found.get(name))]
+        assert not wrong, f"{wrong[0]} is {found.get(wrong[0])}; it was {given[wrong[0]]}."
+
     @may("step_dt is the time between two steps, in s.")
     def test_step_dt(self) -> None:
         """Skipped if the environment does not have it."""
@@ -89,6 +104,12 @@ class ExtraRules(SuiteSettings):
         self.check_array(lengths, (env.num_envs,), ("int32", "int64"), "episode_length_buf")
         found = kit_arrays.to_numpy(lengths)
         assert (found == count).all(), f"{count} steps after a reset it is {found.tolist()}."
+
+
+def _equal(one: Any, other: Any) -> bool:
+    import numpy as np
+
+    return bool(np.array_equal(np.asarray(one), np.asarray(other)))
 
 
 def _check_log(log: Any) -> None:
