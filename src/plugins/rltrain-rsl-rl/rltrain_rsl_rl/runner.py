@@ -7,6 +7,7 @@ subclasses its runner, algorithms, storage and normalizers, so that the session 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from rltrain.session import Session
 
 __all__ = ["SessionRunner"]
+
+
+_STEPS = "common_step_counter"
+"""What curricula of Isaac Lab and mjlab go by. mjlab's runner keeps it in checkpoints, in
+`infos["env_state"]`, and so does this one."""
 
 
 class SessionRunner(OnPolicyRunner):
@@ -111,6 +117,10 @@ class SessionRunner(OnPolicyRunner):
         counters = self.alg.counters()
         if counters:
             infos = {**(infos or {}), "rltrain": counters}
+        env = self.env.unwrapped
+        steps = env.get_curricula().get(_STEPS) if hasattr(env, "get_curricula") else None
+        if steps is not None:
+            infos = {**(infos or {}), "env_state": {_STEPS: steps}}
 
         def write(partial: Path) -> None:
             # torch would write the name of a path into the file, and equal states would differ.
@@ -132,6 +142,14 @@ class SessionRunner(OnPolicyRunner):
             infos = self.load(file, map_location=device)
             self.current_learning_iteration += 1
             self.alg.set_counters((infos or {}).get("rltrain", {}))
+            self._set_steps((infos or {}).get("env_state") or {})
+
+    def _set_steps(self, state: Mapping[str, Any]) -> None:
+        env = self.env.unwrapped
+        # The state that rltrain writes beside a checkpoint has more. A student begins anew.
+        goes_on = self.current_learning_iteration > 0 and not self.session.iteration
+        if goes_on and _STEPS in state and hasattr(env, "set_curricula"):
+            env.set_curricula({_STEPS: state[_STEPS]})
 
     def _configure_multi_gpu(self) -> None:
         """Set the ranks from the session; the backend has already created the process group."""
