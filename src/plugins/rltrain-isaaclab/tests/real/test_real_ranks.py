@@ -15,6 +15,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 DIRECT, MANAGED, ANT = "Isaac-Cartpole-Direct", "Isaac-Cartpole", "Isaac-Ant-Direct"
+CAMERA = "Isaac-Cartpole-Camera-Direct"
+SHOWCASE = "IsaacContrib-Cartpole-Showcase-Direct"
 SHORT = {
     "rl_games": {"params.config.horizon_length": 4, "params.config.minibatch_size": 16},
     "rsl_rl": {"num_steps_per_env": 4, "algorithm.num_mini_batches": 2},
@@ -24,9 +26,9 @@ FRAMES = 2 * 2 * 8 * 4
 """Of two iterations of two ranks, of eight environments and four steps each."""
 RUNS = {
     f"{library} {task}": (library, task, {})
-    for task in (DIRECT, MANAGED, ANT)
+    for task in (DIRECT, MANAGED, ANT, CAMERA)
     for library in LIBRARIES
-}
+} | {"skrl box_discrete": ("skrl", SHOWCASE, {"presets": "box_discrete"})}
 
 
 def free_ports(count):
