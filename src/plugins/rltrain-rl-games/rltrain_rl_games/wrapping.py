@@ -73,9 +73,9 @@ class Wrapping:
         """Return the space of observations as the network takes them; only floats are clipped."""
         if isinstance(space, spaces.Dict):
             return spaces.Dict({name: self.observation_space(part) for name, part in space.items()})
-        if self.channels_first and is_image(space):
+        if self.channels_first and isinstance(space, spaces.Box) and is_image(space):
             low, high = (np.moveaxis(bound, -1, 0) for bound in (space.low, space.high))
-            space = spaces.Box(low, high, dtype=space.dtype)
+            space = spaces.Box(low, high, dtype=low.dtype.type)
         if not self._clips(space):
             return space
         bound = self.clip_observations
