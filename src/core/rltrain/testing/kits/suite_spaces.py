@@ -104,10 +104,13 @@ class SpaceRules(SuiteSettings):
         playing, own = self.spec().playing, resolve_env(self.info(), self.env)
         if not playing:
             skip("SuiteSpec.playing is empty")
-        with closing(self.make(own)) as env, closing(self.make(overlaid(own, playing))) as played:
-            for name in ("single_observation_space", "single_action_space", "max_episode_length"):
-                one, other = (getattr(each.unwrapped, name, None) for each in (env, played))
-                assert one == other, f"{name} is {other} with {dict(playing)}, {one} without."
+        names = ("single_observation_space", "single_action_space", "max_episode_length")
+        found = []
+        for options in (own, overlaid(own, playing)):
+            with closing(self.make(options)) as env:
+                found.append([getattr(env.unwrapped, name, None) for name in names])
+        for name, one, other in zip(names, *found, strict=True):
+            assert one == other, f"{name} is {other} with {dict(playing)}, {one} without."
 
     def _played(self, player: Player, space: Any, times: float) -> Any:
         """Return the steps for actions at the bounds, or `times` as far from the center."""
