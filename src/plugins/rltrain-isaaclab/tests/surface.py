@@ -75,6 +75,8 @@ def _kind(value: Any, env: Any) -> Any:
         return [type(value).__name__, str(value.dtype), shape]
     if callable(value) or hasattr(value, "__dict__"):
         return "object"
+    if isinstance(value, float) or type(value) is int:  # Tasks write 5 and 5.0.
+        return "number"
     return type(value).__name__
 
 

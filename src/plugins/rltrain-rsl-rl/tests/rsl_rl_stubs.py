@@ -103,6 +103,7 @@ class LocalSession:
         self.rank_state = rank_state
         self.resuming_exactly = rank_state is not None
         self.rank_states: dict[str, Any] = {}
+        self.iteration = 0
         self.should_stop = self.should_save = False
         self.stop_at = stop_at
         self.records: list[Any] = []

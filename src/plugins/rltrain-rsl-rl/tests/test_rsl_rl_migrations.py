@@ -147,7 +147,8 @@ OFF = {
 def test_a_newer_option_that_is_off_anyway_is_dropped(key, monkeypatch):
     (value, older), agent = OFF[key], small_agent()
     set_dotted(agent, key, value)
-    assert get_dotted(upgrade_options(agent), key) == value  # The installed version knows it.
+    monkeypatch.setattr(migrations, "version", lambda name: "5.5.1")
+    assert get_dotted(upgrade_options(agent), key) == value
     monkeypatch.setattr(migrations, "version", lambda name: older)
     upgraded = upgrade_options(agent)
     migrations.check_supported(upgraded)
