@@ -73,29 +73,6 @@ def test_environment_variables_are_not_changed(before, monkeypatch):
     assert os.environ.get("PYTHONHASHSEED") == before
 
 
-class Pictured(Corridor):
-    """The corridor as an image of three channels, with a bright spot at the point."""
-
-    def __init__(self, num_envs):
-        super().__init__(num_envs)
-        self.single_observation_space = spaces.Box(0, 255, (3, 8, 8), np.uint8)
-
-    def _observe(self):
-        place = (self.position * 2 + 4).round().clamp(0, 7).long()
-        spot = torch.nn.functional.one_hot(place, 8).to(torch.uint8) * 255
-        return spot[:, None, None, :].repeat(1, 3, 8, 1)
-
-
-def test_images_go_to_convolutions():
-    agent = small_agent()
-    for role in ("policy", "value"):
-        layers = [{"conv2d": [4, 3, 2]}, "flatten", 8]
-        set_dotted(agent, f"models.{role}.network.0.layers", layers)
-    session = train(FakeSession(Pictured(8), agent, max_iterations=2))
-    assert session.wrapped["policy"].net_container[0].weight.shape == (4, 3, 3, 3)
-    assert all(math.isfinite(x) for record in session.records for x in record.values.values())
-
-
 def test_a_shared_model_is_one_model():
     agent = small_agent()
     agent["models"]["separate"] = False
