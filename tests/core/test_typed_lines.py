@@ -367,6 +367,8 @@ def test_a_documented_command_works_or_says_what_to_type(typed, line):
         ("--use_last_checkpoint", "--checkpoint=latest"),
         ("--resume_optimizer_state", ""),
         ("--checkpoint best", "--checkpoint best"),
+        ("--viz viser,rerun --seed 1", "env.viz=viser,rerun --seed 1"),
+        ("--visualizer=none", "env.viz=none"),
     ],
 )
 def test_a_flag_of_isaac_lab_is_translated(theirs, ours):

@@ -224,7 +224,8 @@ class SuiteSpec(Spec):
     """Given a task and the run's `env.` options, nested, return what is known of the task with
     these options, or None if the suite does not have it. Options that it does not know it leaves to
     the plan and to `rltrain_make_env`, or refuses. Raises `UsageError` for a task that it has but
-    cannot make here."""
+    cannot make here. Where it imports a simulator, see
+    `rltrain.launch.environments_are_made_here`."""
     tasks: Callable[[], list[str]]
     """Return the names of all tasks, for `rltrain tasks` and for suggestions."""
     knows: Callable[[str], bool] | None = None

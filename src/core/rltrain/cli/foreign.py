@@ -45,8 +45,10 @@ _RUN_FLAGS = {
     "--agent.seed": "--seed",
     "--agent.max-iterations": "--max-iterations",
     "--agent.run-name": "--run-name",
+    "--viz": "env.viz",
+    "--visualizer": "env.viz",
 }
-"""Fields of mjlab's configuration, and the flags that set them here."""
+"""Fields of mjlab's configuration, and a flag of Isaac Lab's; and what sets them here."""
 
 TRANSLATED = {
     "--disable-fabric": ["env.sim.use_fabric=false"],
@@ -116,11 +118,6 @@ _REFUSALS = [
         "xr",
         "Isaac Sim reads this setting from an environment variable.",
         "For a run of one process, put XR=1 before the command.",
-    ),
-    (
-        "viz visualizer",
-        "the suite isaaclab has an option for it.",
-        "Give env.viz=NAME, such as env.viz=viser, or --headless for none.",
     ),
     (
         "kit-args experience rendering-mode verbose info max-visible-envs anim-recording-enabled "
@@ -222,7 +219,9 @@ def translate(words: list[str]) -> list[str]:
             translated += [] if value == "torch" else [f"{name}={value}"]
         elif word == "--":  # Isaac Lab's launcher passes what follows to the script.
             continue
-        elif not name.startswith(("--env.", "--agent.")) or dashed in REFUSED:
+        elif dashed in REFUSED or not (
+            dashed in _RUN_FLAGS or name.startswith(("--env.", "--agent."))
+        ):
             translated.append(word)
         else:
             # As in mjlab, each takes one value, which may begin with a dash: -0.5.

@@ -8,6 +8,7 @@ from rltrain.launch.cores import available_cores, cores_of_rank
 from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
 from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS, ask_to_end
 from rltrain.launch.hangs import hang_watch
+from rltrain.launch.here import environments_are_made_here
 from rltrain.launch.leftovers import private_folder, with_temporary_files
 from rltrain.launch.meeting import Member, meet
 from rltrain.launch.messages import SECRET
@@ -51,6 +52,7 @@ __all__ = [
     "cores_of_rank",
     "end_when_silent",
     "ended_by_signal",
+    "environments_are_made_here",
     "failure",
     "hang_watch",
     "hide_rank_variables",

@@ -11,6 +11,7 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
+from rltrain.launch.here import made_here
 from rltrain.options.agent import (
     default_options,
     load_agent,
@@ -114,12 +115,15 @@ def make_plan(
     given = {name for name, value in options.items() if value is not None}
     if requested.library is not None:  # Asking a suite may take long: first what the user named.
         get_library(requested.library, requested, registry)
-    suite, task = find_task(requested.task, nested_env(requested.env), requested.suite, registry)
+    placement, world = place(requested, registry, environ, gpus)
+    check_shown(requested.show_ranks, placement, world)
+    with made_here(world is not None):
+        suite, task = find_task(
+            requested.task, nested_env(requested.env), requested.suite, registry
+        )
     requested, task = choose_agent(requested, task)
     library, algorithm, chosen_by = choose_library(requested, task, registry)
     _check_framework(requested, library, suite, registry)
-    placement, world = place(requested, registry, environ, gpus)
-    check_shown(requested.show_ranks, placement, world)
     if world is None or world.is_root:
         for text in requested.left_out:
             print(f"rltrain: {text}", file=sys.stderr, flush=True)

@@ -1,22 +1,29 @@
-"""Asks Isaac Lab about a task before a run starts. Light: a separate process does the work.
+"""Asks Isaac Lab about a task before a run starts. Light, as long as a separate process does it.
 
 The number of environments, the actions and the options must be known before the ranks start. They
 are in Isaac Lab's registry, which in Isaac Lab 2 cannot be imported before the app runs. Starting
 the app an extra time costs about 20 s; starting ranks with wrong options costs that on every rank.
+
+Isaac Lab 3 without Isaac Sim has no app. There, a process that will make the environments itself
+asks itself, so that it imports the task once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.util
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.launch import hide_rank_variables, private_folder
+from rltrain.launch import environments_are_made_here, hide_rank_variables, private_folder
 
 __all__ = ["ask"]
 
@@ -28,7 +35,7 @@ _LINES = 15
 
 
 def ask(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the result of `rltrain_isaaclab.answer.answer`, computed in a separate process.
+    """Return the result of `rltrain_isaaclab.answer.answer`.
 
     Args:
         task: the task's name.
@@ -46,6 +53,27 @@ def ask(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
 
 @functools.cache
 def _ask(task: str, env: str) -> dict[str, Any] | None:
+    here = environments_are_made_here() and not _has_app()
+    return _ask_here(task, env) if here else _ask_elsewhere(task, env)
+
+
+def _has_app() -> bool:
+    """Return whether Isaac Lab is of a version that always needs Isaac Sim, or finds it."""
+    lab = importlib.util.find_spec("isaaclab")
+    launcher = lab and lab.origin and Path(lab.origin).parent / "app" / "sim_launcher.py"
+    return not launcher or not launcher.is_file() or bool(importlib.util.find_spec("isaacsim"))
+
+
+def _ask_here(task: str, env: str) -> dict[str, Any] | None:
+    from rltrain_isaaclab.answer import answer
+
+    quiet = io.StringIO()  # Isaac Lab names each file that it reads.
+    with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
+        found: dict[str, Any] | None = json.loads(json.dumps(answer(task, json.loads(env))))
+    return found
+
+
+def _ask_elsewhere(task: str, env: str) -> dict[str, Any] | None:
     environ = dict(os.environ)
     hide_rank_variables(environ)
     with private_folder() as folder:

@@ -40,6 +40,10 @@ _PACKAGES = {
 _DRAWS = ("kit", "newton_gl", "newton_rtx")
 """Those that return frames, and open a window where there is a display."""
 
+_PAGES = {"viser": "port", "rerun": "web_port"}
+"""Those that show a page, and their settings for its port. Isaac Lab lets all machines see it; here
+it is on the loopback interface, because it has no password."""
+
 _ALIASES = {"newton": "newton_gl"}
 
 _SIZE = {"window_width": 1280, "window_height": 720}
@@ -81,7 +85,10 @@ def prepare(cfg: Any, visualizers: list[str], source: str | None, windows: bool)
         return
     cfg.sim.visualizer_cfgs = _listed(cfg) if windows else []
     for name in visualizers:
-        _add(cfg, name)
+        shown = _add(cfg, name, **({"bind_address": "127.0.0.1"} if name in _PAGES else {}))
+        if name in _PAGES:
+            port = getattr(shown, _PAGES[name])
+            print(f"env.viz={name}: http://127.0.0.1:{port}, for this machine", flush=True)
     kind, name, _ = _parts(source or "")
     if kind == "visualizer":
         _require(name, "--video, or a viewer that shows frames")
@@ -134,15 +141,18 @@ def _require(visualizer: str, asked: str) -> None:
         raise UsageError(f"{asked}: Isaac Lab's visualizer {reason}.")
 
 
-def _add(cfg: Any, visualizer: str, **settings: Any) -> None:
-    """Add a visualizer to a configuration that does not have it, with settings of its own."""
+def _add(cfg: Any, visualizer: str, **settings: Any) -> Any:
+    """Return a configuration's visualizer, added with settings of its own if it has none."""
     listed = _listed(cfg)
-    if not any(each.visualizer_type == visualizer for each in listed):
-        module, _, kind = _CONFIGURATIONS[visualizer].partition(":")
-        made = getattr(importlib.import_module(module), kind)()
-        for name, value in settings.items():
-            setattr(made, name, value)
-        cfg.sim.visualizer_cfgs = [*listed, made]
+    for each in listed:
+        if each.visualizer_type == visualizer:
+            return each
+    module, _, kind = _CONFIGURATIONS[visualizer].partition(":")
+    made = getattr(importlib.import_module(module), kind)()
+    for name, value in settings.items():
+        setattr(made, name, value)
+    cfg.sim.visualizer_cfgs = [*listed, made]
+    return made
 
 
 def _listed(cfg: Any) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rltrain.launch.here import made_here
 from rltrain.testing import SuiteConformance
 
 ASSETS = Path(__file__).parents[1] / "assets"
@@ -52,14 +52,10 @@ def _arguments(monkeypatch):
     monkeypatch.setattr("sys.argv", ["rltrain", "--flag-of-ours"])
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True)
 def _asked_here():
     """Describe tasks in this process: another one would take ten seconds for each."""
-    from rltrain_isaaclab.answer import answer
-
-    with pytest.MonkeyPatch.context() as patch:
-        here = lambda task, env: answer(task, json.loads(env))  # noqa: E731
-        patch.setattr("rltrain_isaaclab.asking._ask", here)
+    with made_here(True):
         yield
 
 

@@ -58,6 +58,7 @@ def as_number(value):
         return value
 
 
+@pytest.mark.sample
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("task", tasks())

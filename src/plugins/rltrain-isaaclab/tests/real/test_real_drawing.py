@@ -37,3 +37,14 @@ def test_a_visualizer_draws_without_a_window(make):
 def test_what_cannot_be_shown_is_refused(options, reason):
     with pytest.raises(UsageError, match=reason):
         drawing.check(options)
+
+
+def test_a_page_is_for_this_machine_and_its_address_is_shown(capsys):
+    class Settings:
+        sim = type("Sim", (), {"visualizer_cfgs": []})
+
+    pytest.importorskip("viser")
+    drawing.prepare(Settings(), ["viser"], None, windows=False)
+    [page] = Settings.sim.visualizer_cfgs
+    assert (page.visualizer_type, page.bind_address) == ("viser", "127.0.0.1")
+    assert f"http://127.0.0.1:{page.port}," in capsys.readouterr().out

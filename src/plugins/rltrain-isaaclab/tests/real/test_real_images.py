@@ -50,6 +50,7 @@ SHORT = {
 }
 
 
+@pytest.mark.sample
 @pytest.mark.long
 @pytest.mark.parametrize("library", SHORT)
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -50,3 +51,16 @@ def test_a_wrong_command_fails_before_ranks_start(rltrain, tmp_path):
     )
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("starts_ranks", [True, False])
+def test_only_a_process_that_makes_the_environments_imports_isaac_lab(starts_ranks):
+    code = (
+        "import sys; from rltrain.plan.resolve import make_plan; "
+        f"make_plan(dict(task={TASK!r}, library='rsl_rl', device='cpu', nproc_per_node=2, "
+        f"distributed=True) if {starts_ranks} else dict(task={TASK!r}, device='cpu')); "
+        "print('isaaclab' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.stdout == f"{not starts_ranks}\n", done.stdout + done.stderr
