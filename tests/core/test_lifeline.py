@@ -31,9 +31,14 @@ number, count, port, how = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]),
 node = Member("node", number, count, host=f"machine{number}")
 with connected(node, "127.0.0.1", port, 30.0) as notes:
     print("met", flush=True)
-    if how == "warns":
+    if how == "warns late":
+        say = lifeline.Line.say
+        lifeline.Line.say = lambda line, text: time.sleep(1) or say(line, text)
+    if how.startswith("warns"):
         with notes.console.open("a") as console:
             print("Rank 3 waits.\\n  It waits for rank 0.", file=console)
+    if how == "warns late":
+        time.sleep(0.5)  # The thread that passes it on has read it.
     if how == "fails":
         raise RankFailed("Rank 3 failed.")
     if how == "waits":
@@ -203,8 +208,9 @@ def test_a_failed_node_sends_its_files_when_node_0_asks(port, threads, tmp_path)
     assert (name, content, end) == ({"name": "rank_1.log", "size": 5}, b"hello", None)
 
 
-def test_node_0_shows_what_ranks_show_on_other_nodes(port, others, capsys):
-    others(1, "warns")
+@pytest.mark.parametrize("how", ["warns", "warns late"])
+def test_node_0_shows_what_ranks_show_on_other_nodes(port, others, capsys, how):
+    others(1, how)
     with node(port):
         pass
     assert capsys.readouterr().err == ("node 1 (machine1): Rank 3 waits.\n  It waits for rank 0.\n")

@@ -123,6 +123,8 @@ class _Watch:
         """Held while ranks run that may be ended."""
         notes.console.touch()
         self._console = notes.console.open("rb", buffering=0)
+        self._passing_on = threading.Lock()
+        """Held until what was read is sent: both threads read."""
         self._thread = threading.Thread(target=self._hear, name="rltrain-lifeline", daemon=True)
         self._thread.start()
 
@@ -176,8 +178,11 @@ class _Watch:
 
     def _pass_on(self) -> None:
         """Let node 0 show what this node's ranks have shown here."""
-        if not self._is_root and (said := self._console.read().decode(errors="replace").rstrip()):
-            self._lines[0].say(said)
+        if self._is_root:
+            return
+        with self._passing_on:
+            if said := self._console.read().decode(errors="replace").rstrip():
+                self._lines[0].say(said)
 
     def part(self, words: str | None) -> None:
         """Let node 0 have the files of the others, and wait for them: not for long after a failure.
