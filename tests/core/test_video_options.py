@@ -193,6 +193,33 @@ def test_a_suite_that_does_not_render_is_refused(stub, options):
     )
 
 
+def test_what_this_machine_cannot_draw_is_refused(stub, site):
+    site.install(
+        "pictured",
+        """
+        from rltrain.hookspecs import hookimpl
+        from rltrain.specs import SuiteSpec
+        from rltrain.types import TaskInfo
+
+        @hookimpl
+        def rltrain_provides():
+            return [SuiteSpec(
+                name="pictured",
+                factory="stub_parts:StubSuite",
+                frameworks=("numpy",),
+                describe=lambda task, env: "See" in task and TaskInfo(task, "discrete") or None,
+                tasks=lambda: ["See-v0"],
+                renders=True,
+                cannot_draw=lambda task: "gl is not installed" if task.name == "See-v0" else None,
+            )]
+        """,
+    )
+    options = {**stub.OPTIONS, "observers": ["video"]}
+    with pytest.raises(UsageError, match=r"video\): gl is not installed\. Install it, or leave it"):
+        make_plan({**options, "task": "See-v0"}, {})
+    assert make_plan({**options, "task": "SeeAll-v0"}, {}).config.renders
+
+
 def test_another_observer_that_renders_is_refused_by_its_own_name(stub, site):
     site.install(
         "painter",

@@ -235,7 +235,11 @@ class SuiteSpec(Spec):
     `describe` tells at once that a task is not the suite's."""
     renders: bool = False
     """Whether its environments, where `session.renders`, return frames from `render()`. What only
-    some of its tasks cannot draw it refuses, by `UsageError`, when they are made."""
+    some of its tasks cannot draw it refuses: by `cannot_draw`, or by `UsageError` when they are
+    made."""
+    cannot_draw: Callable[[TaskInfo], str | None] | None = None
+    """Return why a task's environments cannot be drawn on this machine, such as "a package is not
+    installed"; or None if they can, as far as can be told before ranks start."""
     mujoco_scenes: bool = False
     """Whether the environments of all its tasks offer `mujoco_scene` (docs/environments.md): then a
     viewer needs no `render()`."""

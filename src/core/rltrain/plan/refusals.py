@@ -24,7 +24,7 @@ def check_refusals(config: RunConfig, task: TaskInfo, registry: Registry) -> Non
     for name in config.observers:
         observer = registry.get(ObserverSpec, name)
         if observer.renders:
-            _check_renders(name, config.suite, registry)
+            _check_renders(name, config.suite, task, registry)
         _check(observer.refuses, config, task)
 
 
@@ -34,9 +34,13 @@ def _check(refusals: Iterable[Refusal], config: RunConfig, task: TaskInfo) -> No
             raise UsageError(f"{refusal.name}: {refusal.reason} Instead: {refusal.instead}")
 
 
-def _check_renders(observer: str, suite: str, registry: Registry) -> None:
+def _check_renders(observer: str, suite: str, task: TaskInfo, registry: Registry) -> None:
     """Refuse an observer that renders environments which cannot be rendered."""
-    if registry.get(SuiteSpec, suite).renders:
+    spec = registry.get(SuiteSpec, suite)
+    if spec.renders:
+        reason = spec.cannot_draw(task) if spec.cannot_draw is not None else None
+        if reason is not None:
+            raise UsageError(f"{chosen_by(observer)}: {reason}. Install it, or leave it out.")
         return
     able = [spec.name for spec in registry.all(SuiteSpec) if spec.renders]
     others = f" Suites that render theirs: {', '.join(able)}." if able else ""

@@ -19,7 +19,7 @@ from typing import Any
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from rltrain.errors import UsageError
-from rltrain_isaaclab import compat, options
+from rltrain_isaaclab import compat, drawing, options
 from rltrain_isaaclab.images import observed
 
 __all__ = ["answer"]
@@ -39,8 +39,9 @@ def answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
     """Describe a task with `env.` options in JSON types, or return None if it is not registered.
 
     The keys are num_envs; max_episode_length in steps; action and actions as in
-    `rltrain.types.TaskInfo`; observations, the shapes of images by group; library, which the task's
-    authors chose, or None; agents, a mapping from each agent key in the registry to its options, or
+    `rltrain.types.TaskInfo`; observations, the shapes of images by group; cannot_draw, what its
+    frames need and this machine lacks, or None; library, which the task's authors chose, or None;
+    agents, a mapping from each agent key in the registry to its options, or
     to the error that loading them raised. Or the only key is refused: why the task cannot be made
     as asked.
     """
@@ -59,7 +60,7 @@ def _answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
     registered = compat.registered(task)
     if registered is None:
         return None
-    rest, presets = options.without_presets(env)
+    rest, presets = options.without_presets(env, task)
     cfg, _ = compat.load(task, presets=presets)
     options.change(cfg, rest, task)
     if compat.has_several_agents(cfg):
@@ -85,7 +86,7 @@ def _answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
     lacking = compat.lacks(task, cfg)
     if lacking is not None:
         raise UsageError(f"The task {task!r} cannot be made here: {lacking}")
-    return found
+    return {**found, "cannot_draw": drawing.lacking_for_frames(cfg, env.get("video_source"))}
 
 
 def _actions(space: Any) -> tuple[str, list[int] | None]:

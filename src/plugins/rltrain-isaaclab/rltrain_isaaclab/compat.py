@@ -14,7 +14,7 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ __all__ = [
     "load",
     "make",
     "needs_kit",
+    "preset_paths",
     "registered",
     "start",
     "start_to_look",
@@ -178,7 +179,8 @@ def load(task: str, agent: str | None = None, presets: Sequence[str] = ()) -> tu
     """
     utils = importlib.import_module("isaaclab_tasks.utils")
     name = task.rpartition(":")[2]
-    given = f"env.{' env.'.join(presets)} (task {task})"
+    words = " ".join(f"env.{preset.removeprefix('env.')}" for preset in presets)
+    given = f"{words} (task {task})"
     if hasattr(utils, "resolve_task_config"):
         # Isaac Lab 3 reads presets from the command line.
         try:
@@ -192,8 +194,27 @@ def load(task: str, agent: str | None = None, presets: Sequence[str] = ()) -> tu
         return env_cfg, agent_cfg
     if presets:
         raise UsageError(f"{given}: this version of Isaac Lab has no presets.")
-    env_cfg = utils.load_cfg_from_registry(name, "env_cfg_entry_point")
-    return env_cfg, utils.load_cfg_from_registry(name, agent) if agent else None
+    env_cfg = _from_registry(name, "env_cfg_entry_point")
+    return env_cfg, _from_registry(name, agent) if agent else None
+
+
+def preset_paths(task: str) -> Mapping[str, Collection[str]]:
+    """Return the names of presets by the parts of the configuration for which each can be chosen.
+
+    Isaac Lab 3 only.
+    """
+    if _launch_simulation() is None:
+        return {}
+    registered(task)
+    cfg = _from_registry(task.rpartition(":")[2], "env_cfg_entry_point")
+    collect = getattr(
+        importlib.import_module("isaaclab_tasks.utils.hydra"), "collect_presets", None
+    )
+    return collect(cfg) if collect is not None else {}
+
+
+def _from_registry(name: str, key: str) -> Any:
+    return importlib.import_module("isaaclab_tasks.utils").load_cfg_from_registry(name, key)
 
 
 def _presets_of(name: str) -> str:

@@ -12,8 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain_isaaclab import compat
 
-__all__ = ["OPTIONS", "Frames", "check", "lacking", "prepare", "source"]
+__all__ = [
+    "OPTIONS",
+    "Frames",
+    "check",
+    "lacking",
+    "lacking_for_frames",
+    "prepare",
+    "source",
+]
 
 OPTIONS = ("viz", "video_source")
 """Options that are not part of the configuration: the visualizers, as of Isaac Lab's --viz; and
@@ -106,6 +115,20 @@ def lacking(visualizer: str) -> str | None:
     if missing:
         return f"{visualizer} needs {' and '.join(missing)}, which is not installed"
     return None
+
+
+def lacking_for_frames(cfg: Any, given: str | None) -> str | None:
+    """Return what this machine lacks for frames of a task, or None.
+
+    Args:
+        cfg: the task's configuration.
+        given: the option `env.video_source`.
+    """
+    if not hasattr(cfg.sim, "visualizer_cfgs"):  # Isaac Lab 2
+        return None
+    kind, name, _ = _parts(source(cfg, given, compat.needs_kit(cfg)))
+    reason = lacking(name) if kind == "visualizer" else None
+    return reason and f"Isaac Lab's visualizer {reason}"
 
 
 def source(cfg: Any, given: str | None, needs_kit: bool) -> str:

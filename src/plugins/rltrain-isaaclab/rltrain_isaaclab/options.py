@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.options import leaves, set_child, still_there
 from rltrain.specs import load_object
-from rltrain_isaaclab import drawing
+from rltrain_isaaclab import compat, drawing
 
 __all__ = ["change", "split", "without_presets"]
 
@@ -33,10 +33,27 @@ def split(options: Mapping[str, Any], *names: str) -> tuple[dict[str, Any], dict
     return {name: value for name, value in options.items() if name not in names}, taken
 
 
-def without_presets(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Split options into those of the configuration, and presets as Isaac Lab 3 is told them."""
+def without_presets(options: Mapping[str, Any], task: str) -> tuple[dict[str, Any], list[str]]:
+    """Split options into those of the configuration, and presets as Isaac Lab 3 is told them.
+
+    A preset may also be chosen for one part: sim.physics=newton_mjwarp.
+    """
     rest, own = split(options, *_PRESETS)
-    return rest, [f"{name}={_joined(value)}" for name, value in own.items()]
+    presets = [f"{name}={_joined(value)}" for name, value in own.items()]
+    texts = {key: value for key, value in leaves(rest) if isinstance(value, str)}
+    known = compat.preset_paths(task) if texts else {}
+    for key, value in texts.items():
+        if value in known.get(key, ()):
+            presets.append(f"env.{key}={value}")
+            rest = _without(rest, key.split("."))
+    return rest, presets
+
+
+def _without(options: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """Return options without the one at a path."""
+    if len(path) == 1:
+        return {name: value for name, value in options.items() if name != path[0]}
+    return {**options, path[0]: _without(options[path[0]], path[1:])}
 
 
 def _joined(names: Any) -> str:

@@ -130,6 +130,11 @@ def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | N
     return options
 
 
+def _cannot_draw(task: TaskInfo) -> str | None:
+    """Return why the task's environments cannot be drawn here, or None."""
+    return (ask(task.name, task.env) or {}).get("cannot_draw")
+
+
 def _trains(key: str) -> tuple[str, str]:
     """Return the library and the algorithm of options, from their key in Isaac Lab's registry."""
     name = key.removesuffix(_AGENT)
@@ -151,6 +156,7 @@ def rltrain_provides() -> Iterable[Spec]:
             tasks=tasks,
             knows=knows,
             renders=True,
+            cannot_draw=_cannot_draw,
             tuned=tuned,
             playing=_playing(),
             upgrades=UPGRADES,

@@ -39,7 +39,7 @@ class IsaacLabSuite:
         from rltrain_isaaclab import compat, drawing, options
 
         config, world = session.config, session.world
-        rest, presets = options.without_presets(config.env)
+        rest, presets = options.without_presets(config.env, config.task)
 
         def complete(cfg: Any) -> None:
             options.change(cfg, rest, config.task)

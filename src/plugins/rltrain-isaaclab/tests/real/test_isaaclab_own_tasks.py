@@ -48,6 +48,10 @@ def test_the_plan_follows(rltrain, words, told):
             "env.presets=netwon (task Isaac-Cartpole-Direct): Unknown preset(s): netwon. "
             "The task has physics=isaacsim_physx or newton_kamino or newton_mjwarp",
         ),
+        (
+            (DIRECT, "env.sim.physics=isaacsim_physx"),
+            "needs the package isaacsim. Install it, or give physics=newton_mjwarp.",
+        ),
         ((DIRECT, "--agent", "rsl_rl_symmetry"), "There are: rl_games, rsl_rl, torchrl, skrl"),
         (("Isaac-Cartpole-Dirct",), "Did you mean 'Isaac-Cartpole-Direct'?"),
     ],
