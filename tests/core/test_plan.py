@@ -900,6 +900,9 @@ AUTHORS = """
     def describe(task, env):
         if task.endswith("-v7"):
             return TaskInfo(task, "continuous", library=task.removesuffix("-v7"))
+        if task.endswith("-v8"):
+            names = task.removesuffix("-v8").split("-")
+            return TaskInfo(task, "continuous", agents={name: (name, "ppo") for name in names})
 
     @hookimpl
     def rltrain_provides():
@@ -920,3 +923,11 @@ def test_the_library_of_the_tasks_authors_is_the_default(site, plan, monkeypatch
     assert plan(task="missing-v7", library=None).config.library == "stub"
     told = capsys.readouterr().err
     assert "rltrain: stub: the task's authors chose missing, which cannot be used: " in told
+
+
+def test_a_library_for_which_alone_the_task_has_options_is_the_default(site, plan, monkeypatch):
+    site.install("sevens-suite", AUTHORS)
+    assert plan(task="missing-stub-v8", library=None).config.library == "stub"
+    monkeypatch.setattr("rltrain.plan.libraries.DEFAULT_LIBRARY", "stub")
+    for task in ("skrl-stub-v8", "missing-v8"):
+        assert "(the default)" in plan_table(plan(task=task, library=None))

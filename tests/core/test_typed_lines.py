@@ -431,7 +431,7 @@ def test_train_multigpu_takes_the_library_of_a_file(typed, tmp_path):
 
 def test_a_missing_default_library_names_the_installed_ones(typed, monkeypatch):
     monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-torch,rltrain-rsl-rl,rltrain-skrl,seeds")
-    status, printed = typed("uv run rltrain Mjlab-Cartpole-Balance --gpu-ids None")
+    status, printed = typed("uv run rltrain balance --gpu-ids None")
     assert status == 2
     assert "The library 'rl_games' cannot be used: its plugin rltrain-rl-games" in printed
     assert printed.endswith(". Ready: --library rsl_rl or skrl.\n")

@@ -30,7 +30,7 @@ OPTIONS = {
 def describe(task, env):
     if task not in TASKS:
         return None
-    agents = {"rsl_rl": ("rsl_rl", "ppo")}
+    agents = {"rsl_rl": ("rsl_rl", "ppo")} if task != "balance" else {}
     return TaskInfo(task, "continuous", num_envs=4096, options=OPTIONS, agents=agents)
 
 @hookimpl

@@ -63,13 +63,23 @@ def choose_library(
     """
     if requested.library is not None:
         return *get_library(requested.library, requested, registry), ""
-    if task.library is None:
+    chosen = _of_authors(task, registry)
+    if chosen is None:
         return *get_library(DEFAULT_LIBRARY, requested, registry), "the default"
     try:
-        return *get_library(task.library, requested, registry), "the choice of the task's authors"
+        return *get_library(chosen, requested, registry), "the choice of the task's authors"
     except UsageError as error:
         usual = get_library(DEFAULT_LIBRARY, requested, registry)
-        return *usual, f"the task's authors chose {task.library}, which cannot be used: {error}"
+        return *usual, f"the task's authors chose {chosen}, which cannot be used: {error}"
+
+
+def _of_authors(task: TaskInfo, registry: Registry) -> str | None:
+    """Return the library that the authors chose, or one for which alone they have options."""
+    theirs = [library for library, algorithm in task.agents.values() if algorithm == "ppo"]
+    if task.library is not None or DEFAULT_LIBRARY in theirs:
+        return task.library
+    installed = registry.names(LibrarySpec)
+    return next((library for library in theirs if library in installed), None)
 
 
 def get_library(name: str, requested: RunOptions, registry: Registry) -> tuple[LibrarySpec, str]:
