@@ -12,13 +12,10 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import functools
-import json
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from unittest import mock
 
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
@@ -70,20 +67,6 @@ def outcome(library: str, task: str, env: dict[str, str], frames: int) -> str:
     return TRAINED
 
 
-def asked_here() -> contextlib.AbstractContextManager[object]:
-    """Describe tasks in this process: another one would take seconds for each."""
-    from rltrain_isaaclab.answer import answer
-
-    @functools.cache
-    def here(task: str, env: str) -> dict[str, object] | None:
-        try:
-            return answer(task, json.loads(env))
-        except Exception as error:  # In another process, what it printed would be the reason.
-            return {"refused": f"{type(error).__name__}: {error}"}
-
-    return mock.patch("rltrain_isaaclab.asking._ask", here)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--train", type=int, default=0, metavar="FRAMES")
@@ -91,7 +74,7 @@ def main() -> None:
     args = parser.parse_args()
     rows: dict[tuple[str, str], dict[str, collections.Counter[str]]] = {}
     # Isaac Lab and the libraries print to stdout.
-    with asked_here(), contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr):
         for family, task, env in selections(args.words):
             preset = " ".join(f"{name}={value}" for name, value in env.items()) or "-"
             row = rows.setdefault((family, preset), collections.defaultdict(collections.Counter))
