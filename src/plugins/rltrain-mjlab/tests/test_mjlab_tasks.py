@@ -94,7 +94,6 @@ sys.path.insert(0, {str(tmp_path)!r})
 from rltrain.errors import UsageError
 try:
     from rltrain_mjlab import registry
-from rltrain_mjlab.config import episode_steps
     print(len(registry.names()) > 0)
 except UsageError as error:
     print(error)

@@ -19,7 +19,7 @@ __all__ = [
     "PPO_NAMES",
     "class_of",
     "default_agent",
-    "names_own_class",
+    "is_harmless",
     "set_observation_groups",
     "without_options_of_other_classes",
 ]
@@ -205,9 +205,14 @@ def class_of(options: Mapping[str, Any], default: str = "") -> str:
     return name.replace(":", ".").rpartition(".")[2]
 
 
-def names_own_class(key: str, text: str) -> bool:
-    """Return whether an option names a class of rsl_rl. Any other name it would import and call."""
-    return key.endswith("class_name") and _OWN_CLASS.fullmatch(text) is not None
+def is_harmless(key: str, text: str) -> bool:
+    """Return whether nothing is run or read that an option names; see `LibrarySpec.harmless`.
+
+    Of classes, that is rsl_rl's own: any other name it would import and call. Which run to load is
+    for the scripts of mjlab and Isaac Lab alone.
+    """
+    of_scripts = key in ("load_run", "load_checkpoint")
+    return of_scripts or (key.endswith("class_name") and _OWN_CLASS.fullmatch(text) is not None)
 
 
 def without_options_of_other_classes(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rltrain import hookimpl
 from rltrain.specs import LibrarySpec, Spec
 from rltrain_rsl_rl.iteration import iteration
-from rltrain_rsl_rl.options import OPTION_KEYS, default_agent, names_own_class
+from rltrain_rsl_rl.options import OPTION_KEYS, default_agent, is_harmless
 from rltrain_rsl_rl.refusals import CLASS_NAMES, REFUSALS
 
 __all__ = ["rltrain_provides"]
@@ -26,7 +26,7 @@ def rltrain_provides() -> Iterable[Spec]:
             default_agent=default_agent,
             required_keys=("algorithm.class_name", "num_steps_per_env"),
             option_keys=OPTION_KEYS,
-            harmless=names_own_class,
+            harmless=is_harmless,
             run_keys={"seed": "seed", "max_iterations": "max_iterations"},
             refuses=REFUSALS,
             iteration=iteration,
