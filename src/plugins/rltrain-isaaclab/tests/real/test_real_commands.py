@@ -31,7 +31,7 @@ def test_a_run_is_resumed(trained, capsys):
 def test_a_policy_is_evaluated(trained, capsys):
     assert main(["evaluate", trained.run_dir, "--episodes", "4", "--json"]) == 0
     printed = capsys.readouterr().out
-    (told,) = json.loads(printed[printed.rindex("\n[") :])
+    (told,) = json.loads(printed[printed.index("[\n {") :])
     assert told["episodes"] == 4
 
 
