@@ -213,7 +213,7 @@ def test_a_generator_that_would_read_beyond_its_numbers_is_refused(state):
 
 def test_a_state_may_have_any_object_for_a_reader_who_trusts_its_writer():
     packed = dumps({"x": pathlib.Path("y"), "n": 1})
-    with pytest.raises(UnsafePickle, match=r"pathlib\.\w*Path"):
+    with pytest.raises(UnsafePickle, match=r"pathlib\.[\w.]*Path"):
         loads(packed, "cpu")
     assert unpack_state(packed, "cpu", ARRAYS, trusted=True) == {"x": pathlib.Path("y"), "n": 1}
 
