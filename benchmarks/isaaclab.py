@@ -39,17 +39,29 @@ class Library(NamedTuple):
     """How Isaac Lab trains with a library, and what that writes for TensorBoard."""
 
     words: tuple[str, ...]
-    """Those without which it asks for a GPU."""
+    """Those without which it asks for a GPU, and mini-batches of the size that rltrain makes."""
     progress: str
     """A value that is written in each iteration."""
     frames: int
     """What a step of it counts: so many frames of each environment; 0 for frames of all."""
     episode_return: str
+    ours: tuple[str, ...] = ()
+    """What rltrain is told besides."""
 
 
 LIBRARIES = {
     "rsl_rl": Library(("agent.device=cpu",), "Loss/learning_rate", 16, "Train/mean_reward"),
-    "rl_games": Library((), "info/epochs", 0, "rewards/iter"),
+    "rl_games": Library(
+        (
+            "agent.params.config.device=cpu",
+            "agent.params.config.device_name=cpu",
+            "agent.params.config.minibatch_size={rows}",
+        ),
+        "info/epochs",
+        0,
+        "rewards/iter",
+        ("--scale-minibatches",),
+    ),
     "skrl": Library((), "Loss / Policy loss", 1, "Reward / Total reward (mean)"),
 }
 
@@ -69,9 +81,11 @@ def command(way: str, library: str, num_envs: int, iterations: int) -> list[str]
     sizes = [f"--num_envs={num_envs // max(ranks, 1)}", f"--max_iterations={iterations}"]
     words = ["--rl_library", library, "--task", TASK, "--device", "cpu", "--seed", "42", *sizes]
     if not ranks:
-        return [sys.executable, "-m", "isaaclab", "train", *words, *LIBRARIES[library].words]
-    distributed = ["--distributed", f"--nproc_per_node={ranks}"] if ranks > 1 else []
-    return [sys.executable, "-m", "rltrain", "train", *words, *distributed]
+        theirs = [word.format(rows=num_envs * 4) for word in LIBRARIES[library].words]
+        return [sys.executable, "-m", "isaaclab", "train", *words, *theirs]
+    words += LIBRARIES[library].ours
+    words += ["--distributed", f"--nproc_per_node={ranks}"] if ranks > 1 else []
+    return [sys.executable, "-m", "rltrain", "train", *words]
 
 
 def measure(way: str, library: str, num_envs: int, iterations: int) -> Run:

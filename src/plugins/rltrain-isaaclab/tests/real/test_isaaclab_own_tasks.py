@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 import tomllib
@@ -63,8 +64,8 @@ def test_what_cannot_work_is_refused_before_ranks_start(rltrain, words, reason):
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
-    """A project by Isaac Lab's generator, installed as `pip install -e` would."""
+def generate(tmp_path, monkeypatch):
+    """Isaac Lab's generator, in a folder laid out as its repository."""
     import isaaclab
 
     template = tmp_path / "tools" / "template"
@@ -74,9 +75,15 @@ def project(tmp_path, monkeypatch):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
     monkeypatch.syspath_prepend(str(template))
-    import generator
+    for name in ("generator", "common"):  # They know the folder that they lie in.
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return importlib.import_module("generator").generate
 
-    generator.generate(
+
+@pytest.fixture
+def project(generate, tmp_path, monkeypatch):
+    """A project by Isaac Lab's generator, installed as `pip install -e` would."""
+    generate(
         {
             "external": True,
             "path": str(tmp_path),
@@ -109,6 +116,41 @@ def test_a_generated_project_is_trained_by_its_name(project, rltrain, tmp_path, 
     monkeypatch.chdir(tmp_path)
     trained = rltrain(
         *("--task", "Vials-Balance-Cart-Direct", "--device", "cpu", "--num-envs", 8),
+        *("--max-iterations", 2),
+    )
+    assert "2/2" in trained.stdout
+
+
+@pytest.fixture
+def internal(generate, tmp_path, monkeypatch):
+    """Tasks that Isaac Lab's generator writes among its own, one of them with two agents."""
+    import isaaclab_tasks
+
+    sources = tmp_path / "source" / "isaaclab_tasks"
+    shutil.copytree(Path(isaaclab_tasks.__file__).parent, sources / "isaaclab_tasks")
+    generate(
+        {
+            "external": False,
+            "name": "vials",
+            "workflows": [
+                {"name": "direct", "type": "single-agent"},
+                {"name": "direct", "type": "multi-agent"},
+            ],
+            "rl_libraries": [
+                {"name": "rsl_rl", "algorithms": ["ppo"]},
+                {"name": "skrl", "algorithms": ["mappo"]},
+            ],
+        }
+    )
+    monkeypatch.setenv("PYTHONPATH", ":".join([str(sources), *sys.path[1:]]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["Isaac-Vials-Direct", "Isaac-Vials-Marl-Direct"])
+def test_an_internal_task_of_the_generator_is_trained(internal, task, rltrain, tmp_path):
+    # Several agents are trained as one.
+    trained = rltrain(
+        *("--task", task, "--library", "rsl_rl", "--device", "cpu", "--num-envs", 8),
         *("--max-iterations", 2),
     )
     assert "2/2" in trained.stdout
