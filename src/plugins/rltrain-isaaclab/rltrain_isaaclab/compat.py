@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.sources import import_for
 
 __all__ = [
     "CANNOT_SEE",
@@ -154,19 +155,18 @@ def registered(task: str) -> Mapping[str, Any] | None:
     import gymnasium
 
     importlib.import_module("isaaclab_tasks")
-    module, _, name = task.rpartition(":")
-    projects = [point.module for point in entry_points(group="isaaclab.tasks")]
+    name = import_for(task)
     broken = []
-    for package in [module] if module else projects:
-        if not module and name in gymnasium.registry:
+    for project in entry_points(group="isaaclab.tasks"):
+        if name != task or name in gymnasium.registry:
             break
         try:
-            importlib.import_module(package)
-        except ImportError as error:
-            broken.append(f"the module {package!r} cannot be imported: {error}")
+            import_for(task, project.module)
+        except UsageError as error:
+            broken.append(error)
     spec = gymnasium.registry.get(name)
-    if broken and (module or spec is None):
-        raise UsageError(f"The task {task!r}: {broken[0]}")
+    if broken and spec is None:
+        raise broken[0]
     return spec.kwargs if spec is not None and "env_cfg_entry_point" in spec.kwargs else None
 
 
