@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain_isaaclab import compat
+from rltrain_isaaclab import app
 
 STANDIN = Path(__file__).parent / "standin"
 REAL = Path(__file__).parent / "real"
@@ -37,11 +37,11 @@ def standin(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STANDIN), prepend=os.pathsep)
     monkeypatch.setattr("sys.argv", ["rltrain", "--flag-of-ours"])
     # Every test starts like a new process, in which the app does not run yet.
-    monkeypatch.setattr(compat, "_held", [])
+    monkeypatch.setattr(app, "_held", [])
     if "isaaclab.app" in sys.modules:
         sys.modules["isaaclab.app"].RUNNING.clear()
     yield STANDIN
-    atexit.unregister(compat._end)  # It would end the test run with status 0.
+    atexit.unregister(app._end)  # It would end the test run with status 0.
 
 
 @pytest.fixture
