@@ -48,3 +48,13 @@ def standin(monkeypatch):
 def agent_file():
     """Return a function that gives the path of one of the stand-in's options files."""
     return lambda name: str(STANDIN / "isaaclab_tasks" / "agents" / name)
+
+
+@pytest.fixture(scope="session")
+def short():
+    """Return options, by library, of iterations of four steps; for four environments or more."""
+    return {
+        "rl_games": {"params.config.horizon_length": 4, "params.config.minibatch_size": 8},
+        "rsl_rl": {"num_steps_per_env": 4, "algorithm.num_mini_batches": 2},
+        "skrl": {"agent.rollouts": 4, "agent.mini_batches": 2},
+    }
