@@ -8,7 +8,7 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.plan.tasks import find_task, having
-from rltrain.sources import find_modules_here, mentions, registered_names
+from rltrain.sources import find_modules_here, import_for, mentions, registered_names
 from rltrain.specs import SuiteSpec
 from rltrain.types import TaskInfo
 
@@ -119,3 +119,14 @@ def test_modules_in_the_current_folder_are_found_last(package, monkeypatch, tmp_
     assert sys.path[-1] == str(tmp_path)
     assert sys.path.count(str(tmp_path)) == 1
     assert mentions("bot_alone", "simulator")
+
+
+def test_a_module_that_cannot_be_imported_is_named_with_its_task():
+    assert import_for("CartPole") == "CartPole"
+    assert import_for("json.tool:CartPole") == "CartPole"
+    for task, module in (("no_such:CartPole", None), ("CartPole", "no_such")):
+        with pytest.raises(UsageError) as refused:
+            import_for(task, module)
+        assert str(refused.value) == (
+            f"The task {task!r}: the module 'no_such' cannot be imported: No module named 'no_such'"
+        )

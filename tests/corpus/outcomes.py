@@ -202,9 +202,9 @@ def _start(source: Path) -> None:
     """Start the stand-in, and make the functions that options name importable beside it."""
     import isaaclab.app
 
-    from rltrain_isaaclab import compat
+    from rltrain_isaaclab import app, compat
 
-    compat._held.clear()
+    app._held.clear()
     isaaclab.app.RUNNING.clear()
     compat.start_to_look()
     import isaaclab_tasks

@@ -1,10 +1,11 @@
-"""Reads the sources of packages without importing them, to tell whose a task is.
+"""Reads the sources of packages to tell whose a task is; imports the module that a user names.
 
 Importing a simulator takes seconds; a name that nobody knows must not cost that.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -12,7 +13,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["find_modules_here", "mentions", "registered_names"]
+from rltrain.errors import UsageError
+
+__all__ = ["find_modules_here", "import_for", "mentions", "registered_names"]
 
 _REGISTERED = r"""(?:\b{argument}\s*=|\b{function}\()\s*["']([^"'{{}}]+)["']"""
 
@@ -26,6 +29,28 @@ def find_modules_here() -> None:
     folder = os.getcwd()
     if not {"", folder} & set(sys.path):
         sys.path.append(folder)
+
+
+def import_for(task: str, module: str | None = None) -> str:
+    """Import a module that registers a task, and return the task's name without a module.
+
+    Args:
+        task: "Name", or "module:Name".
+        module: the module; by default the one that the task names, if it does.
+
+    Raises:
+        UsageError: the module cannot be imported.
+    """
+    named, _, name = task.rpartition(":")
+    module = module or named
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise UsageError(
+                f"The task {task!r}: the module {module!r} cannot be imported: {error}"
+            ) from error
+    return name
 
 
 def mentions(module: str, *texts: str, files: str = "*.py") -> bool:

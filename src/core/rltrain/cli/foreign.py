@@ -39,7 +39,7 @@ COMMANDS = {
 _PRESETS = ("presets", "physics", "renderer")
 """Task options that Isaac Lab 3 takes without `env.`."""
 
-_RUN_FLAGS = {
+_RENAMED = {
     "--env.scene.num-envs": "--num-envs",
     "--env.seed": "--seed",
     "--agent.seed": "--seed",
@@ -48,7 +48,7 @@ _RUN_FLAGS = {
     "--viz": "env.viz",
     "--visualizer": "env.viz",
 }
-"""Fields of mjlab's configuration, and a flag of Isaac Lab's; and what sets them here."""
+"""mjlab's and Isaac Lab's flags whose value is taken as it is, and what they are named here."""
 
 TRANSLATED = {
     "--disable-fabric": ["env.sim.use_fabric=false"],
@@ -220,7 +220,7 @@ def translate(words: list[str]) -> list[str]:
         elif word == "--":  # Isaac Lab's launcher passes what follows to the script.
             continue
         elif dashed in REFUSED or not (
-            dashed in _RUN_FLAGS or name.startswith(("--env.", "--agent."))
+            dashed in _RENAMED or name.startswith(("--env.", "--agent."))
         ):
             translated.append(word)
         else:
@@ -228,8 +228,8 @@ def translate(words: list[str]) -> list[str]:
             value = value if equals else next(rest, "")
             if not value or value.startswith("--"):
                 raise UsageError(f"{name}: needs a value, as in {name} VALUE.")
-            option = _RUN_FLAGS.get(dashed, name.removeprefix("--").replace("-", "_"))
-            translated.append(f"{option}={value if dashed in _RUN_FLAGS else _as_yaml(value)}")
+            option = _RENAMED.get(dashed, name.removeprefix("--").replace("-", "_"))
+            translated.append(f"{option}={value if dashed in _RENAMED else _as_yaml(value)}")
     return translated
 
 

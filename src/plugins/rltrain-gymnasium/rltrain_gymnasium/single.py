@@ -15,6 +15,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, flatdim
 
 from rltrain.errors import UsageError
+from rltrain.sources import import_for
 from rltrain.types import TaskInfo
 from rltrain_gymnasium.observed import described, grouped
 
@@ -118,16 +119,10 @@ def _action_sizes(space: Space[Any]) -> tuple[int, ...]:
 
 def _find(task: str) -> EnvSpec | None:
     """Return Gymnasium's spec of a task, or None if another suite makes it or it is unknown."""
-    module, _, name = task.rpartition(":")
-    if module:
-        if not all(part.isidentifier() for part in module.split(".")):
-            return None
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise UsageError(
-                f"The task {task!r}: the module {module!r} cannot be imported: {error}"
-            ) from error
+    module = task.rpartition(":")[0]
+    if module and not all(part.isidentifier() for part in module.split(".")):
+        return None
+    name = import_for(task)
     try:
         spec = gymnasium.spec(name)
         # Isaac Lab registers its tasks with Gymnasium too; the suite `isaaclab` makes them.

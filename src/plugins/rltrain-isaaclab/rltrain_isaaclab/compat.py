@@ -1,4 +1,4 @@
-"""The differences between Isaac Lab 2 and 3, and how each is started.
+"""The differences between Isaac Lab 2 and 3.
 
 In Isaac Lab 2 the app (Isaac Sim) must run before anything else of Isaac Lab can be imported. In
 Isaac Lab 3 the task's configuration is loaded first, and decides whether the app is needed.
@@ -6,28 +6,22 @@ Isaac Lab 3 the task's configuration is loaded first, and decides whether the ap
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import dataclasses
 import importlib
 import importlib.util
-import os
-import signal
-import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.sources import import_for
+from rltrain_isaaclab import app
 
 __all__ = [
     "CANNOT_SEE",
     "NEEDS_CAMERAS",
     "NO_COPY",
-    "Launch",
     "asset_root",
-    "end_with",
     "has_several_agents",
     "lacks",
     "load",
@@ -51,39 +45,10 @@ NO_COPY = "Unable to copy file"
 CANNOT_SEE = "only supports data types"
 """Part of the error that Isaac Lab 3 raises if a renderer cannot draw what a camera is to see."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGABRT, signal.SIGSEGV, signal.SIGHUP)
-
-
-@dataclasses.dataclass(frozen=True)
-class Launch:
-    """The arguments that start the app."""
-
-    device: str
-    """The device of physics and rendering, such as "cuda:1"."""
-    headless: bool = True
-    """Whether to run without a window."""
-    enable_cameras: bool | None = None
-    """Whether to render for cameras; None lets Isaac Lab decide."""
-    distributed: bool = False
-    """Whether other ranks on this node share its CPU cores."""
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments for Isaac Lab's launchers."""
-        arguments = dataclasses.asdict(self)
-        if self.enable_cameras is None:
-            del arguments["enable_cameras"]
-        return arguments
-
-
-_held: list[tuple[Any, Launch]] = []
-"""What runs in this process (Isaac Lab 2's app launcher, or Isaac Lab 3's context), and how it was
-started. A process starts at most one and never closes it early: closing ends the process with
-status 0."""
-
 
 def start(
     task: str,
-    launch: Launch,
+    launch: app.Launch,
     presets: Sequence[str],
     change: Callable[[Any], None],
 ) -> Any:
@@ -97,49 +62,22 @@ def start(
     """
     launch_simulation = _launch_simulation()
     if launch_simulation is None:
-        _start_app(launch)
+        app.start(launch)
     registered(task)
     cfg, _ = load(task, presets=presets)
     change(cfg)
-    if launch_simulation is not None and not _held:
-        with _isolated():
-            context = launch_simulation(cfg, launch.arguments())
-            try:
-                context.__enter__()
-            except SystemExit as error:  # Without Isaac Sim, if it is needed.
-                raise UsageError(f"Isaac Lab cannot be started for the task {task!r}.") from error
-        _held.append((context, launch))
+    if launch_simulation is not None:
+        try:
+            app.enter(launch_simulation, cfg, launch)
+        except SystemExit as error:
+            raise UsageError(f"Isaac Lab cannot be started for the task {task!r}.") from error
     return cfg
 
 
 def start_to_look() -> None:
     """Make configurations importable: start the app without a window if Isaac Lab needs it."""
     if _launch_simulation() is None:
-        _start_app(Launch("cpu"))
-
-
-def end_with(status: int) -> None:
-    """Make this process exit with a status if the app runs in it; the last call counts.
-
-    Isaac Sim, when closed, ends the process with status 0 even after an error, and some versions
-    close it at exit. Processes of `multiprocessing`, such as the ranks that rltrain starts, do not
-    run exit handlers and are not affected.
-    """
-    atexit.unregister(_end)
-    if any(hasattr(runs, "app") for runs, _ in _held) or "omni.kit.app" in sys.modules:
-        atexit.register(_end, status)
-
-
-def _end(status: int) -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if status:
-        os._exit(status)
-    for runs, _ in _held:
-        if hasattr(runs, "app"):
-            runs.app.close()
-        else:
-            runs.__exit__(None, None, None)
+        app.start(app.Launch("cpu"))
 
 
 def registered(task: str) -> Mapping[str, Any] | None:
@@ -154,19 +92,18 @@ def registered(task: str) -> Mapping[str, Any] | None:
     import gymnasium
 
     importlib.import_module("isaaclab_tasks")
-    module, _, name = task.rpartition(":")
-    projects = [point.module for point in entry_points(group="isaaclab.tasks")]
+    name = import_for(task)
     broken = []
-    for package in [module] if module else projects:
-        if not module and name in gymnasium.registry:
+    for project in entry_points(group="isaaclab.tasks"):
+        if name != task or name in gymnasium.registry:
             break
         try:
-            importlib.import_module(package)
-        except ImportError as error:
-            broken.append(f"the module {package!r} cannot be imported: {error}")
+            import_for(task, project.module)
+        except UsageError as error:
+            broken.append(error)
     spec = gymnasium.registry.get(name)
-    if broken and (module or spec is None):
-        raise UsageError(f"The task {task!r}: {broken[0]}")
+    if broken and spec is None:
+        raise broken[0]
     return spec.kwargs if spec is not None and "env_cfg_entry_point" in spec.kwargs else None
 
 
@@ -184,7 +121,7 @@ def load(task: str, agent: str | None = None, presets: Sequence[str] = ()) -> tu
     if hasattr(utils, "resolve_task_config"):
         # Isaac Lab 3 reads presets from the command line.
         try:
-            with _isolated(*presets):
+            with app.isolated(*presets):
                 env_cfg, agent_cfg = utils.resolve_task_config(name, agent)
         except ValueError as error:
             if not presets:
@@ -313,37 +250,3 @@ def _has_file(package: str, path: str) -> bool:
     """Return whether a package has a file, without importing it, which would need the app."""
     spec = importlib.util.find_spec(package)
     return bool(spec and spec.origin and (Path(spec.origin).parent / path).is_file())
-
-
-def _start_app(launch: Launch) -> None:
-    if _held:
-        if launch.enable_cameras and not _held[0][1].enable_cameras:
-            raise UsageError(
-                "--enable-cameras: Isaac Lab already runs in this process without rendering, and "
-                "can be started only once per process. Start a new process."
-            )
-        return
-    # In the wheel of 2.3 the module is empty: only this statement finds the class.
-    from isaaclab.app import AppLauncher  # type: ignore[import-not-found]
-
-    with _isolated():
-        app = AppLauncher({"enable_cameras": False, **launch.arguments()})
-    _held.append((app, launch))
-
-
-@contextlib.contextmanager
-def _isolated(*arguments: str) -> Iterator[None]:
-    """Hide the command line, which Isaac Sim would parse, and restore the signal handlers after.
-
-    The handlers that Isaac Lab 2 and 3 install close the app, which waits for ranks that may be
-    gone, and then ends the process with status 0.
-    """
-    before, sys.argv = sys.argv, [*sys.argv[:1], *arguments]
-    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        sys.argv = before
-        for number, handler in handlers.items():
-            if handler is not None and signal.getsignal(number) is not handler:
-                signal.signal(number, handler)

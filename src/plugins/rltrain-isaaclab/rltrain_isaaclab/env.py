@@ -12,12 +12,12 @@ from gymnasium.vector.utils import batch_space
 
 from rltrain_isaaclab.arrays import Crossing
 from rltrain_isaaclab.images import with_channels_last, with_channels_moved
-from rltrain_torch.curricula import Curricula
+from rltrain_torch.curricula import Curricula, HasCurricula
 
 __all__ = ["IsaacLabEnv"]
 
 
-class IsaacLabEnv(VectorEnv[Any, Any, Any]):
+class IsaacLabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
     """Steps all environments at once, on the simulation's device.
 
     - Autoreset is SAME_STEP, as in Isaac Lab. With Isaac Lab 3's `compute_final_obs`, the steps in
@@ -52,7 +52,6 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
         self.cfg = env.cfg
         self.render_mode = getattr(env, "render_mode", None)
         self._curricula = Curricula(env)
-        self._to_restore: Mapping[str, Any] | None = {}
         self.num_envs = int(env.num_envs)
         self.device = crossing.device
         groups = env.single_observation_space
@@ -86,8 +85,7 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
             Observations of shape (num_envs, ...), by group if there are several, and an empty info.
         """
         observations, _ = self._env.reset(seed=seed)
-        self._curricula.set_state(self._to_restore or {})
-        self._to_restore = None
+        self._curricula.after_reset()
         return self._given(observations), {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -120,20 +118,6 @@ class IsaacLabEnv(VectorEnv[Any, Any, Any]):
             self._row(timed_out, torch.bool),
             info,
         )
-
-    def get_curricula(self) -> dict[str, Any]:
-        """Return what curricula have come to: counters, levels, changed weights and ranges."""
-        return self._curricula.get_state()
-
-    def set_curricula(self, state: Mapping[str, Any]) -> None:
-        """Let curricula go on from what `get_curricula` returned, of any number of environments.
-
-        Before the first reset, it is set again after it: the curriculum of a terrain takes the
-        place where a robot was made for one to which it has walked.
-        """
-        self._curricula.set_state(state)
-        if self._to_restore is not None:
-            self._to_restore = state
 
     def render(self) -> tuple[Any, ...]:
         """Return a frame, uint8 of shape (height, width, 3)."""

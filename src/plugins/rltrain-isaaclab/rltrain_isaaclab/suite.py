@@ -13,7 +13,7 @@ from rltrain.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from rltrain.session import Session
-    from rltrain_isaaclab.compat import Launch
+    from rltrain_isaaclab.app import Launch
     from rltrain_isaaclab.env import IsaacLabEnv
 
 __all__ = ["IsaacLabSuite"]
@@ -56,18 +56,18 @@ class IsaacLabSuite:
     @hookimpl
     def rltrain_shutdown(self, session: Session, error: BaseException | None) -> None:
         """Set this process's exit status; the app stays open, because closing it exits with 0."""
-        from rltrain_isaaclab import compat
+        from rltrain_isaaclab import app
 
         if isinstance(error, KeyboardInterrupt):
-            compat.end_with(128 + signal.SIGINT)
+            app.end_with(128 + signal.SIGINT)
         else:
             code = session.result().exit_code if error is None else getattr(error, "exit_code", 1)
-            compat.end_with(code)
+            app.end_with(code)
 
 
 def _launch(session: Session) -> Launch:
     """Return how this rank starts the app; only rank 0 may open a window."""
-    from rltrain_isaaclab.compat import Launch
+    from rltrain_isaaclab.app import Launch
 
     config, world = session.config, session.world
     cameras = config.enable_cameras or session.renders or _CAMERA_NAMES.search(config.task)

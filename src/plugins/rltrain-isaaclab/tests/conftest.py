@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain_isaaclab import compat
+from rltrain_isaaclab import app
 
 STANDIN = Path(__file__).parent / "standin"
 REAL = Path(__file__).parent / "real"
@@ -37,14 +37,24 @@ def standin(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STANDIN), prepend=os.pathsep)
     monkeypatch.setattr("sys.argv", ["rltrain", "--flag-of-ours"])
     # Every test starts like a new process, in which the app does not run yet.
-    monkeypatch.setattr(compat, "_held", [])
+    monkeypatch.setattr(app, "_held", [])
     if "isaaclab.app" in sys.modules:
         sys.modules["isaaclab.app"].RUNNING.clear()
     yield STANDIN
-    atexit.unregister(compat._end)  # It would end the test run with status 0.
+    atexit.unregister(app._end)  # It would end the test run with status 0.
 
 
 @pytest.fixture
 def agent_file():
     """Return a function that gives the path of one of the stand-in's options files."""
     return lambda name: str(STANDIN / "isaaclab_tasks" / "agents" / name)
+
+
+@pytest.fixture(scope="session")
+def short():
+    """Return options, by library, of iterations of four steps; for four environments or more."""
+    return {
+        "rl_games": {"params.config.horizon_length": 4, "params.config.minibatch_size": 8},
+        "rsl_rl": {"num_steps_per_env": 4, "algorithm.num_mini_batches": 2},
+        "skrl": {"agent.rollouts": 4, "agent.mini_batches": 2},
+    }

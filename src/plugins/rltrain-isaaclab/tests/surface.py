@@ -81,8 +81,8 @@ def _kind(value: Any, env: Any) -> Any:
 
 
 if __name__ == "__main__":
-    from rltrain_isaaclab import compat
+    from rltrain_isaaclab import app, compat
 
-    cfg = compat.start(sys.argv[1], compat.Launch("cpu"), (), lambda cfg: None)
+    cfg = compat.start(sys.argv[1], app.Launch("cpu"), (), lambda cfg: None)
     cfg.scene.num_envs, cfg.sim.device = 3, "cpu"
     print("SURFACE", json.dumps(surface(compat.make(sys.argv[1], cfg))))

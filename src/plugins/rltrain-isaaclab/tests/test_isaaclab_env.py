@@ -15,7 +15,7 @@ from gymnasium.spaces import Box, Dict, Tuple
 from rltrain.errors import UsageError
 from rltrain.metrics.environment import CountedEnv, check_env
 from rltrain.types import World
-from rltrain_isaaclab import compat
+from rltrain_isaaclab import app
 from rltrain_isaaclab.arrays import make_crossing
 from rltrain_isaaclab.env import IsaacLabEnv
 from rltrain_isaaclab.suite import IsaacLabSuite
@@ -231,7 +231,7 @@ def test_a_process_ends_with_the_status_of_its_last_run(monkeypatch):
     exits = types.SimpleNamespace(
         register=lambda end, status: ends.append(status), unregister=lambda end: ends.clear()
     )
-    monkeypatch.setattr(compat, "atexit", exits)
+    monkeypatch.setattr(app, "atexit", exits)
     shutdown = IsaacLabSuite().rltrain_shutdown
     stopped = types.SimpleNamespace(result=lambda: types.SimpleNamespace(exit_code=75))
     shutdown(session=stopped, error=None)

@@ -16,11 +16,6 @@ CARTPOLE = "Isaac-Cartpole-v0"
 ASYMMETRIC = "Isaac-Cartpole-Asymmetric-Direct-v0"
 CAMERA = "Isaac-Cartpole-RGB-Camera-Direct-v0"
 DEPTH = "Isaac-Cartpole-Depth-Camera-Direct-v0"
-SHORT = {
-    "rl_games": {"params.config.horizon_length": 4, "params.config.minibatch_size_per_env": 2},
-    "rsl_rl": {"num_steps_per_env": 4, "algorithm.num_mini_batches": 2},
-    "skrl": {"agent.rollouts": 4, "agent.mini_batches": 2},
-}
 PLACE = {"skrl": ["skrl:config.torch"]}
 
 
@@ -56,11 +51,11 @@ def test_ranks_learn_with_registered_options(library, task, steps, tmp_path):
     ("library", "task"),
     [("rl_games", DEPTH), ("rsl_rl", DEPTH), ("skrl", DEPTH), ("rsl_rl", CAMERA)],
 )
-def test_ranks_learn_from_cameras_with_default_options(library, task, tmp_path):
+def test_ranks_learn_from_cameras_with_default_options(library, task, short, tmp_path):
     pytest.importorskip(library)
     (run,) = FakeWorld(1, rank_local=PLACE.get(library, ())).train(
         **{"library": library, "suite": "isaaclab", "task": task, "num_envs": 4},
-        **{"max_iterations": 2, "agent": SHORT[library], "log_root": str(tmp_path)},
+        **{"max_iterations": 2, "agent": short[library], "log_root": str(tmp_path)},
     )
     assert run.result.iterations == 2
     channels = 3 if task == CAMERA else 1

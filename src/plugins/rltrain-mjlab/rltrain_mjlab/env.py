@@ -18,12 +18,12 @@ from rltrain_mjlab.generators import SeparateGenerators
 from rltrain_mjlab.registry import start_warp
 from rltrain_mjlab.scene import Scene
 from rltrain_mjlab.tasks import GROUPS
-from rltrain_torch.curricula import Curricula
+from rltrain_torch.curricula import Curricula, HasCurricula
 
 __all__ = ["MjlabEnv"]
 
 
-class MjlabEnv(VectorEnv[Any, Any, Any]):
+class MjlabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
     """Steps mjlab's environments, which are already batched.
 
     - Autoreset is SAME_STEP. With mjlab's `auto_reset` (its default) the last observation of an
@@ -78,7 +78,6 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
                 f"mjlab cannot make the task {task} with these options: {error}"
             ) from error
         self._curricula = Curricula(self._env)
-        self._to_restore: Mapping[str, Any] | None = {}
         self.step_dt = float(self._env.step_dt)
         self.single_observation_space = _spaces(self._env.single_observation_space)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -100,8 +99,7 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
         super().reset(seed=seed)
         with self._generators.active():
             observations, _ = self._env.reset(seed=seed)
-        self._curricula.set_state(self._to_restore or {})
-        self._to_restore = None
+        self._curricula.after_reset()
         return _grouped(observations), {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -133,20 +131,6 @@ class MjlabEnv(VectorEnv[Any, Any, Any]):
         if log:
             info["log"] = log
         return _grouped(observations), rewards, terminated, truncated, info
-
-    def get_curricula(self) -> dict[str, Any]:
-        """Return what curricula have come to: counters, levels, changed weights and ranges."""
-        return self._curricula.get_state()
-
-    def set_curricula(self, state: Mapping[str, Any]) -> None:
-        """Let curricula go on from what `get_curricula` returned, of any number of environments.
-
-        Before the first reset, it is set again after it: the curriculum of a terrain takes the
-        place where a robot was made for one to which it has walked.
-        """
-        self._curricula.set_state(state)
-        if self._to_restore is not None:
-            self._to_restore = state
 
     def render(self) -> tuple[Any, ...]:
         """Return what the camera of `cfg.viewer` sees, uint8 of shape (height, width, 3)."""

@@ -6,7 +6,6 @@ environment.
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import Any
 
@@ -14,6 +13,7 @@ import mjlab  # Sets MUJOCO_GL=egl, unless it has a value.
 import warp
 
 from rltrain.errors import UsageError
+from rltrain.sources import import_for
 
 try:
     import mujoco  # noqa: F401
@@ -43,30 +43,17 @@ def has(task: str) -> bool:
     Raises:
         UsageError: the module that registers it cannot be imported.
     """
-    return _name(task) in list_tasks()
+    return import_for(task) in list_tasks()
 
 
 def env_config(task: str, play: bool = False) -> Any:
     """Return a copy of a task's configuration, for training or for playing."""
-    return load_env_cfg(_name(task), play=play)
+    return load_env_cfg(import_for(task), play=play)
 
 
 def agent_config(task: str) -> Any:
     """Return a copy of the rsl_rl configuration that is registered with a task."""
-    return load_rl_cfg(_name(task))
-
-
-def _name(task: str) -> str:
-    """Return a task's name in the registry, and import the module that the user named."""
-    module, _, name = task.rpartition(":")
-    if module:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise UsageError(
-                f"The task {task!r}: the module {module!r} cannot be imported: {error}"
-            ) from error
-    return name
+    return load_rl_cfg(import_for(task))
 
 
 def start_warp(device: str) -> None:

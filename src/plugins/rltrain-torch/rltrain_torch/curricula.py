@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["Curricula"]
+__all__ = ["Curricula", "HasCurricula"]
 
 _MANAGERS = ("action", "command", "event", "observation", "reward", "termination")
 _LEVELS = re.compile("level|difficult|curricul")
@@ -44,6 +44,7 @@ class Curricula:
             env: the simulator's environment, as it was made.
         """
         self._env = env
+        self._to_restore: Mapping[str, Any] | None = {}
         self._first = {name: _data(owner, key) for name, owner, key in _places(env)}
 
     def get_state(self) -> dict[str, Any]:
@@ -63,12 +64,41 @@ class Curricula:
         Raises:
             ValueError: what was saved is of another kind than what is there.
         """
+        self._set(state)
+        if self._to_restore is not None:
+            self._to_restore = state
+
+    def after_reset(self) -> None:
+        """Restore again, after the first reset, what was set before it.
+
+        The curriculum of a terrain takes the place where a robot was made for one to which it has
+        walked.
+        """
+        if self._to_restore:
+            self._set(self._to_restore)
+        self._to_restore = None
+
+    def _set(self, state: Mapping[str, Any]) -> None:
         for name, owner, key in list(_places(self._env)):
             if name in state:
                 _restore(name, owner, key, state[name], self._env.num_envs)
         terrain = _terrain(self._env)
         if terrain is not None:  # It may have fewer rows than before.
             terrain.terrain_levels.clamp_(0, terrain.terrain_origins.shape[0] - 1)
+
+
+class HasCurricula:
+    """An environment whose curricula a run saves and sets. Its `reset` calls `after_reset`."""
+
+    _curricula: Curricula
+
+    def get_curricula(self) -> dict[str, Any]:
+        """Return what curricula have come to: counters, levels, changed weights and ranges."""
+        return self._curricula.get_state()
+
+    def set_curricula(self, state: Mapping[str, Any]) -> None:
+        """Let curricula go on from what `get_curricula` returned, of any number of environments."""
+        self._curricula.set_state(state)
 
 
 def _places(env: Any) -> Iterator[Place]:

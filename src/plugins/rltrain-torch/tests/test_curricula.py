@@ -102,6 +102,16 @@ def test_other_environments_go_on_from_there(state):
     assert again.keys() == state.keys()
 
 
+def test_what_was_set_holds_after_the_first_reset_alone(state):
+    env = make()
+    curricula = Curricula(env)
+    curricula.set_state(state)
+    for levels in ([4, 8], [0, 0]):
+        env.scene.terrain.terrain_levels[:] = 0  # As a reset may.
+        curricula.after_reset()
+        assert env.scene.terrain.terrain_levels.tolist() == levels
+
+
 def test_what_is_not_there_any_more_is_left(state):
     env = make()
     del env.obstacle_levels, env.reward_manager.cfg["alive"]

@@ -43,16 +43,9 @@ def test_images_are_described(task):
     assert describe(task, depth).observations == {"policy": ArrayInfo((96, 64, 2))}
 
 
-SHORT = {
-    "rl_games": {"params.config.horizon_length": 4, "params.config.minibatch_size": 8},
-    "rsl_rl": {"num_steps_per_env": 4, "algorithm.num_mini_batches": 2},
-    "skrl": {"agent.rollouts": 4, "agent.mini_batches": 2},
-}
-
-
 @pytest.mark.sample
 @pytest.mark.long
-@pytest.mark.parametrize("library", SHORT)
+@pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
 @pytest.mark.parametrize(
     ("task", "preset"),
     [
@@ -63,11 +56,11 @@ SHORT = {
         (MANAGED, "albedo"),
     ],
 )
-def test_libraries_learn_from_cameras(library, task, preset, tmp_path):
+def test_libraries_learn_from_cameras(library, task, preset, short, tmp_path):
     pytest.importorskip(library)
     (run,) = FakeWorld(1).train(
         **{"library": library, "task": task, "env": {"presets": preset}, "num_envs": 4},
-        **{"max_iterations": 1, "agent": SHORT[library], "log_root": str(tmp_path)},
+        **{"max_iterations": 1, "agent": short[library], "log_root": str(tmp_path)},
     )
     assert run.result.iterations == 1
     channels = 2 * {"depth": 1, "semantic_segmentation": 4}.get(preset, 3)

@@ -17,11 +17,6 @@ LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 DIRECT, MANAGED, ANT = "Isaac-Cartpole-Direct", "Isaac-Cartpole", "Isaac-Ant-Direct"
 CAMERA = "Isaac-Cartpole-Camera-Direct"
 SHOWCASE = "IsaacContrib-Cartpole-Showcase-Direct"
-SHORT = {
-    "rl_games": {"params.config.horizon_length": 4, "params.config.minibatch_size": 16},
-    "rsl_rl": {"num_steps_per_env": 4, "algorithm.num_mini_batches": 2},
-    "skrl": {"agent.rollouts": 4, "agent.mini_batches": 2},
-}
 FRAMES = 2 * 2 * 8 * 4
 """Of two iterations of two ranks, of eight environments and four steps each."""
 RUNS = {
@@ -40,14 +35,14 @@ def free_ports(count):
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory, request):
+def results(tmp_path_factory, request, short):
     """Train what tests ask for in the same two ranks; return the results' folder and the output."""
     folder = tmp_path_factory.mktemp("ranks")
     items = [item for item in request.session.items if item.path == request.path]
     asked = {item.callspec.params["name"] for item in items if hasattr(item, "callspec")}
     same = {"log_root": str(folder / "logs"), "check_interval": 1}
     runs = {
-        name: {"library": library, "task": task, "env": env, "agent": SHORT[library], **same}
+        name: {"library": library, "task": task, "env": env, "agent": short[library], **same}
         for name, (library, task, env) in RUNS.items()
         if name in asked
     }
