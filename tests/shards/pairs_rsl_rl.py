@@ -9,8 +9,6 @@ from claims_rsl_rl import RND, recurrent
 from pair_envs import CAMERA
 from pairs import STEPS, Change, Clash, Table, change
 
-from rltrain_rsl_rl.runner import half_lstm_runs
-
 __all__ = ["RSL_RL"]
 
 
@@ -157,15 +155,6 @@ VECTORS = ("vector", "policy and critic")
 ONLY_IMAGES = ("images of floats", "images of bytes", CAMERA)
 NO_CRITIC = ("vector", "images of floats", "images of bytes", "images beside a vector")
 
-# Without AVX-512.
-NO_HALF_LSTM = (
-    Clash(
-        {"recurrent": ("lstm", "the actor alone"), "use_mixed_precision": ("yes",)},
-        "on this CPU, torch has no LSTM in bfloat16",
-        once_made=True,
-    ),
-)
-
 CLASHES = (
     Clash({"observations": (CAMERA,), "actions": ("of other bounds", "without bounds")}, ""),
     Clash(
@@ -211,7 +200,6 @@ CLASHES = (
         "torch cannot sample from a beta distribution in bfloat16",
         once_made=True,
     ),
-    *(() if half_lstm_runs() else NO_HALF_LSTM),
     Clash(
         {"symmetry": ("augmented", "mirror loss", "both"), "recurrent": RECURRENT},
         "rsl_rl mirrors single steps",

@@ -12,6 +12,7 @@ from shard_runs import RANK_LOCAL, Environments, options, prepared, split_run, w
 
 from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld
+from rltrain_rsl_rl.runner import half_lstm_runs
 
 TOLERANCE = 1e-4
 """Adam makes whole steps of gradients that are nothing but rounding."""
@@ -25,7 +26,12 @@ REFUSED = [each for table in TABLES for each in table.refused]
 @pytest.mark.parametrize("combination", TRAINED, ids=str)
 def test_a_combination_learns_as_one_rank(combination, tmp_path):
     claim = prepared(combination.claim, tmp_path)
-    split = split_run(claim, 2, tmp_path)
+    try:
+        split = split_run(claim, 2, tmp_path)
+    except UsageError as error:
+        if "on this CPU, torch has no LSTM in bfloat16" in str(error) and not half_lstm_runs():
+            return  # Refused, as no table can know of every CPU.
+        raise
     if combination.has_twin:
         check_as_one(split, whole_run(claim, 2, tmp_path), TOLERANCE)
     else:

@@ -64,7 +64,12 @@ class Curricula:
         Raises:
             ValueError: what was saved is of another kind than what is there.
         """
-        self._set(state)
+        for name, owner, key in list(_places(self._env)):
+            if name in state:
+                _restore(name, owner, key, state[name], self._env.num_envs)
+        terrain = _terrain(self._env)
+        if terrain is not None:  # It may have fewer rows than before.
+            terrain.terrain_levels.clamp_(0, terrain.terrain_origins.shape[0] - 1)
         if self._to_restore is not None:
             self._to_restore = state
 
@@ -74,17 +79,8 @@ class Curricula:
         The curriculum of a terrain takes the place where a robot was made for one to which it has
         walked.
         """
-        if self._to_restore:
-            self._set(self._to_restore)
+        self.set_state(self._to_restore or {})
         self._to_restore = None
-
-    def _set(self, state: Mapping[str, Any]) -> None:
-        for name, owner, key in list(_places(self._env)):
-            if name in state:
-                _restore(name, owner, key, state[name], self._env.num_envs)
-        terrain = _terrain(self._env)
-        if terrain is not None:  # It may have fewer rows than before.
-            terrain.terrain_levels.clamp_(0, terrain.terrain_origins.shape[0] - 1)
 
 
 class HasCurricula:
