@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import itertools
 import os
 import sys
 import tempfile
@@ -31,16 +32,17 @@ STEPS = {
 
 
 def selections(words: list[str]) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yield tasks with their family and each of their presets, and first with none."""
+    """Yield tasks, family by family, with each of their presets, and first with none."""
     import gymnasium
     import isaaclab_tasks  # noqa: F401 - registers them
     from isaaclab_tasks.utils.preset_cli import enumerate_task_presets
 
-    for name, spec in sorted(gymnasium.registry.items()):
-        entry = spec.kwargs.get("env_cfg_entry_point")
-        if entry is None or not all(word in name for word in words):
-            continue
-        family = "/".join(str(entry).split(".")[1:3])
+    families = [
+        ("/".join(str(spec.kwargs["env_cfg_entry_point"]).split(".")[1:3]), name)
+        for name, spec in gymnasium.registry.items()
+        if "env_cfg_entry_point" in spec.kwargs and all(word in name for word in words)
+    ]
+    for family, name in sorted(families):
         yield family, name, {}
         for target, presets in (enumerate_task_presets(name) or {}).items():
             for preset in presets:
@@ -72,39 +74,33 @@ def main() -> None:
     parser.add_argument("--train", type=int, default=0, metavar="FRAMES")
     parser.add_argument("words", nargs="*")
     args = parser.parse_args()
-    rows: dict[tuple[str, str], dict[str, collections.Counter[str]]] = {}
-    # Isaac Lab and the libraries print to stdout.
-    with contextlib.redirect_stdout(sys.stderr):
-        for family, task, env in selections(args.words):
-            preset = " ".join(f"{name}={value}" for name, value in env.items()) or "-"
-            row = rows.setdefault((family, preset), collections.defaultdict(collections.Counter))
-            for library in LIBRARIES:
-                row[library][outcome(library, task, env, args.train)] += 1
-    print(printed(rows), flush=True)
+    reasons: dict[str, int] = {}
+    print("| family | preset | " + " | ".join(LIBRARIES) + " |\n|---|---|" + "---|" * 3, flush=True)
+    for family, chosen in itertools.groupby(selections(args.words), lambda each: each[0]):
+        rows: dict[str, dict[str, collections.Counter[str]]] = {}
+        # Isaac Lab and the libraries print to stdout.
+        with contextlib.redirect_stdout(sys.stderr):
+            for _, task, env in chosen:
+                preset = " ".join(f"{name}={value}" for name, value in env.items()) or "-"
+                row = rows.setdefault(preset, collections.defaultdict(collections.Counter))
+                for library in LIBRARIES:
+                    row[library][outcome(library, task, env, args.train)] += 1
+        for preset, row in rows.items():
+            cells = " | ".join(cell(row[library], reasons) for library in LIBRARIES)
+            print(f"| {family} | {preset} | {cells} |", flush=True)
+    print("", *(f"({number}) {came}" for came, number in reasons.items()), sep="\n", flush=True)
     os._exit(0)  # An app ends a process in its own way.
 
 
-def printed(rows: dict[tuple[str, str], dict[str, collections.Counter[str]]]) -> str:
-    """Return the table; reasons stand below it, by their number."""
-    reasons: dict[str, int] = {}
-
-    def cell(counts: collections.Counter[str]) -> str:
-        short = {
-            came: came if came in (OWN, DEFAULTS, TRAINED) else f"({_number(reasons, came)})"
-            for came in counts
-        }
-        return ", ".join(f"{number} {short[came]}" for came, number in sorted(counts.items()))
-
-    lines = ["| family | preset | " + " | ".join(LIBRARIES) + " |", "|---|---|" + "---|" * 3]
-    lines += [
-        f"| {family} | {preset} | {' | '.join(cell(row[library]) for library in LIBRARIES)} |"
-        for (family, preset), row in rows.items()
-    ]
-    return "\n".join([*lines, "", *(f"({number}) {came}" for came, number in reasons.items())])
-
-
-def _number(reasons: dict[str, int], came: str) -> int:
-    return reasons.setdefault(came, len(reasons) + 1)
+def cell(counts: collections.Counter[str], reasons: dict[str, int]) -> str:
+    """Return how often each outcome came; reasons get numbers, and stand below the table."""
+    short = {
+        came: came
+        if came in (OWN, DEFAULTS, TRAINED)
+        else f"({reasons.setdefault(came, len(reasons) + 1)})"
+        for came in counts
+    }
+    return ", ".join(f"{number} {short[came]}" for came, number in sorted(counts.items()))
 
 
 if __name__ == "__main__":
