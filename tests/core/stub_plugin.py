@@ -62,6 +62,11 @@ def count_gpus() -> int:
     return gpus if visible is None else len(visible.split(",")) if visible else 0
 
 
+def cannot_share() -> str | None:
+    """Say why ranks cannot share a GPU, as the test has it."""
+    return os.environ.get("STUB_CANNOT_SHARE")
+
+
 def iteration(config) -> Iteration:
     learn = config.agent["learn"]
     if config.num_envs == 13:
@@ -104,6 +109,7 @@ def rltrain_provides():
             framework="numpy",
             device="cuda",
             usual=True,
+            cannot_share="stub_plugin:cannot_share",
             count_devices="stub_plugin:count_gpus",
         ),
         BackendSpec(

@@ -172,6 +172,27 @@ def test_joined_ranks_share_gpus_in_turn(plan, two_gpus):
     assert [device(rank) for rank in "0123"] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
 
 
+OWN = {"backend": "stub_gpu", "distributed": True}
+
+
+@pytest.mark.parametrize("options", [{}, {"device": "cuda"}])
+def test_ranks_share_the_gpus_of_a_named_backend_that_can(plan, two_gpus, options):
+    made = plan(**OWN, nproc_per_node=3, **options)
+    assert (made.config.nproc_per_node, made.config.gpu_ids) == (3, (0, 1))
+    assert ", sharing 2 GPUs" in plan_table(made)
+    variables = {**TORCHRUN, "RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "3"}
+    variables |= {"LOCAL_WORLD_SIZE": "3", "GROUP_RANK": "0"}
+    joined = plan(variables, **OWN, **options)
+    assert (joined.world.device, joined.config.gpu_ids) == ("cuda:0", (0, 1))
+
+
+def test_a_backend_that_cannot_share_here_says_why(refused, plan, two_gpus, monkeypatch):
+    monkeypatch.setenv("STUB_CANNOT_SHARE", "its version is too old.")
+    message = refused(**OWN, nproc_per_node=2, num_gpus=1)
+    assert message == "--backend stub_gpu: 2 ranks on 1 GPU: its version is too old."
+    assert plan(**OWN, nproc_per_node=2).config.gpu_ids is None
+
+
 def test_without_a_gpu_there_is_none_to_share(refused):
     message = refused(**SHARING, distributed=True, nproc_per_node=2)
     assert "--device cuda: needs a GPU, and no GPU is visible" in message
@@ -179,7 +200,9 @@ def test_without_a_gpu_there_is_none_to_share(refused):
 
 
 def test_too_few_gpus_suggests_sharing_them(refused, two_gpus):
-    how = "To debug ranks that share GPUs: --backend stub_shared --device cuda."
+    how = (
+        "To debug ranks that share GPUs: --backend stub_gpu or --backend stub_shared --device cuda."
+    )
     assert how in refused(backend=None, distributed=True, nproc_per_node=3)
     variables = {**TORCHRUN, "RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "3"}
     variables |= {"LOCAL_WORLD_SIZE": "3", "GROUP_RANK": "0"}

@@ -121,6 +121,10 @@ class BackendSpec(Spec):
     shares: tuple[str, ...] = ()
     """Further kinds of devices that it supports, which the user selects with `--device`. Ranks may
     share these devices: there may be more ranks than devices."""
+    cannot_share: str | None = None
+    """Import string of a function that returns why ranks cannot share devices of its own kind here,
+    or None if they can. It is called in a separate process where a user names the backend and more
+    ranks than there are devices. Without it, they never share them."""
     count_devices: str | None = None
     """Import string of a function that returns the number of visible devices other than the CPU.
     It may import the framework: it is called in a separate process."""

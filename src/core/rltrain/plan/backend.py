@@ -8,7 +8,7 @@ from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec
 
-__all__ = ["choose_backend", "how_to_share"]
+__all__ = ["choose_backend", "how_to_share", "may_share"]
 
 
 def choose_backend(
@@ -112,5 +112,32 @@ def _check_some(framework: str, candidates: list[BackendSpec], registry: Registr
 def how_to_share(kind: str, framework: str, registry: Registry) -> str:
     """Say how ranks can share devices of a kind, if they can."""
     able = [spec for spec in registry.all(BackendSpec) if spec.framework == framework]
-    names = " or ".join(spec.name for spec in able if kind in spec.shares)
-    return f" To debug ranks that share GPUs: --backend {names} --device {kind}." if names else ""
+    names = [f"--backend {spec.name}" for spec in able if spec.device == kind and spec.cannot_share]
+    names += [f"--backend {spec.name} --device {kind}" for spec in able if kind in spec.shares]
+    return f" To debug ranks that share GPUs: {' or '.join(names)}." if names else ""
+
+
+def may_share(
+    requested: RunOptions, backend: BackendSpec, ranks: int | str | None, gpus: tuple[int, ...]
+) -> bool:
+    """Return whether ranks share a backend's own kind of devices: never by default.
+
+    Args:
+        requested: the options.
+        backend: that of the run.
+        ranks: how many this node has; those that are not a number follow the devices.
+        gpus: the devices that were chosen.
+
+    Raises:
+        UsageError: they cannot share them here.
+    """
+    named = requested.backend is not None and isinstance(ranks, int)
+    if not (named and backend.cannot_share and gpus and int(ranks or 0) > len(gpus)):
+        return False
+    reason = preflight(backend.cannot_share, in_child=True)
+    if reason is not None:
+        raise UsageError(
+            f"--backend {backend.name}: {ranks} ranks on {len(gpus)} GPU"
+            f"{'s' if len(gpus) > 1 else ''}: {reason}"
+        )
+    return True

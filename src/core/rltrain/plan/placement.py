@@ -11,7 +11,7 @@ from rltrain.errors import UsageError
 from rltrain.launch.ranks import count_ranks, rank_device, select_gpus
 from rltrain.options.checks import flag
 from rltrain.options.run import RunOptions
-from rltrain.plan.backend import choose_backend, how_to_share
+from rltrain.plan.backend import choose_backend, how_to_share, may_share
 from rltrain.plan.cluster import find_place, join
 from rltrain.plugins.registry import Registry
 from rltrain.plugins.usual import usual
@@ -77,7 +77,10 @@ def place(
     if not requested.distributed:
         return placement, World(device=_one_device(requested, kind, gpus, visible))
     _check_distributed(requested)
+    ranks_here = joined.local_world_size if joined else requested.nproc_per_node
     shared = kind != backend.device
+    if gpus_elsewhere is None:
+        shared = shared or may_share(requested, backend, ranks_here, gpus)
     if shared or (kind != "cpu" and len(gpus) < visible):
         placement = dataclasses.replace(placement, gpu_ids=gpus)
     instead = how_to_share(kind, requested.framework, registry)

@@ -23,6 +23,7 @@ from rltrain.launch import (
 )
 from rltrain.session import Session
 from rltrain.types import World
+from rltrain_torch import nccl
 from rltrain_torch.fingerprints import fingerprints
 from rltrain_torch.flight_recorder import last_collectives
 from rltrain_torch.group import TorchProcessGroup
@@ -106,6 +107,8 @@ class NcclBackend(TorchBackend):
         if shared_folder(world) is not None:
             # NCCL would listen on a network that others reach, although it sends nothing by it.
             os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+        if nccl.shares(world, config):
+            nccl.let_share(os.environ)
         return TorchProcessGroup("nccl", world)
 
 

@@ -43,6 +43,7 @@ def rltrain_provides() -> Iterable[Spec]:
             launcher="elastic",
             grad_sync="flat",
             device="cuda",
+            cannot_share="rltrain_torch.nccl:cannot_share",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
         LauncherSpec(

@@ -1,0 +1,71 @@
+"""Several ranks on one GPU with NCCL: which versions, and what is said about others."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import pytest
+import torch
+
+from rltrain.config import Placement
+from rltrain.types import World
+from rltrain_torch import nccl
+
+NEW, OLD = (2, 30, 7), (2, 28, 9)
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Return a function that sets which NCCL torch has."""
+    monkeypatch.delenv(nccl.ALLOWS, raising=False)
+    monkeypatch.delenv(nccl.MULTICAST, raising=False)
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    return lambda version: monkeypatch.setattr(torch.cuda.nccl, "version", lambda: version)
+
+
+def test_a_new_nccl_can(loaded):
+    loaded(NEW)
+    assert nccl.cannot_share() is None
+
+
+def test_an_old_one_cannot_and_the_wheel_is_named(loaded):
+    loaded(OLD)
+    reason = nccl.cannot_share()
+    assert "torch has NCCL 2.28.9, and 2.30 is the first that can." in reason
+    assert "pip install --no-deps 'nvidia-nccl-cu12>=2.30'" in reason
+
+
+def test_a_wheel_that_torch_did_not_load_is_preloaded(loaded, tmp_path, monkeypatch):
+    info = tmp_path / "nvidia_nccl_cu12-2.32.3.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: nvidia-nccl-cu12\nVersion: 2.32.3")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    loaded(OLD)
+    library = tmp_path / "nvidia/nccl/lib/libnccl.so.2"
+    assert f"torch loads it with LD_PRELOAD={library}" in nccl.cannot_share()
+
+
+@pytest.mark.parametrize(("name", "value"), [(nccl.ALLOWS, "0"), (nccl.MULTICAST, "1")])
+def test_variables_that_forbid_it_are_named(loaded, monkeypatch, name, value):
+    loaded(NEW)
+    monkeypatch.setenv(name, value)
+    assert f"{name}={value}" in nccl.cannot_share()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "ranks", "shared"), [(None, 2, False), ((0, 1), 2, False), ((1,), 2, True)]
+)
+def test_only_ranks_that_share_a_gpu_are_allowed_to(gpus, ranks, shared):
+    placement = Placement(backend="nccl", device_kind="cuda", gpu_ids=gpus)
+    world = World(local_world_size=ranks, world_size=ranks)
+    assert nccl.shares(world, placement) is shared
+
+
+def test_what_the_user_set_is_left():
+    given = {nccl.ALLOWS: "0"}
+    nccl.let_share(given)
+    assert given == {nccl.ALLOWS: "0"}
+    empty = {}
+    nccl.let_share(empty)
+    assert empty == {nccl.ALLOWS: "1"}
