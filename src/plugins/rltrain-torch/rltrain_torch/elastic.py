@@ -34,6 +34,7 @@ from rltrain.launch import (
 )
 from rltrain.types import TrainResult
 from rltrain_torch.compat import optional
+from rltrain_torch.mps import served
 
 __all__ = ["ElasticLauncher", "launch_config"]
 
@@ -79,7 +80,7 @@ class ElasticLauncher:
         with private_folder() as reports, with_temporary_files(reports):
             signals = _Signals(reports)
             try:
-                with _prepared_process(config):
+                with _prepared_process(config, reports):
                     signals.interrupt()
                     return self._launch(config, work, reports, signals)
             except BaseException as error:
@@ -238,7 +239,7 @@ def _endpoint(config: Placement) -> str:
 
 
 @contextlib.contextmanager
-def _prepared_process(config: Placement) -> Iterator[None]:
+def _prepared_process(config: Placement, reports: Path) -> Iterator[None]:
     """Prepare this process for torch elastic, and restore it afterwards.
 
     Inside, it has no rank variables and torch elastic logs nothing. Afterwards, environment
@@ -258,9 +259,10 @@ def _prepared_process(config: Placement) -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
         os.environ[LIBRARY] = imports_of_library(config) or ""
-        multiprocessing.set_forkserver_preload(PRELOADED)
-        multiprocessing.forkserver.ensure_running()  # It imports while this process does.
-        yield
+        with served(config, reports):  # Ranks have the environment of the server.
+            multiprocessing.set_forkserver_preload(PRELOADED)
+            multiprocessing.forkserver.ensure_running()  # It imports while this process does.
+            yield
     finally:
         for number, handler in handlers.items():
             with contextlib.suppress(ValueError):  # Outside of the main thread, none was changed.

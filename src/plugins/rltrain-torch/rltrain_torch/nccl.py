@@ -34,7 +34,7 @@ def cannot_share() -> str | None:
         return f"the environment has {MULTICAST}=1, which NCCL refuses then. Unset it."
     import torch
 
-    loaded = torch.cuda.nccl.version()
+    loaded: tuple[int, ...] = torch.cuda.nccl.version()  # type: ignore[no-untyped-call]
     if loaded[:2] >= OLDEST:
         return None
     build = (torch.version.cuda or "13").partition(".")[0]
