@@ -70,14 +70,14 @@ def _batch_normalization(config: RunConfig, task: TaskInfo) -> bool:
 def _image_groups(config: RunConfig, task: TaskInfo) -> dict[str, list[bool]]:
     """Return for each model, and for `rnd_state`, whether each group that it reads is an image.
 
-    Groups that are unknown before the environments exist are left out; the runner checks them.
+    Those that are unknown before the environments exist count as vectors; the runner checks them.
     """
     agent, known = upgrade_options(config.agent), task.observations or {}
     rnd = ["rnd_state"] if get_dotted(agent, "algorithm.rnd_cfg", None) else []
     sets = [model for model in MODELS if isinstance(agent.get(model), Mapping)] + rnd
     groups = agent.get("obs_groups") or {}
     return {
-        name: [known[group].is_image for group in groups.get(name) or default if group in known]
+        name: [group in known and known[group].is_image for group in groups.get(name) or default]
         for name in sets
         for default in [[name if name in known else "policy"]]
     }
@@ -102,7 +102,7 @@ def _images_and_recurrent(config: RunConfig, task: TaskInfo) -> bool:
 
 def _normalizes_images(config: RunConfig, task: TaskInfo) -> bool:
     return any(
-        images and all(images) and get_dotted(config.agent, f"{name}.obs_normalization", False)
+        all(images) and get_dotted(config.agent, f"{name}.obs_normalization", False)
         for name, images in _image_groups(config, task).items()
     )
 

@@ -164,6 +164,11 @@ def test_models_that_cannot_read_their_observations_are_refused():
     assert seeing(**both, **vectors) == ["images for a model of vectors"]
     assert seeing(**vectors, actor__obs_normalization=True) == ["obs_normalization of images"]
     assert seeing(**both, critic__obs_normalization=True) == []
+    # Isaac Lab's managers tell of images alone before there are environments.
+    camera = {"policy": SIGHT["policy"]}
+    beside = {"obs_groups__actor": ["policy", "proprio"], "critic__class_name": "MLPModel"}
+    beside["obs_groups__critic"] = ["proprio"]
+    assert seeing(camera, **beside, actor__obs_normalization=True) == []
 
 
 def test_shared_encoders_symmetry_and_rnd_need_suitable_models():
