@@ -187,6 +187,16 @@ def test_no_fallback_is_tried_with_other_nodes_or_a_refused_option(check, config
     assert ("FLAKY_FIRST=1; FLAKY_SECOND=1" in found.hint) is not failed.get("refused", False)
 
 
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [("Rank 1 failed.\n\nRuntimeError: no way", "The rank's output is below."), ("no way", "")],
+)
+def test_output_is_promised_only_where_there_is_more_of_it(check, error, hint):
+    (found,) = check(Tries(error=error, refused=True))
+    assert found.text.endswith("no way")
+    assert found.hint == hint
+
+
 # The command, with ranks in separate processes
 
 WORDS = ("doctor", "--framework", "numpy", "--launcher", "one")

@@ -132,7 +132,7 @@ def _failed(
     if several and backend.fallbacks:
         each = "; ".join(_words(variables) for variables in backend.fallbacks)
         hint += f"Try on every node, one after the other: {each}. "
-    elif not searched and not outcome.hung:
+    elif not searched and not outcome.hung and "\n" in outcome.error.strip():
         hint = "The rank's output is below."
     return Finding(level, name, text, hint.strip(), _data(outcome))
 
