@@ -8,7 +8,8 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
-from rltrain.plan.libraries import choose_agent
+from rltrain.plan.libraries import choose_agent, get_library
+from rltrain.plugins.registry import discover
 from rltrain.types import TaskInfo
 
 TASK = TaskInfo(
@@ -66,3 +67,11 @@ def test_what_does_not_fit_is_refused(options, message):
 def test_a_task_without_sets_says_so():
     with pytest.raises(UsageError, match=r"task Bot\. There are: none\."):
         chosen(dataclasses.replace(TASK, agents={}), agent_key="skrl")
+
+
+@pytest.mark.usefixtures("stub")
+def test_options_of_an_algorithm_that_the_library_is_not_offered_with_are_refused_by_their_key():
+    task = dataclasses.replace(TASK, agents={"stub_amp": ("stub", "amp")})
+    requested, _ = chosen(task, agent_key="stub_amp", framework="numpy")
+    with pytest.raises(UsageError, match="^--agent stub_amp has options of amp: stub is offered"):
+        get_library("stub", requested, discover())

@@ -55,7 +55,7 @@ def outcome(library: str, task: str, env: dict[str, str], frames: int) -> str:
     try:
         plan = make_plan(run)
     except UsageError as error:
-        return f"refused: {str(error).splitlines()[0]}"
+        return f"refused: {reason(error, task)}"
     if not frames:
         return OWN if plan.options_from.startswith("those of the suite") else DEFAULTS
     run |= {"agent": {STEPS[library]: frames}, "num_envs": 4, "max_iterations": 2}
@@ -63,10 +63,15 @@ def outcome(library: str, task: str, env: dict[str, str], frames: int) -> str:
         with tempfile.TemporaryDirectory() as logs:
             FakeWorld(1).train(**run, scale_minibatches=True, log_root=logs)
     except UsageError as error:
-        return f"refused: {str(error).splitlines()[0]}"
+        return f"refused: {reason(error, task)}"
     except Exception as error:
         return f"FAILS: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
     return TRAINED
+
+
+def reason(error: UsageError, task: str) -> str:
+    """Return the first line of an error, in the same words for each task."""
+    return str(error).splitlines()[0].replace(task, "TASK")
 
 
 def main() -> None:

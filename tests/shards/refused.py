@@ -147,8 +147,8 @@ REFUSED = (
         for name, reason in {
             "TRPO": "every rank would take a different step",
             "AMP": "it learns from reference motions, which skrl asks the task for",
-            "IPPO": "it needs a task with several agents, and no suite has one",
-            "MAPPO": "it needs a task with several agents, and no suite has one",
+            "IPPO": "it trains several agents, and suites have tasks with one",
+            "MAPPO": "it trains several agents, and suites have tasks with one",
             "CEM": "it chooses among the episodes of one rank's rollout",
         }.items()
     ),

@@ -107,8 +107,11 @@ def get_library(name: str, requested: RunOptions, registry: Registry) -> tuple[L
     names = {known.lower(): known for known in library.algorithms}
     algorithm = names.get((requested.algorithm or library.algorithms[0]).lower())  # Or PPO.
     if algorithm is None:
+        given = f"--algorithm {requested.algorithm}"
+        if requested.agent_key is not None:
+            given = f"--agent {requested.agent_key} has options of {requested.algorithm}"
         raise UsageError(
-            f"--algorithm {requested.algorithm}: {library.name} is offered with "
+            f"{given}: {library.name} is offered with "
             f"{', '.join(library.algorithms)}."
             f"{suggest(requested.algorithm or '', library.algorithms)}"
         )

@@ -95,14 +95,19 @@ def _unknown_class(config: RunConfig, task: TaskInfo) -> bool:
     return any(x not in (*_NAMES[key], "None") for key, x in names.items())
 
 
-def _agent_refusal(name: str, reason: str) -> Refusal:
+def _agent_refusal(name: str, reason: str, instead: str = _INSTEAD) -> Refusal:
     return Refusal(
         name=f"agent.class={name}",
         applies=lambda config, task: _class(config) == name.lower(),
         reason=reason,
-        instead=_INSTEAD,
+        instead=instead,
     )
 
+
+_SEVERAL = (
+    "it trains several agents, and suites have tasks with one: of several agents they make one.",
+    "Use --library rsl_rl or rl_games, or give skrl options for PPO: --agent-config.",
+)
 
 _AGENTS = (
     _agent_refusal(
@@ -116,8 +121,8 @@ _AGENTS = (
         "it learns from reference motions, which skrl asks the task for "
         "(collect_reference_motions), and no suite provides them.",
     ),
-    _agent_refusal("IPPO", "it needs a task with several agents, and no suite has one."),
-    _agent_refusal("MAPPO", "it needs a task with several agents, and no suite has one."),
+    _agent_refusal("IPPO", *_SEVERAL),
+    _agent_refusal("MAPPO", *_SEVERAL),
     _agent_refusal(
         "CEM",
         "it chooses among the episodes of one rank's rollout; one rank with all environments would "
