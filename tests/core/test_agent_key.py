@@ -73,5 +73,5 @@ def test_a_task_without_sets_says_so():
 def test_options_of_an_algorithm_that_the_library_is_not_offered_with_are_refused_by_their_key():
     task = dataclasses.replace(TASK, agents={"stub_amp": ("stub", "amp")})
     requested, _ = chosen(task, agent_key="stub_amp", framework="numpy")
-    with pytest.raises(UsageError, match="^--agent stub_amp has options of amp: stub is offered"):
+    with pytest.raises(UsageError, match=r"^--agent stub_amp has options of amp: stub is offered"):
         get_library("stub", requested, discover())
