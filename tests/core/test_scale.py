@@ -82,7 +82,7 @@ def test_a_node_is_filled_before_the_next(plan):
         (("--nnodes", "1:2"), {}, "--nnodes 1:2: give one number"),
         (("--nnodes", "2"), {"ranks": (2, 3, 4)}, "--ranks 3: cannot be divided over 2 nodes of 2"),
         (("agent.learn.iterations=null",), {}, "Give --max-iterations N or --target-return R."),
-        (("--backend", "stub_gpu"), {}, "--ranks 4: --nproc-per-node 4: only 2 GPU"),
+        (("--backend", "stub_gpu"), {}, "--ranks 4: --nproc-per-node 4: only 2 GPU(s), and ranks"),
     ],
 )
 def test_what_cannot_work_is_refused_before_a_run_starts(plan, monkeypatch, words, more, said):

@@ -192,6 +192,13 @@ def _plan(options: Mapping[str, Any], ranks: int) -> Plan:
             "Start it once, without a launcher; or run each number of ranks as your cluster does, "
             "and compare the runs by rltrain scale --runs RUN..."
         )
+    count = config.nproc_per_node
+    if config.gpu_ids and isinstance(count, int) and count > len(config.gpu_ids):
+        raise UsageError(
+            f"--ranks {ranks}: --nproc-per-node {count}: only "
+            f"{len(config.gpu_ids)} GPU(s), and ranks that share one say nothing about speed. "
+            "Leave it out."
+        )
     if config.nnodes > 1 and not plan.starts_nodes:
         raise UsageError(
             f"--nnodes {config.nnodes}: on several nodes, rltrain scale needs a launcher that "
