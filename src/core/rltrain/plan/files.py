@@ -21,7 +21,7 @@ from rltrain.storage.run_folder import LONGEST_NAME, check_writable
 from rltrain.terminal import one_line
 from rltrain.types import World
 
-__all__ = ["check_checkpoint", "check_run_name", "in_a_child", "resolve_files"]
+__all__ = ["check_checkpoint", "check_run_name", "in_a_child", "recognizes", "resolve_files"]
 
 _SHOWN = 60
 """Characters of a wrong name that a message repeats."""
@@ -116,6 +116,21 @@ def check_checkpoint(
     return state
 
 
+def recognizes(library: LibrarySpec, path: str, trusted: bool, in_child: bool) -> bool:
+    """Return whether a library declares how its checkpoints look, and a file looks so.
+
+    Args:
+        library: the library.
+        path: the file.
+        trusted: see `rltrain.storage.checkpoints.read_state`.
+        in_child: see `preflight`.
+    """
+    if library.read_checkpoint is None or not library.checkpoint_keys:
+        return False
+    found = preflight(library.read_checkpoint, path, trusted, in_child=in_child)
+    return not isinstance(found, str) and library.checkpoint_keys <= set(found)
+
+
 def _warn(text: str) -> None:
     print(f"rltrain: {text}", file=sys.stderr)
 
@@ -144,8 +159,5 @@ def _matching_libraries(
 ) -> Iterator[str]:
     """Yield the names of the other libraries that recognize a checkpoint."""
     for spec in registry.all(LibrarySpec):
-        if spec.name == library.name or spec.read_checkpoint is None or not spec.checkpoint_keys:
-            continue
-        found = preflight(spec.read_checkpoint, path, trusted, in_child=in_child)
-        if not isinstance(found, str) and spec.checkpoint_keys <= set(found):
+        if spec.name != library.name and recognizes(spec, path, trusted, in_child):
             yield spec.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rltrain.errors import UsageError
+from rltrain.plan.files import recognizes
 from rltrain.testing.kits import library_findings as find
 from rltrain.testing.kits.library_probe import Probe, Step, differing
 from rltrain.testing.kits.library_settings import ITERATIONS, LibrarySettings
@@ -152,7 +153,7 @@ class CheckpointRules(LibrarySettings):
         if not ranks[0].saved:
             skip("No checkpoint was saved, which another test reports.")
         checkpoint = ranks[0].saved[-1][0]
-        if self._loader(checkpoint).refused():
+        if not recognizes(self._spec(), checkpoint, trusted=False, in_child=False):
             skip("The checkpoint is not recognized, which another test reports.")
         return checkpoint
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rltrain.errors import UsageError
@@ -28,20 +27,12 @@ T = TypeVar("T")
 class Loader:
     """Loads a policy in a world of its own, whose global state is restored afterwards."""
 
-    options: Mapping[str, Any]
-    """Fields of `RunOptions`."""
+    checkpoint: str
+    """In its run folder, from which its options are taken, as for a user."""
+    num_envs: int
     rank_local: Sequence[str]
     """As for `FakeWorld`."""
-    checkpoint: str
     framework: str
-
-    def refused(self) -> str:
-        """Return why the checkpoint is refused before anything is loaded; "" if it is not."""
-        try:
-            self._plan()
-        except UsageError as error:
-            return str(error)
-        return ""
 
     def actions(self, steps: Sequence[Step], seeds: SeedPlan) -> list[Any]:
         """Return what the policy draws where a training agent has acted, as numpy arrays.
@@ -134,8 +125,8 @@ class Loader:
         return FakeWorld(1, rank_local=self.rank_local).run(load)[0]
 
     def _plan(self) -> Plan:
-        from rltrain.policies.finding import Trained
+        from rltrain.policies.finding import find_trained
         from rltrain.policies.planning import plan_policy
 
-        options = {**self.options, "device": "cpu"}
-        return plan_policy(Trained(Path(self.checkpoint), options, None))
+        given = {"num_envs": self.num_envs, "device": "cpu"}
+        return plan_policy(find_trained(self.checkpoint, None, given))
