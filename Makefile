@@ -141,10 +141,12 @@ fuzz: $(READY)
 
 environments: $(SETS:%=.venv-%/.ready) .venv-docs/.ready
 
-# The oldest and newest versions that each plugin supports: all fast tests, and real ranks. Where a
-# sample is drawn, it is of the core's and the docs' tests, too: few of them depend on a version.
+# Of the fast tests in a version set: few of the core's and the docs' depend on a version.
+DRAWN = $(SAMPLE:%=--sample %:tests/core:tests/docs --cases %)
+
+# The oldest and newest versions that each plugin supports: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready
-	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) $(SAMPLE:%=--sample %:tests/core:tests/docs) \
+	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) $(DRAWN) \
 		$(SIDE_BY_SIDE) $(call REPORT,$*.fast)
 	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions $(BY_FILE) 2 \
 		$(call REPORT,$*.ranks)
@@ -170,7 +172,7 @@ test-isaaclab-3: .venv-isaaclab-3/.ready
 
 test-mjlab: .venv-mjlab/.ready
 	$(TIMEOUT) 600 .venv-mjlab/bin/python -m pytest src/plugins/rltrain-mjlab src/plugins/rltrain-rsl-rl \
-		$(FAST) --numprocesses auto --dist loadfile $(call REPORT,mjlab.fast)
+		$(FAST) $(DRAWN) --numprocesses auto --dist loadfile $(call REPORT,mjlab.fast)
 	$(TIMEOUT) 900 .venv-mjlab/bin/python -m pytest src/plugins/rltrain-mjlab tests/integration/test_translation.py \
 		tests/policies -m "slow or long" -k mjlab --numprocesses 2 --dist load $(call REPORT,mjlab.ranks)
 

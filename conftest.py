@@ -26,7 +26,8 @@ def pytest_addoption(parser):
     group.addoption(
         "--cases",
         metavar="SEED:SHARE",
-        help="of the cases of each test, run this share, and at least one, drawn by the seed",
+        help="of the cases of each test, and of the scenarios, run this share, and at least one, "
+        "drawn by the seed",
     )
     group.addoption(
         "--complete",
@@ -63,16 +64,24 @@ def drawn(seed, share, tests):
     return {test for test in tests if place(seed, test) < float(share)}
 
 
-def drawn_cases(seed, share, tests):
-    """Return the drawn ones of some tests, and of each function the first, by their places."""
-    placed = sorted(tests, key=lambda test: place(seed, test), reverse=True)
-    first = {test.partition("[")[0]: test for test in placed}
-    return drawn(seed, share, tests) | set(first.values())
+def drawn_cases(seed, share, cases):
+    """Return the drawn ones of some cases, and of each test the first.
+
+    Args:
+        seed: any.
+        share: in [0, 1].
+        cases: the test of each case, by the case's name.
+    """
+    placed = sorted(cases, key=lambda case: place(seed, case), reverse=True)
+    first = {cases[case]: case for case in placed}
+    return drawn(seed, share, cases) | set(first.values())
 
 
 @pytest.hookimpl(trylast=True)  # After `-m`.
 def pytest_collection_modifyitems(config, items):
     """Draw the sample, and keep its names for the summary."""
+    asked = [config.option.sample, config.option.cases]
+    alike, chosen = [], set()
     if config.option.sample:
         seed, share, *folder = config.option.sample.split(":")
         inside = tuple(f"{name}/" for name in folder)
@@ -82,17 +91,25 @@ def pytest_collection_modifyitems(config, items):
             if item.get_closest_marker("sample") or item.nodeid.startswith(inside)
         ]
         chosen = drawn(seed, share, alike)
-    elif config.option.cases:
-        alike = [item.nodeid for item in items if hasattr(item, "callspec")]
-        chosen = drawn_cases(*config.option.cases.split(":"), alike)
-    else:
-        return
+    if config.option.cases:
+        cases = {item.nodeid: _test_of(item) for item in items if item.nodeid not in set(alike)}
+        cases = {case: test for case, test in cases.items() if test}
+        chosen |= drawn_cases(*config.option.cases.split(":"), cases)
+        alike += cases
     left = set(alike) - chosen
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
     items[:] = [item for item in items if item.nodeid not in left]
-    config.stash[SAMPLE] = ([name for name in alike if name in chosen], len(alike))
+    what = " ".join(filter(None, asked))
+    config.stash[SAMPLE] = (what, [name for name in alike if name in chosen], len(alike))
     if hasattr(config, "workeroutput"):
         config.workeroutput["sample"] = config.stash[SAMPLE]
+
+
+def _test_of(item):
+    """Return the test of which an item is a case; "" if it is the only one."""
+    if item.get_closest_marker("scenario"):
+        return "scenario"
+    return item.nodeid.partition("[")[0] if hasattr(item, "callspec") else ""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -103,9 +120,8 @@ def pytest_testnodedown(node):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    names, count = config.stash.get(SAMPLE, ([], 0))
+    what, names, count = config.stash.get(SAMPLE, ("", [], 0))
     if count:
-        what = config.option.sample or config.option.cases
         terminalreporter.section(f"sample {what}: {len(names)} of {count} tests")
         terminalreporter.write("".join(f"{name}\n" for name in names))
 

@@ -52,7 +52,8 @@ HOSTILE = {
 UNPRINTABLE = ("two lines", "an escape sequence")
 
 TEXTS = {
-    *("library", "algorithm", "suite", "framework", "checkpoint_interval", "nproc_per_node"),
+    *("library", "algorithm", "agent_key", "suite", "framework", "checkpoint_interval"),
+    "nproc_per_node",
     *("num_gpus", "gpu_ids", "device", "backend", "launcher", "cluster", "grad_sync", "nnodes"),
     *("on_nonfinite", "rdzv_backend", "rdzv_id", "run_name", "show_ranks", "writers"),
     *("observers", "no_plugins"),

@@ -20,6 +20,14 @@ import pytest
 def test_alike(number):
     pass
 
+@pytest.mark.scenario
+def test_long():
+    pass
+
+@pytest.mark.scenario
+def test_longer():
+    pass
+
 def test_other():
     pass
 """
@@ -93,16 +101,13 @@ def test_over_commits_each_test_is_drawn_with_the_same_probability(ours):
 
 
 def test_of_each_test_a_case_is_drawn_and_over_commits_every_one(ours):
-    tests = [f"test_a.py::test_{name}[{number}]" for name in "ab" for number in range(5)]
+    tests = {f"test_a.py::test_{name}[{n}]": name for name in "ab" for n in range(5)}
     commits = [f"{commit:040x}" for commit in range(400)]
     times = Counter()
     for commit in commits:
         found = ours.drawn_cases(commit, 0.15, tests)
         assert found >= ours.drawn(commit, 0.15, tests)
-        assert {test.partition("[")[0] for test in found} == {
-            "test_a.py::test_a",
-            "test_a.py::test_b",
-        }
+        assert {tests[case] for case in found} == {"a", "b"}
         times.update(found)
     assert set(times) == set(tests)
     # With a probability of 0.15 + 0.85**5 / 5, beyond six standard deviations.
@@ -114,16 +119,21 @@ def test_the_drawn_tests_run_and_are_listed(run, ours, tmp_path):
     (tmp_path / "core").mkdir()
     (tmp_path / "core" / "test_core.py").write_text(CORE)
     (tmp_path / "test_alike.py").write_text(ALIKE)
-    names = {f"test_alike.py::test_alike[{number}]" for number in range(40)}
-    names |= {f"core/test_core.py::test_core[{number}]" for number in range(20)}
-    for option, what, expected in (
-        ("--sample", "abc:0.25:core", ours.drawn("abc", 0.25, names)),
-        ("--cases", "abc:0.01", ours.drawn_cases("abc", 0.01, names)),
+    alike = {f"test_alike.py::test_alike[{number}]": "alike" for number in range(40)}
+    core = {f"core/test_core.py::test_core[{number}]": "core" for number in range(20)}
+    long = {f"test_alike.py::test_{name}": "scenario" for name in ("long", "longer")}
+    sample, cases = ("--sample", "abc:0.25:core"), ("--cases", "abc:0.01")
+    first = ours.drawn("abc", 0.25, alike | core)
+    for options, of, expected, others in (
+        (sample, 60, first, 3),
+        (cases, 62, ours.drawn_cases("abc", 0.01, alike | core | long), 1),
+        (sample + cases, 62, first | ours.drawn_cases("abc", 0.01, long), 1),
     ):
-        _, done = run(option, what, "--numprocesses", "2")
-        _, summary = done.stdout.split(f"sample {what}: {len(expected)} of 60 tests")
+        _, done = run(*options, "--numprocesses", "2")
+        what = " ".join(options[1::2])
+        _, summary = done.stdout.split(f"sample {what}: {len(expected)} of {of} tests")
         assert set(re.findall(r"^\S+::\S+$", summary, re.MULTILINE)) == expected
-        assert f"{len(expected) + 1} passed" in summary
+        assert f"{len(expected) + others} passed" in summary
 
 
 @pytest.mark.slow

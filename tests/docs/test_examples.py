@@ -1,4 +1,4 @@
-"""The examples are separate distributions: installed by pip, each passes its own tests."""
+"""The examples are separate distributions: each, installed, passes its own tests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def installed(tmp_path_factory):
     """Install the examples into a folder, so that the environment stays as it is."""
     folder = tmp_path_factory.mktemp("examples")
     options = ("--quiet", "--no-deps", "--no-build-isolation", "--target", folder)
-    run("pip", "install", *options, *EXAMPLES, cwd=folder)
+    run("uv", "pip", "install", *options, *EXAMPLES, cwd=folder)
     return str(folder)
 
 

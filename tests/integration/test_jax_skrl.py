@@ -30,7 +30,7 @@ def test_two_ranks_train_stay_equal_and_resume(command, record_property):
     assert "3/3" in output
 
 
-@pytest.mark.long
+@pytest.mark.scenario
 def test_two_ranks_learn_the_default_task(command):
     assert "solved" in finished(command, "--target-return", "475").stdout
 

@@ -83,7 +83,7 @@ def test_it_installs_is_listed_and_trains_two_ranks(written, tmp_path):
     (packages / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
     python = str(home / "bin" / "python")
     run(
-        *(sys.executable, "-m", "pip", "--python", python, "install", "--quiet"),
+        *(sys.executable, "-m", "uv", "pip", "install", "--python", python, "--quiet"),
         *("--no-deps", "--no-build-isolation", "-e", str(folder)),
         cwd=tmp_path,
     )

@@ -12,6 +12,7 @@ FAULTS = Path(__file__).parents[2] / "benchmarks" / "faults.py"
 
 
 @pytest.mark.slow
+@pytest.mark.scenario
 @pytest.mark.timeout(900)
 def test_ten_random_faults_change_nothing():
     """Ranks are killed, stopped, raise, and get NaN; the disk is full; the parameters are equal."""

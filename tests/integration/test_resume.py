@@ -110,6 +110,7 @@ def killer(command):
 
 
 @pytest.mark.slow
+@pytest.mark.scenario
 @pytest.mark.timeout(600)  # Nine starts of two ranks.
 def test_real_ranks_killed_again_and_again_end_with_the_same_bytes(killer, tmp_path):
     agent = [f"agent.{key}={value}" for key, value in OPTIONS["rsl_rl"].items()]

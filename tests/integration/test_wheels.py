@@ -13,6 +13,7 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 ROOT = Path(__file__).parents[2]
+UV = (sys.executable, "-m", "uv", "pip", "install", "--quiet")
 
 
 def run(*command: str, cwd: Path, timeout: float = 600) -> str:
@@ -36,10 +37,9 @@ def test_all_wheels_install_together_and_train(tmp_path):
     assert len(built) == len(sources)
     core = next(path for path in built if path.name.startswith("rltrain-"))
 
-    run(sys.executable, "-m", "venv", str(clean), cwd=tmp_path)
-    python = str(clean / "bin" / "python")
+    run(sys.executable, "-m", "venv", "--without-pip", str(clean), cwd=tmp_path)
     pins = str(ROOT / "constraints" / "tested.txt")
-    install = (python, "-m", "pip", "install", "--quiet", "--no-compile", "-c", pins)
+    install = (*UV, "--python", str(clean), "-c", pins)
     index = os.environ.get("TORCH_INDEX")
     run(*install, "torch", *(["--index-url", index] if index else []), cwd=tmp_path)
     # Named by path, so that only the dependencies can come from the index.

@@ -50,7 +50,7 @@ def plan_policy(trained: Trained, environ: Mapping[str, str] = os.environ) -> Pl
         UsageError: something is not installed, not there, or does not fit.
     """
     plan = plan_environments(trained.options, environ)
-    if "agent_config" not in trained.options:
+    if trained.run is None and "agent_config" not in trained.options:
         _check_registered(trained.checkpoint, plan)
     config = dataclasses.replace(plan.config, checkpoint=str(trained.checkpoint))
     if plan.world is None or plan.world.is_root:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rltrain.errors import UsageError
@@ -27,11 +28,12 @@ T = TypeVar("T")
 class Loader:
     """Loads a policy in a world of its own, whose global state is restored afterwards."""
 
-    checkpoint: str
-    """In its run folder, from which its options are taken, as for a user."""
-    num_envs: int
+    options: Mapping[str, Any]
+    """Fields of `RunOptions`."""
     rank_local: Sequence[str]
     """As for `FakeWorld`."""
+    checkpoint: str
+    """In its run folder."""
     framework: str
 
     def actions(self, steps: Sequence[Step], seeds: SeedPlan) -> list[Any]:
@@ -125,8 +127,8 @@ class Loader:
         return FakeWorld(1, rank_local=self.rank_local).run(load)[0]
 
     def _plan(self) -> Plan:
-        from rltrain.policies.finding import find_trained
+        from rltrain.policies.finding import Trained
         from rltrain.policies.planning import plan_policy
 
-        given = {"num_envs": self.num_envs, "device": "cpu"}
-        return plan_policy(find_trained(self.checkpoint, None, given))
+        checkpoint, options = Path(self.checkpoint), {**self.options, "device": "cpu"}
+        return plan_policy(Trained(checkpoint, options, checkpoint.parent.parent))

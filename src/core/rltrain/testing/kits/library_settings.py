@@ -69,7 +69,7 @@ class LibrarySettings:
         return Trainer(self._options(), self.rank_local, self._scratch)
 
     def _loader(self, checkpoint: str) -> Loader:
-        return Loader(checkpoint, self.num_envs, self.rank_local, self.framework)
+        return Loader(self._options(), self.rank_local, checkpoint, self.framework)
 
     def _options(self) -> dict[str, Any]:
         return {
