@@ -142,7 +142,7 @@ fuzz: $(READY)
 environments: $(SETS:%=.venv-%/.ready) .venv-docs/.ready
 
 # Of the fast tests in a version set: few of the core's and the docs' depend on a version.
-DRAWN = $(SAMPLE:%=--sample %:tests/core:tests/docs --cases %)
+DRAWN = $(if $(SAMPLE),--sample $(SAMPLE):tests/core:tests/docs --cases $(SAMPLE))
 
 # The oldest and newest versions that each plugin supports: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready
