@@ -9,9 +9,11 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
-# uv installs in a third of pip's time. It does not read pip's settings: where packages come from.
-INDEX = $(or $(PIP_INDEX_URL),$(shell $(BIN)/python -m pip config get global.index-url 2>/dev/null))
-UV = $(if $(INDEX),UV_DEFAULT_INDEX=$(INDEX)) UV_SYSTEM_CERTS=1 nice $(BIN)/uv --quiet
+# uv, which takes a third of pip's time, does not read pip's settings of where packages come from.
+# The shell reads them, since make prints what it expands, and an address may have a password.
+PIP_INDEX = $(BIN)/python -m pip config get global.index-url 2>/dev/null
+UV = UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-`$(PIP_INDEX)`}}" UV_SYSTEM_CERTS=1 \
+	nice $(BIN)/uv --quiet
 ifdef PIP_FIND_LINKS
 export UV_FIND_LINKS := $(PIP_FIND_LINKS)
 endif
