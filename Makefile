@@ -201,24 +201,27 @@ format: $(READY)
 
 # torch first, and pinned: otherwise other packages would install its newest build.
 $(READY): constraints/tested.txt $(PROJECTS)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip --disable-pip-version-check install --quiet -c $< uv
-	$(UV) pip install --python $(VENV) -c $< torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	$(UV) pip install --python $(VENV) -c $< -e ".[all,jax,dev]" $(PLUGINS:%=-e %)
+	@echo "Installing what this needs into $(VENV)."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet -c $< uv
+	@$(UV) pip install --python $(VENV) -c $< torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	@$(UV) pip install --python $(VENV) -c $< -e ".[all,jax,dev]" $(PLUGINS:%=-e %)
 	@touch $@
 
 .venv-docs/.ready: constraints/docs.txt pyproject.toml $(READY)
-	$(UV) venv --clear --python $(PYTHON) .venv-docs
-	$(UV) pip install --python .venv-docs -c $< -e ".[docs]"
+	@echo "Installing what the site needs into .venv-docs."
+	@$(UV) venv --clear --python $(PYTHON) .venv-docs
+	@$(UV) pip install --python .venv-docs -c $< -e ".[docs]"
 	@touch $@
 
 # If a set cannot be installed, make fails here. It never skips the set's tests silently.
 $(SETS:%=.venv-%/.ready): .venv-%/.ready: constraints/%.txt $(PROJECTS) $(READY)
-	$(UV) venv --clear --python $(python-$*) .venv-$*
-	$(UV) pip install --python .venv-$* -c $< torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	$(UV) pip install --python .venv-$* -c $< $(TOOLS:%='%') $(pins-$*:%='%') \
+	@echo "Installing the version set $* into .venv-$*."
+	@$(UV) venv --clear --python $(python-$*) .venv-$*
+	@$(UV) pip install --python .venv-$* -c $< torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	@$(UV) pip install --python .venv-$* -c $< $(TOOLS:%='%') $(pins-$*:%='%') \
 		$(projects-$*:%=-e '%')
-	$(if $(whole-$*),$(UV) pip install --python .venv-$* --no-deps '$(whole-$*)')
+	@$(if $(whole-$*),$(UV) pip install --python .venv-$* --no-deps '$(whole-$*)')
 	@touch $@
 
 resolve: $(RESOLVED:%=resolve-%)
