@@ -1,4 +1,4 @@
-"""List tasks: their spaces, the libraries that can learn them, and those with tuned options."""
+"""List tasks: their spaces, what can learn them, and which have tuned options."""
 
 from __future__ import annotations
 

@@ -26,15 +26,13 @@ options of the library, of the task and of plugins:
 examples:
   rltrain --library rl_games --distributed
   rltrain --library skrl --task Pendulum-v1 --num-envs 64 --max-iterations 100
-  rltrain --library rsl_rl --distributed --gpu-ids 0 1 --agent-config ppo.yaml
   rltrain --library skrl --framework jax --distributed
   torchrun --nproc_per_node 2 -m rltrain --library rl_games --distributed
   rltrain Mjlab-Cartpole-Balance --library rsl_rl --gpu-ids all
 
 The task may come first, without its flag. `train_multigpu` is `train --distributed --library
-rsl_rl`, unless another library is named. Flags take dashes or underscores. Other commands are
-play, evaluate, export, report, scale, tasks, plugins, doctor and new; plugins may add more.
-`rltrain plugins` lists libraries, backends, suites and added commands."""
+rsl_rl`, unless another library is named. Flags take dashes or underscores; switches may have a
+value, True or False."""
 
 REFUSED = foreign.REFUSED
 """Flags of other programs, and what is said of each."""
