@@ -63,6 +63,9 @@ def process(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
 WRONG = [
     ("--num-env 4", "Unknown argument '--num-env'. Did you mean '--num-envs'?"),
     ("--libary=stub", "Unknown argument '--libary'. Did you mean '--library'?"),
+    ("--gamma 0.9", "'--gamma'. Write the library's options as agent.key=value, the task's as"),
+    ("-q", "Unknown argument '-q'. Write the library's options as"),
+    ("--checkpoint bst", "--checkpoint bst: there is no such file. Did you mean 'best'?"),
     ("trian", "Unknown command 'trian'. Did you mean 'train'?"),
     ("plugin", "Did you mean 'plugins'?"),
     ("plugins --jsn", "Did you mean '--json'? See rltrain plugins --help."),

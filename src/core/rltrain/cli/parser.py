@@ -100,7 +100,11 @@ class Parser(argparse.ArgumentParser):
         flag = word.partition("=")[0]
         if flag in refused:
             raise UsageError(refused[flag])
-        hint = suggest(flag, known) if flag.startswith("-") else _OVERRIDES if is_train else ""
+        hint = ""
+        if flag.startswith("--"):
+            hint = suggest(flag[2:], [each[2:] for each in known if each.startswith("--")])
+            hint = hint.replace("'", "'--", 1)
+        hint = hint or (_OVERRIDES if is_train else "")
         raise UsageError(f"Unknown argument {flag!r}.{hint} See {self.prog} --help.")
 
 
