@@ -385,12 +385,29 @@ def test_tasks_are_listed_with_spaces_libraries_and_tuned_options(cli, site):
     site.install("seen-suite", TASKS)
     assert cli("tasks", "--suite", "seen") == (
         0,
-        "SUITE  TASK     OBSERVATIONS               ACTIONS     ENVS  LIBRARIES  TUNED\n"
-        "seen   Seen-v0  policy 48, camera 32x40x3  discrete 5  64    stub       stub\n"
-        "seen   Open-v0  ?                          continuous  8     stub       -\n"
+        "SUITE  TASK     OBSERVATIONS               ACTIONS     LIBRARIES\n"
+        "seen   Seen-v0  policy 48, camera 32x40x3  discrete 5  stub*\n"
+        "seen   Open-v0  ?                          continuous  stub\n"
+        "\n* has options that were tuned for the task.\n"
         "\n2 more cannot be made here; --json says why.\n",
         "",
     )
+
+
+def test_tasks_are_found_by_words_in_their_names(cli, site):
+    site.install("seen-suite", TASKS)
+    listed = cli("tasks", "--suite", "seen", "V0", "open")[1].splitlines()
+    assert [line.split()[1] for line in listed] == ["TASK", "Open-v0"]
+    status, out, err = cli("tasks", "open", "seen")
+    assert (status, out) == (2, "")
+    assert "tasks open seen: no task has that in its name." in err
+
+
+def test_on_a_terminal_a_task_is_a_line(cli, site, monkeypatch):
+    site.install("seen-suite", TASKS)
+    monkeypatch.setenv("COLUMNS", "60")
+    _, out, _ = cli("tasks", "--suite", "seen", "seen")
+    assert "seen   Seen-v0  policy 48, camera ...  discrete 5  stub*\n" in out
 
 
 def test_tasks_as_json(cli, site):
