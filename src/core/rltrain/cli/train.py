@@ -78,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, words: list[str]) -> int:
     """Train, or print the plan."""
+    from rltrain.launch.cores import crowding
     from rltrain.plan.resolve import make_plan
     from rltrain.run.start import start
 
@@ -100,7 +101,8 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
         text = f"starting {config.nproc_per_node} rank(s) on this node, backend {config.backend}"
         if config.nodes_are_numbered:
             text += f", once all {config.nnodes} nodes have met at {config.endpoint}"
-        print(text, flush=True)
+        crowded = crowding(int(config.nproc_per_node or 1))
+        print(f"{text}; {crowded}" if crowded else text, flush=True)
     return start(plan).exit_code
 
 
