@@ -75,11 +75,11 @@ def show(default: object) -> str:
 
 
 def commands() -> str:
-    """Return what each command prints for `--help`."""
+    """Return what each command prints for `--help-all`."""
     parts = []
     for name in COMMANDS:
         shown = subprocess.run(
-            [sys.executable, "-m", "rltrain", name, "--help"],
+            [sys.executable, "-m", "rltrain", name, "--help-all"],
             env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
             capture_output=True,
             text=True,

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
-from rltrain.cli import train
+from rltrain.cli import evaluate, tasks, train
 from rltrain.cli.main import main
+from rltrain.cli.parser import parse
+from rltrain.errors import UsageError
+from rltrain.options.checks import flag
+from rltrain.options.declare import option_of
+from rltrain.options.run import RunOptions
 
 HEAVY = ("torch", "numpy", "jax", "gymnasium", "omegaconf", "rich", "skrl", "rl_games", "rsl_rl")
 
@@ -56,6 +63,9 @@ def process(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
 WRONG = [
     ("--num-env 4", "Unknown argument '--num-env'. Did you mean '--num-envs'?"),
     ("--libary=stub", "Unknown argument '--libary'. Did you mean '--library'?"),
+    ("--gamma 0.9", "'--gamma'. Write the library's options as agent.key=value, the task's as"),
+    ("-q", "Unknown argument '-q'. Write the library's options as"),
+    ("--checkpoint bst", "--checkpoint bst: there is no such file. Did you mean 'best'?"),
     ("trian", "Unknown command 'trian'. Did you mean 'train'?"),
     ("plugin", "Did you mean 'plugins'?"),
     ("plugins --jsn", "Did you mean '--json'? See rltrain plugins --help."),
@@ -247,13 +257,70 @@ def test_version(cli):
     assert cli("--version") == (0, f"rltrain {__version__}\n", "")
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["plugins"], ["tasks"], ["doctor"]])
-def test_help_names_every_flag(capsys, command):
+def help_of(capsys, *words):
     with pytest.raises(SystemExit) as caught:
-        main([*command, "--help"])
+        main(words)
     assert caught.value.code == 0
-    out = capsys.readouterr().out
-    assert ("--json" if command in (["plugins"], ["tasks"]) else "--gpu-ids") in out
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
+def test_the_first_help_is_one_screen_of_commands(cli, words):
+    status, out, _ = cli(*words)
+    lines = out.splitlines()
+    assert status == 0
+    assert len(lines) < 30
+    assert max(map(len, lines)) < 90
+    named = {line.split()[0] for line in lines if re.match("  [a-z]+  ", line)}
+    assert named > {"train", "tasks", "plugins", "doctor", "new", "play", "evaluate", "export"}
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["plugins"], ["tasks"], ["doctor"]])
+def test_all_help_names_every_flag(capsys, command):
+    out = help_of(capsys, *command, "--help-all")
+    assert ("--json" if command in (["plugins"], ["tasks"]) else "--rdzv-endpoint") in out
+
+
+def test_help_leaves_out_what_few_need_and_says_so(capsys):
+    out = help_of(capsys, "train", "--help")
+    assert "--gpu-ids" in out
+    assert "--rdzv-endpoint" not in out
+    assert "More flags: rltrain train --help-all." in out
+    assert len(out.splitlines()) < 80
+    assert "More flags" not in help_of(capsys, "plugins", "--help")
+
+
+def test_help_of_a_word(cli, capsys):
+    assert help_of(capsys, "help", "evaluate") == help_of(capsys, "evaluate", "--help")
+    status, out, _ = cli("help", "rdzv_id")
+    assert (status, out.count("--rdzv-id"), out.count("rltrain train")) == (0, 1, 1)
+    assert "--library" not in out
+    assert "agent.KEY=VALUE" in cli("help", "gamma")[2]
+
+
+SWITCHES = [
+    field.name for field in dataclasses.fields(RunOptions) if option_of(field).kind == "switch"
+]
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_every_switch_takes_true_or_false(name):
+    typed = flag(name)
+
+    def parsed(*words):
+        return vars(parse(train, "train", ["--seed", "1", *words, "--keep", "2"])[0]).get(name)
+
+    assert parsed() is None
+    assert parsed(typed) is parsed(typed, "True") is parsed(f"{typed}=true") is True
+    assert parsed(typed, "False") is parsed(f"{typed}=False") is parsed(flag(f"no_{name}")) is False
+    with pytest.raises(UsageError, match=f"{typed}=yes: must be True, which may be left out"):
+        parsed(f"{typed}=yes")
+
+
+def test_switches_of_a_command_take_them_too_and_no_word_that_follows():
+    assert parse(tasks, "tasks", ["--json", "True"])[0].json is True
+    assert parse(tasks, "tasks", ["--json=False"])[0].json is False
+    assert parse(evaluate, "evaluate", ["--headless", "run"])[0].run == ["run"]
 
 
 def test_plugins_are_listed_with_what_is_wrong(cli, site):
@@ -318,12 +385,29 @@ def test_tasks_are_listed_with_spaces_libraries_and_tuned_options(cli, site):
     site.install("seen-suite", TASKS)
     assert cli("tasks", "--suite", "seen") == (
         0,
-        "SUITE  TASK     OBSERVATIONS               ACTIONS     ENVS  LIBRARIES  TUNED\n"
-        "seen   Seen-v0  policy 48, camera 32x40x3  discrete 5  64    stub       stub\n"
-        "seen   Open-v0  ?                          continuous  8     stub       -\n"
+        "SUITE  TASK     OBSERVATIONS               ACTIONS     LIBRARIES\n"
+        "seen   Seen-v0  policy 48, camera 32x40x3  discrete 5  stub*\n"
+        "seen   Open-v0  ?                          continuous  stub\n"
+        "\n* has options that were tuned for the task.\n"
         "\n2 more cannot be made here; --json says why.\n",
         "",
     )
+
+
+def test_tasks_are_found_by_words_in_their_names(cli, site):
+    site.install("seen-suite", TASKS)
+    listed = cli("tasks", "--suite", "seen", "V0", "open")[1].splitlines()
+    assert [line.split()[1] for line in listed] == ["TASK", "Open-v0"]
+    status, out, err = cli("tasks", "open", "seen")
+    assert (status, out) == (2, "")
+    assert "tasks open seen: no task has that in its name." in err
+
+
+def test_on_a_terminal_a_task_is_a_line(cli, site, monkeypatch):
+    site.install("seen-suite", TASKS)
+    monkeypatch.setenv("COLUMNS", "60")
+    _, out, _ = cli("tasks", "--suite", "seen", "seen")
+    assert "seen   Seen-v0  policy 48, camera ...  discrete 5  stub*\n" in out
 
 
 def test_tasks_as_json(cli, site):

@@ -81,6 +81,7 @@ class TestLines:
             "run folder  logs/rl_games/Task-v1/2025-01-01_00-00-00",
             "to play      rltrain play logs/rl_games/Task-v1/2025-01-01_00-00-00",
             "to evaluate  rltrain evaluate logs/rl_games/Task-v1/2025-01-01_00-00-00",
+            "to export    rltrain export logs/rl_games/Task-v1/2025-01-01_00-00-00",
             "to report    rltrain report logs/rl_games/Task-v1/2025-01-01_00-00-00",
         ]
 
@@ -259,7 +260,7 @@ class TestLiveView:
         ]
         assert shown[13].endswith("─ solved ─╯")
         assert [line.partition("  ")[0] for line in shown[14:]] == [
-            *("to play", "to evaluate", "to report"),
+            *("to play", "to evaluate", "to export", "to report"),
         ]
 
     def test_while_it_trains(self, terminal: Terminal) -> None:
@@ -294,7 +295,7 @@ class TestLiveView:
         assert any("187.3" in line for line in shown)
         writer.rltrain_write(ended(12))
         writer.rltrain_shutdown()
-        assert len(terminal.drawings()[-1]) == 17  # All of it: it is not drawn again.
+        assert len(terminal.drawings()[-1]) == 18  # All of it: it is not drawn again.
 
     def test_warnings_stay(self, terminal: Terminal) -> None:
         warnings = [Warned(f"Rank {number} is slow.", number) for number in range(1, 6)]

@@ -45,3 +45,12 @@ def test_an_error_keeps_its_status_from_process_to_process(error, code):
 def test_suggestions(name, hint):
     assert suggest(name, ["rl_games", "CartPole-v1"]) == hint
     assert suggest(name, []) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("hopper", "Hopper-v5"), ("HoperHop", "HopperHop"), ("gym", "gymnasium"), ("gy", "")],
+)
+def test_a_version_comes_before_a_similar_word_and_a_beginning_after_it(name, hint):
+    known = ["HopperHop", "Hopper-v4", "Hopper-v5", "gymnasium", "envpool"]
+    assert suggest(name, known) == (f" Did you mean {hint!r}?" if hint else "")

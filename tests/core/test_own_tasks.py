@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,14 +67,18 @@ def test_a_suite_that_seems_to_know_a_name_may_be_wrong():
 
 
 class Registry:
-    def __init__(self, *suites):
+    def __init__(self, *suites, unusable=()):
         self.suites = [suite.spec for suite in suites]
+        self.unusables = [SimpleNamespace(name=name) for name in unusable]
 
     def all(self, kind):
         return self.suites
 
-    def not_ready(self):
-        return ""
+    def unusable(self, kind):
+        return self.unusables
+
+    def not_ready(self, kind):
+        return "".join(f" Not ready: {each.name}." for each in self.unusables)
 
 
 def test_an_unknown_name_says_how_to_name_a_module():
@@ -84,6 +89,14 @@ def test_an_unknown_name_says_how_to_name_a_module():
         "Unknown task 'CartPole-v2'. Did you mean 'CartPole-v1'? Suites searched: light. "
         "For one of yours give --task MODULE:NAME."
     )
+
+
+def test_a_task_of_a_suite_that_is_not_ready_is_no_misspelled_other():
+    light = Suite("light", has=["CartPole-v1"])
+    with pytest.raises(UsageError) as refused:
+        find_task("Isaac-CartPole-v1", {}, None, Registry(light, unusable=["isaaclab"]))
+    assert "Did you mean" not in str(refused.value)
+    assert "Not ready: isaaclab" in str(refused.value)
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def test_what_is_wrong_or_contradicts_is_refused(options, said):
 def test_the_help_of_the_flags_has_the_observers_defaults(capsys):
     options = vars(VideoOptions())
     with pytest.raises(SystemExit):
-        main(["--help"])
+        main(["train", "--help-all"])
     shown = " ".join(capsys.readouterr().out.split())
     for name, default in options.items():
         assert f"video.{name}=N ({default})" in shown

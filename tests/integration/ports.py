@@ -89,15 +89,15 @@ def _unix() -> dict[int, tuple[str]]:
     accepting = 0x10000
     return {
         int(fields[6]): (fields[7] if len(fields) > 7 else "unnamed",)
-        for fields in _rows("/proc/net/unix")
+        for fields in _rows("/proc/net/unix", 7)  # A path may have spaces.
         if int(fields[3], 16) & accepting
     }
 
 
-def _rows(path: str) -> Iterator[list[str]]:
+def _rows(path: str, splits: int = -1) -> Iterator[list[str]]:
     with contextlib.suppress(OSError):
         for line in Path(path).read_text().splitlines()[1:]:
-            yield line.split()
+            yield line.split(maxsplit=splits)
 
 
 def _name(pid: int) -> str:

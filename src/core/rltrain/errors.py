@@ -103,14 +103,19 @@ class PeerLost(RankFailed):
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" for the closest of `known`, else "".
 
-    Case is ignored, so that `cartpole-v1` finds `CartPole-v1`.
+    Case is ignored, so that `cartpole-v1` finds `CartPole-v1`. A version comes before a similar
+    word: `Hopper` finds `Hopper-v5`, and not `HopperHop`.
 
     Example:
         >>> suggest("rl_game", ["rl_games", "skrl"])
         " Did you mean 'rl_games'?"
     """
     by_lower = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    wanted = name.lower()
+    close = sorted((each for each in by_lower if each.startswith(f"{wanted}-v")), reverse=True)
+    close = close or difflib.get_close_matches(wanted, by_lower, n=1, cutoff=0.6)
+    if not close and len(wanted) > 2:
+        close = sorted((each for each in by_lower if each.startswith(wanted)), key=len)
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
 
 

@@ -1,4 +1,4 @@
-"""Check this machine, and start test ranks on it, to see whether a run is likely to work."""
+"""Check this machine with test ranks, to see whether a run is likely to work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure what a run has learned: whole episodes of its policy, and their statistics."""
+"""Measure what a run has learned: statistics of whole episodes of its policy."""
 
 from __future__ import annotations
 

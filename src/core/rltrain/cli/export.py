@@ -1,4 +1,4 @@
-"""Write a trained policy as a file that runs without rltrain: on a robot, in another program."""
+"""Write a policy as a file that runs without rltrain, as on a robot."""
 
 from __future__ import annotations
 

@@ -37,6 +37,12 @@ def add_flags(parser: argparse.ArgumentParser, names: Iterable[str] | None = Non
             help=_help(option, field.default),
             **_settings(option),
         )
+        if option.kind == "switch":
+            off = flag(f"no_{field.name}")
+            no_help = argparse.SUPPRESS
+            parser.add_argument(
+                off, dest=field.name, action="store_false", default=no_help, help=no_help
+            )
 
 
 def value_flags() -> set[str]:
@@ -59,23 +65,11 @@ def _help(option: Option, default: Any) -> str:
 
 def _settings(option: Option) -> dict[str, Any]:
     """Return how argparse parses an option. `RunOptions` checks the value."""
-    metavar = {"metavar": option.metavar}
     match option.kind:
         case "switch":
             return {"action": "store_true"}
-        case "yes_no":
-            return {"action": argparse.BooleanOptionalAction}
-        case "true_false":
-            return {"nargs": "?", "const": True, "type": _true_or_false, **metavar}
         case "values":
-            return {"nargs": "+", **metavar}
+            return {"nargs": "+", "metavar": option.metavar}
         case "append":
-            return {"action": "append", **metavar}
-    return metavar
-
-
-def _true_or_false(word: str) -> bool:
-    """Parse the value that mjlab's switches take; ours need none."""
-    if word not in ("True", "False"):
-        raise argparse.ArgumentTypeError(f"{word}: must be True, which may be left out, or False")
-    return word == "True"
+            return {"action": "append", "metavar": option.metavar}
+    return {"metavar": option.metavar}

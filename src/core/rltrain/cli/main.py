@@ -27,7 +27,8 @@ from rltrain.cli import (
     tasks,
     train,
 )
-from rltrain.cli.parser import parse
+from rltrain.cli.help import flags_about, overview
+from rltrain.cli.parser import make_parser, parse
 from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.options.secrets import hide_in_text
 from rltrain.terminal import plain_output
@@ -69,13 +70,49 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words[:1] == ["--version"]:
+    first = words[0] if words else None
+    if first in ("--version", "version"):
         print(f"rltrain {__version__}")
         return 0
+    if first in ("-h", "--help") or words == ["help"]:
+        print(overview(_about()))
+        return 0
+    if first == "help":
+        return _help(words[1])
     name, command, rest = command_of(words)
     arguments, passed_through = parse(command, name, rest)
     status: int = command.run(arguments, passed_through)
     return status
+
+
+def _about() -> dict[str, str]:
+    """Return what each command does, by name; those of plugins too."""
+    from rltrain.plugins.registry import discover
+    from rltrain.specs import CommandSpec
+
+    added = {spec.name: spec.summary for spec in discover().all(CommandSpec)}
+    return {name: command.__doc__ or "" for name, command in _COMMANDS.items()} | added
+
+
+def _help(word: str) -> int:
+    """Print the help of a command, or the flags that have to do with a word.
+
+    Raises:
+        UsageError: there are none.
+    """
+    if word in _about():
+        return _run([word, "--help"])
+    known: set[str] = set()
+    for name, command in _COMMANDS.items():
+        if found := flags_about(word, make_parser(command, name), known):
+            print(f"rltrain {name}\n\n{found}")
+    if not known:
+        raise UsageError(
+            f"help {word}: no command or flag has to do with it. Options of the library are "
+            "written agent.KEY=VALUE, those of the task env.KEY=VALUE, those of a plugin "
+            "NAME.KEY=VALUE: `rltrain plugins NAME` lists them."
+        )
+    return 0
 
 
 def command_of(words: list[str]) -> tuple[str | None, Any, list[str]]:

@@ -1,4 +1,4 @@
-"""Create a plugin's distribution that can be installed and passes its tests as it is."""
+"""Create a plugin's distribution, which installs and passes its tests as it is."""
 
 from __future__ import annotations
 

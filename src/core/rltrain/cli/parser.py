@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.cli import train
+from rltrain.cli.help import add_help
 from rltrain.errors import UsageError, suggest
 
-__all__ = ["parse"]
+__all__ = ["Parser", "make_parser", "parse"]
+
+_VALUES = ("true", "false")
+"""Of a switch, as mjlab's users and those of sweeps type it."""
 
 _OVERRIDES = " Write the library's options as agent.key=value, the task's as env.key=value."
 
@@ -26,25 +30,59 @@ def parse(command: Any, name: str | None, words: list[str]) -> tuple[argparse.Na
         UsageError: the words are wrong.
     """
     words, passed_through = command.split(words)
-    parser = _Parser(
-        prog="rltrain" if name is None else f"rltrain {name}",
-        description=command.__doc__,
-        epilog=command.EPILOG,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_arguments(parser)
-    arguments, unknown = parser.parse_known_args([_dashed(word) for word in words])
+    parser = make_parser(command, name)
+    arguments, unknown = parser.parse_known_args(parser.typed([_dashed(word) for word in words]))
     if unknown:
         parser.refuse(unknown, getattr(command, "REFUSED", {}), is_train=command is train)
     return arguments, passed_through
 
 
-class _Parser(argparse.ArgumentParser):
+def make_parser(command: Any, name: str | None) -> Parser:
+    """Return a command's parser.
+
+    Args:
+        command: see `parse`.
+        name: see `parse`.
+    """
+    parser = Parser(
+        prog="rltrain" if name is None else f"rltrain {name}",
+        description=command.__doc__,
+        epilog=command.EPILOG,
+        allow_abbrev=False,
+        add_help=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_help(parser)
+    command.add_arguments(parser)
+    return parser
+
+
+class Parser(argparse.ArgumentParser):
     """Reports errors as the rest of rltrain does: in one line, with the closest match."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
+        """Raise `UsageError`."""
         raise UsageError(f"{message}. See {self.prog} --help.")
+
+    def typed(self, words: list[str]) -> list[str]:
+        """Return the words with switches as they are typed here: other tools give them a value.
+
+        Raises:
+            UsageError: the value is neither true nor false.
+        """
+        switches = {o for a in self._actions if a.nargs == 0 for o in a.option_strings}
+        found: list[str] = []
+        for word in words:
+            name, equals, value = word.partition("=")
+            if name in switches and equals:
+                if value.lower() not in _VALUES:
+                    raise UsageError(f"{word}: must be True, which may be left out, or False.")
+                found += _switched(name, value, switches)
+            elif found and found[-1] in switches and word.lower() in _VALUES:
+                found += _switched(found.pop(), word, switches)
+            else:
+                found.append(word)
+        return found
 
     def refuse(self, unknown: list[str], refused: Mapping[str, str], *, is_train: bool) -> None:
         """Report the first unknown flag, or else the first unknown word.
@@ -62,7 +100,11 @@ class _Parser(argparse.ArgumentParser):
         flag = word.partition("=")[0]
         if flag in refused:
             raise UsageError(refused[flag])
-        hint = suggest(flag, known) if flag.startswith("-") else _OVERRIDES if is_train else ""
+        hint = ""
+        if flag.startswith("--"):
+            hint = suggest(flag[2:], [each[2:] for each in known if each.startswith("--")])
+            hint = hint.replace("'", "'--", 1)
+        hint = hint or (_OVERRIDES if is_train else "")
         raise UsageError(f"Unknown argument {flag!r}.{hint} See {self.prog} --help.")
 
 
@@ -72,3 +114,9 @@ def _dashed(word: str) -> str:
         return word
     name, equals, value = word.partition("=")
     return name.replace("_", "-") + equals + value
+
+
+def _switched(name: str, value: str, switches: set[str]) -> list[str]:
+    """Return the words for a switch with a value; without a --no- form, off is to leave it out."""
+    off = f"--no-{name.lstrip('-')}"
+    return [name] if value.lower() == "true" else [off] if off in switches else []

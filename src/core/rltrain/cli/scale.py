@@ -1,4 +1,4 @@
-"""Train on several numbers of ranks, and say how much faster more ranks are, and why not more."""
+"""Train on several numbers of ranks, and say how much faster more are, and why."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Interrupted, the same command goes on with the runs that are missing. Where each
 launcher of its own, train by hand on each number of ranks, and compare the runs by --runs."""
 
 _LISTS, _VALUES = ("--ranks", "--runs"), ("--mode", "--seeds", "--output")
-_HELP = ("-h", "--help")
+_HELP = ("-h", "--help", "--help-all")
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:

@@ -1,13 +1,14 @@
-"""List tasks: their spaces, the libraries that can learn them, and those with tuned options."""
+"""List tasks: their spaces, what can learn them, and which have tuned options."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from typing import Any
 
 from rltrain.config import RunConfig
-from rltrain.errors import RltrainError, in_a_line
+from rltrain.errors import RltrainError, UsageError, in_a_line
 from rltrain.options.agent import default_options
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LibrarySpec, SuiteSpec
@@ -15,6 +16,9 @@ from rltrain.terminal import one_line
 from rltrain.types import TaskInfo
 
 __all__ = ["EPILOG", "add_arguments", "run", "split"]
+
+_NARROW = 12
+"""Characters that a column keeps at least."""
 
 EPILOG = """\
 A library is listed if its default algorithm can learn the task. If a task's spaces are known only
@@ -28,6 +32,9 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD", help="only tasks that have each word in their name"
+    )
     parser.add_argument("--suite", metavar="NAME", help="only this suite's tasks")
     parser.add_argument(
         "--json", action="store_true", help="print JSON, with the tasks that cannot be made here"
@@ -45,16 +52,25 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     """
     registry = discover(arguments.no_plugin)
     asked = [registry.get(SuiteSpec, arguments.suite)] if arguments.suite else []
+    wanted = [word.lower() for word in arguments.words]
     rows = [
         _row(suite, task, registry)
         for suite in asked or registry.all(SuiteSpec)
         for task in suite.tasks()
+        if all(word in task.lower() for word in wanted)
     ]
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return 0
+    if not rows:
+        raise UsageError(
+            f"tasks {' '.join(arguments.words)}: no task has that in its name."
+            f"{registry.not_ready(SuiteSpec)}"
+        )
     ready = [row for row in rows if not row["reason"]]
     _print_table([_texts(row) for row in ready])
+    if any(row["tuned"] for row in ready):
+        print("\n* has options that were tuned for the task.")
     if len(ready) < len(rows):
         print(f"\n{len(rows) - len(ready)} more cannot be made here; --json says why.")
     return 0
@@ -139,17 +155,30 @@ def _texts(row: dict[str, Any]) -> dict[str, str]:
         "task": row["task"],
         "observations": observations or "?",
         "actions": f"{row['action']} {actions}".rstrip(),
-        "envs": str(row["num_envs"]),
-        "libraries": ", ".join(row["libraries"]) or "none",
-        "tuned": ", ".join(row["tuned"]) or "-",
+        "libraries": ", ".join(
+            f"{name}*" if name in row["tuned"] else name for name in row["libraries"]
+        )
+        or "none",
     }
 
 
 def _print_table(rows: list[dict[str, str]]) -> None:
+    """Print the rows; on a terminal, long texts are cut so that a row is a line."""
     if not rows:
         return
     rows = [{name: one_line(text) for name, text in row.items()} for row in rows]
     head = {name: name.upper() for name in rows[0]}
     widths = {name: max(len(row[name]) for row in (head, *rows)) for name in head}
+    if columns := shutil.get_terminal_size((0, 0)).columns:
+        spare = columns - sum(widths.values()) - 2 * (len(widths) - 1)
+        for name in ("observations", "actions"):
+            kept = min(widths[name], max(_NARROW, widths[name] + spare))
+            spare += widths[name] - kept
+            widths[name] = kept
     for row in (head, *rows):
-        print("  ".join(row[name].ljust(widths[name]) for name in head).rstrip())
+        cells = (_cut(row[name], width).ljust(width) for name, width in widths.items())
+        print("  ".join(cells).rstrip())
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."

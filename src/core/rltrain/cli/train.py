@@ -26,15 +26,13 @@ options of the library, of the task and of plugins:
 examples:
   rltrain --library rl_games --distributed
   rltrain --library skrl --task Pendulum-v1 --num-envs 64 --max-iterations 100
-  rltrain --library rsl_rl --distributed --gpu-ids 0 1 --agent-config ppo.yaml
   rltrain --library skrl --framework jax --distributed
   torchrun --nproc_per_node 2 -m rltrain --library rl_games --distributed
   rltrain Mjlab-Cartpole-Balance --library rsl_rl --gpu-ids all
 
 The task may come first, without its flag. `train_multigpu` is `train --distributed --library
-rsl_rl`, unless another library is named. Flags take dashes or underscores. Other commands are
-play, evaluate, export, report, scale, tasks, plugins, doctor and new; plugins may add more.
-`rltrain plugins` lists libraries, backends, suites and added commands."""
+rsl_rl`, unless another library is named. Flags take dashes or underscores; switches may have a
+value, True or False."""
 
 REFUSED = foreign.REFUSED
 """Flags of other programs, and what is said of each."""
@@ -80,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, words: list[str]) -> int:
     """Train, or print the plan."""
+    from rltrain.launch.cores import crowding
     from rltrain.plan.resolve import make_plan
     from rltrain.run.start import start
 
@@ -102,7 +101,8 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
         text = f"starting {config.nproc_per_node} rank(s) on this node, backend {config.backend}"
         if config.nodes_are_numbered:
             text += f", once all {config.nnodes} nodes have met at {config.endpoint}"
-        print(text, flush=True)
+        crowded = crowding(int(config.nproc_per_node or 1))
+        print(f"{text}; {crowded}" if crowded else text, flush=True)
     return start(plan).exit_code
 
 

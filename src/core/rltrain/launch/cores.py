@@ -1,4 +1,4 @@
-"""CPU cores: how many a rank has for its threads, and a rank's own part of its node's."""
+"""What the ranks of a node share: its CPU cores, of which each has a part, and its memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,30 @@ from pathlib import Path
 
 from rltrain.types import World
 
-__all__ = ["available_cores", "bind_cores", "cores_of_rank"]
+__all__ = ["available_cores", "bind_cores", "cores_of_rank", "crowding"]
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
+
+_MEMORY = Path("/proc/meminfo")
+
+_OF_A_RANK = 400
+"""Megabytes that a small run's rank has in memory (docs/measurements.md)."""
 
 
 def available_cores() -> int:
     """Return how many CPU cores this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def crowding(ranks: int) -> str:
+    """Return what ranks on this machine have too little of, in words; "" if they have enough."""
+    cores = available_cores()
+    found = [f"they share {cores} cores"] if ranks > cores else []
+    lines = _MEMORY.read_text().splitlines() if _MEMORY.is_file() else []
+    free = [int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:")]
+    if free and ranks * _OF_A_RANK > free[0]:
+        found.append(f"{free[0]:,} MB of memory are free, and a rank has {_OF_A_RANK} or more")
+    return "; ".join(found)
 
 
 def cores_of_rank(world: World) -> int:

@@ -35,8 +35,10 @@ class Option:
     default_text: str = ""
     """Describes the default if it depends on something else."""
     kind: str = "value"
-    """How the flag is typed: "value", "values" (one or more), "append" (may be repeated),
-    "switch", "yes_no" (--x, --no-x), "true_false" (--x, --x True, --x False), or "none"."""
+    """How the flag is typed: "value", "values" (one or more), "append" (may be repeated), "switch"
+    (--x, --no-x, --x True, --x False), or "none"."""
+    usual: bool = False
+    """Whether many users need it, so that `--help` shows it; `--help-all` shows all."""
 
 
 def naming(names: Names) -> dict[str, str]:
@@ -84,9 +86,9 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def switch(group: str, help: str) -> Any:
-    """Declare an option that is off unless its flag is given."""
-    return option(False, group, help, checks.boolean, kind="switch")
+def switch(group: str, help: str, default: bool | None = False, **more: Any) -> Any:
+    """Declare an option that is off, or not chosen, unless its flag is given."""
+    return option(default, group, help, checks.boolean, kind="switch", **more)
 
 
 def named(default: Any, group: str, help: str, check: Check = checks.text, **more: Any) -> Any:

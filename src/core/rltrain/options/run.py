@@ -36,16 +36,19 @@ class RunOptions:
         "RL library",
         flags=("--rl-library",),
         default_text="that of the task's authors, else rl_games",
+        usual=True,
     )
     algorithm: str | None = named(
-        None, WHAT, "the library's algorithm", default_text="the library's first, PPO"
+        None, WHAT, "the library's algorithm", default_text="the library's first, PPO", usual=True
     )
-    task: str = named(DEFAULT_TASK, WHAT, "task; may also be the first word, without the flag")
+    task: str = named(
+        DEFAULT_TASK, WHAT, "task; may also be the first word, without the flag", usual=True
+    )
     suite: str | None = named(
         None, WHAT, "suite that provides the task", default_text="the one that has it"
     )
     framework: str = named(
-        "torch", WHAT, "torch or jax", checks.framework, flags=("--ml-framework",)
+        "torch", WHAT, "torch or jax", checks.framework, flags=("--ml-framework",), usual=True
     )
     agent_config: str | None = option(
         None,
@@ -53,6 +56,7 @@ class RunOptions:
         "YAML file with the library's options, in its own format",
         metavar="FILE",
         names="path",
+        usual=True,
     )
     agent_key: str | None = named(
         None,
@@ -68,6 +72,7 @@ class RunOptions:
         "checkpoint to start from: a file, or the latest or best of this task's newest run",
         metavar="FILE",
         names="path",
+        usual=True,
     )
     resume: str | None = option(
         None,
@@ -75,6 +80,7 @@ class RunOptions:
         "go on with a run, by its own options: its run folder, a checkpoint in it, or latest",
         metavar="RUN",
         names="path",
+        usual=True,
     )
     auto_resume: bool = switch(
         WHAT,
@@ -114,7 +120,7 @@ class RunOptions:
     env: Mapping[str, Any] = option({}, WHAT, "options of the task", checks.mapping, kind="none")
 
     num_envs: int | None = number(
-        None, SIZE, "environments per rank", 1, default_text="the task's own"
+        None, SIZE, "environments per rank", 1, default_text="the task's own", usual=True
     )
     plugins: Mapping[str, Mapping[str, Any]] = option(
         {}, WHAT, "options of plugins, by plugin's name", checks.mapping, kind="none"
@@ -126,6 +132,7 @@ class RunOptions:
         "iteration at which training ends, including those before a checkpoint",
         1,
         default_text="from the library's options",
+        usual=True,
     )
     scale_iterations: bool = switch(
         SIZE, "divide the iterations by the number of ranks: the total experience stays the same"
@@ -135,12 +142,10 @@ class RunOptions:
         "keep the number of mini-batches that the library's options give for the number of "
         "environments they were written for",
     )
-    random_lengths: bool | None = option(
-        None,
+    random_lengths: bool | None = switch(
         SIZE,
-        "start each environment at a random point of its episode",
-        checks.boolean,
-        kind="yes_no",
+        "start each environment at a random point of its episode; --no-random-lengths: do not",
+        None,
         default_text="as in the task's own trainer",
     )
     target_return: float | None = option(
@@ -149,10 +154,13 @@ class RunOptions:
         "end once the mean return of the last 100 or more episodes of all ranks reaches R",
         checks.number,
         metavar="R",
+        usual=True,
     )
-    seed: int = number(42, SIZE, "base seed; -1 draws a random one", -1)
+    seed: int = number(42, SIZE, "base seed; -1 draws a random one", -1, usual=True)
 
-    distributed: bool = switch(PLACE, "start several ranks, or join those that a launcher started")
+    distributed: bool = switch(
+        PLACE, "start several ranks, or join those that a launcher started", usual=True
+    )
     nproc_per_node: int | str | None = option(
         None,
         PLACE,
@@ -160,6 +168,7 @@ class RunOptions:
         checks.ranks,
         names="text",
         default_text="one per GPU; without GPUs one per core, at most 8",
+        usual=True,
     )
     num_gpus: int | None = option(None, PLACE, "ranks on this node, one per GPU", checks.num_gpus)
     gpu_ids: tuple[int, ...] | str | None = option(
@@ -170,9 +179,15 @@ class RunOptions:
         metavar="I",
         names="text",
         kind="values",
+        usual=True,
     )
     device: str | None = option(
-        None, PLACE, "cpu or cuda; for a single process also cuda:1", metavar="D", names="text"
+        None,
+        PLACE,
+        "cpu or cuda; for a single process also cuda:1",
+        metavar="D",
+        names="text",
+        usual=True,
     )
     backend: str | None = named(
         None,
@@ -207,7 +222,7 @@ class RunOptions:
     virtual_local_rank: bool = switch(
         PLACE, "each rank sees its own GPU only, as cuda:0, with LOCAL_RANK=0; as for torchrun"
     )
-    headless: bool = switch(PLACE, "open no simulator window")
+    headless: bool = switch(PLACE, "open no simulator window", usual=True)
     enable_cameras: bool = switch(
         PLACE, "start Isaac Sim so that cameras render; other simulators need no flag"
     )
@@ -263,8 +278,10 @@ class RunOptions:
     )
     max_restarts: int = number(0, NODES, "how many times all ranks are restarted on failure", 0)
 
-    log_root: str = option("logs", OUTPUT, "folder for run folders", metavar="DIR", names="path")
-    run_name: str | None = named(None, OUTPUT, "suffix of the run folder's name")
+    log_root: str = option(
+        "logs", OUTPUT, "folder for run folders", metavar="DIR", names="path", usual=True
+    )
+    run_name: str | None = named(None, OUTPUT, "suffix of the run folder's name", usual=True)
     rank_log_dir: str | None = option(
         None,
         OUTPUT,
@@ -301,13 +318,8 @@ class RunOptions:
     no_plugins: tuple[str, ...] = named(
         (), OUTPUT, "plugin to leave out; may be repeated", checks.names, kind="append"
     )
-    video: bool = option(
-        False,
-        OUTPUT,
-        "record videos of training, on rank 0: the same as --observer video",
-        checks.boolean,
-        kind="true_false",
-        metavar="True",
+    video: bool = switch(
+        OUTPUT, "record videos of training, on rank 0: the same as --observer video", usual=True
     )
     video_length: int | None = number(
         None,

@@ -104,8 +104,8 @@ def _check_some(framework: str, candidates: list[BackendSpec], registry: Registr
         return
     raise UsageError(
         f"--framework {framework}: no installed backend runs it.{suggest(framework, ready)} "
-        f"Installed: {', '.join(ready) or 'none'}.{registry.not_ready()} If there is a plugin: "
-        f"pip install 'rltrain-{framework}[library]'."
+        f"Installed: {', '.join(ready) or 'none'}.{registry.not_ready(BackendSpec)} If there is a "
+        f"plugin: pip install 'rltrain-{framework}[library]'."
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.config import RunConfig
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, suggest
 from rltrain.launch.preflight import preflight
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, LibrarySpec
@@ -104,7 +104,7 @@ def check_checkpoint(
         UsageError: it is not, or it cannot be read.
     """
     if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
-        raise UsageError(f"--checkpoint {path}: there is no such file.")
+        raise UsageError(f"--checkpoint {path}: there is no such file.{suggest(path, CHOICES)}")
     state = read_state(Path(path), config.trust_checkpoint)
     _check_library(path, library, registry, in_child, config.trust_checkpoint)
     before = state["circumstances"].get("framework") if state else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rltrain.launch.cores import crowding
 from rltrain.options.secrets import hide
 from rltrain.plan.memory import estimate_memory
 from rltrain.plan.resolve import Plan
@@ -87,7 +88,8 @@ def _ranks(plan: Plan) -> str:
             text += f"; node {config.node_rank} of {config.nnodes}"
             text += f", as {config.cluster} says" if config.cluster not in (None, "none") else ""
             text += f", meeting at {config.endpoint}"
-        return text
+        crowded = crowding(int(config.nproc_per_node or 1))
+        return f"{text}; {crowded}" if crowded else text
     if config.distributed:
         by = f", started by {config.cluster}" if config.cluster else ""
         return f"joined as rank {world.rank} of {world.world_size}, on {world.device}{by}"

@@ -37,10 +37,13 @@ def find_task(
     found = having(task, env, suites, named=suite is not None)
     if not found:
         known = [name for spec in suites for name in spec.tasks()]
+        family = task.partition("-")[0].lower()
+        if any(record.name.startswith(family) for record in registry.unusable(SuiteSpec)):
+            known = []  # Isaac-Cartpole without Isaac Lab is no misspelled CartPole.
         raise UsageError(
             f"Unknown task {task!r}.{suggest(task, known)} Suites searched: "
             f"{', '.join(spec.name for spec in suites)}. For one of yours give --task MODULE:NAME."
-            f"{registry.not_ready()}"
+            f"{registry.not_ready(SuiteSpec)}"
         )
     if len(found) > 1:
         names = ", ".join(spec.name for spec, _ in found)

@@ -39,6 +39,7 @@ class PluginRecord:
     specs: tuple[Spec, ...] = ()
     """What it provides; empty unless it is ready."""
     error: BaseException | None = None
+    plugin: InstalledPlugin | None = None
 
     @property
     def origin(self) -> str:
@@ -96,13 +97,21 @@ class Registry:
                 )
         message = f"Unknown {label} {name!r}.{suggest(name, known)}"
         message += f" Installed: {', '.join(known)}." if known else f" No {label} is installed."
-        return message + self.not_ready()
+        return message + self.not_ready(kind)
 
-    def not_ready(self) -> str:
-        """List the plugins that cannot be used, with reasons: the user may have meant one."""
-        unusable = [record for record in self.records if record.status != "ready"]
+    def unusable(self, kind: type[Spec]) -> list[PluginRecord]:
+        """Return the plugins of a kind that cannot be used."""
+        return [
+            record
+            for record in self.records
+            if record.status != "ready" and _may_provide(record.plugin, kind)
+        ]
+
+    def not_ready(self, kind: type[Spec]) -> str:
+        """List the plugins of a kind that cannot be used, with reasons: one may be meant."""
+        unusable = self.unusable(kind)
         reasons = "; ".join(f"{each.name} ({each.status}: {each.reason})" for each in unusable)
-        return f" Not ready: {reasons}" if reasons else ""
+        return f" Not ready: {reasons}." if reasons else ""
 
 
 def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Registry:
@@ -153,7 +162,9 @@ def _inspect(
     name, distribution = plugin.name, plugin.distribution
 
     def record(status: Status, reason: str = "", **more: Any) -> PluginRecord:
-        return PluginRecord(name, distribution, plugin.version, status, reason, **more)
+        return PluginRecord(
+            name, distribution, plugin.version, status, reason, plugin=plugin, **more
+        )
 
     if blocked & _spellings(name, distribution):
         return record("blocked", "blocked by --no-plugin")
@@ -166,6 +177,14 @@ def _inspect(
         return record("ready", specs=_declarations(plugin))
     except (Exception, SystemExit) as error:
         return record("broken", f"{type(error).__name__}: {error}", error=error)
+
+
+def _may_provide(plugin: InstalledPlugin | None, kind: type[Spec]) -> bool:
+    """Return whether a plugin that is not ready has specs of a kind, as far as it can be asked."""
+    try:
+        return plugin is None or any(isinstance(spec, kind) for spec in _declarations(plugin))
+    except (Exception, SystemExit):
+        return True
 
 
 def _check_known(blocked: Sequence[str], plugins: Sequence[InstalledPlugin]) -> None:

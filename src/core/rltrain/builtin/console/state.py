@@ -150,6 +150,7 @@ class RunState:
         if self.checkpoint is not None:
             commands += [("to play", f"rltrain play {run}")]
             commands += [("to evaluate", f"rltrain evaluate {run}")]
+            commands += [("to export", f"rltrain export {run}")]
         commands += [("to report", f"rltrain report {run}")]
         if self.ended.asked:
             config = self.started.config

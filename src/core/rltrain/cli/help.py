@@ -1,0 +1,101 @@
+"""What `rltrain --help` and `rltrain help` print: the commands, and flags by a word."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rltrain.options.declare import option_of
+from rltrain.options.run import RunOptions
+
+__all__ = ["add_help", "flags_about", "overview"]
+
+_OVERVIEW = """\
+Train any task with any RL library, on any number of processes and machines.
+
+usage: rltrain [train] [TASK] [FLAG ...] [agent.KEY=VALUE ...] [env.KEY=VALUE ...]
+       rltrain COMMAND ...
+
+commands:
+{commands}
+
+examples:
+  rltrain --library rl_games --distributed
+  rltrain Pendulum-v1 --library skrl --num-envs 64 --max-iterations 100
+  rltrain evaluate latest
+
+more:
+  rltrain COMMAND --help     its usual flags; --help-all shows every flag
+  rltrain help WORD          flags that have to do with a word: `rltrain help checkpoint`"""
+
+_USUAL = {field.name: option_of(field).usual for field in dataclasses.fields(RunOptions)}
+
+
+def overview(commands: Mapping[str, str]) -> str:
+    """Return one screen: what rltrain does, and its commands.
+
+    Args:
+        commands: what each command does, by name.
+    """
+    rows = (
+        f"  {name:<9} {about[:1].upper()}{about[1:].rstrip('.')}"
+        for name, about in commands.items()
+    )
+    return _OVERVIEW.format(commands="\n".join(rows))
+
+
+def add_help(parser: argparse.ArgumentParser) -> None:
+    """Add `--help`, which leaves out the flags that few need, and `--help-all`."""
+    parser.add_argument("-h", "--help", action=_Help, help="show this help")
+    parser.add_argument("--help-all", action=_Help, help=argparse.SUPPRESS)
+
+
+def flags_about(word: str, parser: argparse.ArgumentParser, known: set[str]) -> str:
+    """Return the help of those flags in whose names or help a word is; "" if there are none.
+
+    Args:
+        word: in any case; dashes and underscores are the same.
+        parser: of a command. It is of no use afterwards.
+        known: names of options to leave out; those that are found are added.
+    """
+    wanted = word.lower().strip("-").replace("_", "-")
+
+    def is_other(action: argparse.Action) -> bool:
+        text = " ".join([*action.option_strings, str(action.help)]).lower()
+        return isinstance(action, _Help) or action.dest in known or wanted not in text
+
+    _hide(parser, is_other)
+    shown = {action.dest for action in parser._actions if action.help != argparse.SUPPRESS}
+    known |= shown
+    parser.usage, parser.description, parser.epilog = argparse.SUPPRESS, None, None
+    return parser.format_help() if shown else ""
+
+
+class _Help(argparse.Action):
+    """Prints the help of a command, and ends."""
+
+    def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        if option_string != "--help-all" and _hide(parser, lambda a: not _USUAL.get(a.dest, True)):
+            more = f"More flags: {parser.prog} --help-all."
+            parser.epilog = "\n\n".join(filter(None, [parser.epilog, more]))
+        parser.print_help()
+        parser.exit()
+
+
+def _hide(parser: argparse.ArgumentParser, which: Callable[[argparse.Action], bool]) -> int:
+    """Leave flags out of the help; return how many."""
+    hidden = [a for a in parser._actions if a.help != argparse.SUPPRESS and which(a)]
+    for action in hidden:
+        action.help = argparse.SUPPRESS
+    return len(hidden)
