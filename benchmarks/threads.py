@@ -2,13 +2,15 @@
 
     python benchmarks/threads.py [--busy]
 
-For each size, forward and backward passes of an MLP with one thread and with one per core, in turns.
+For each size, forward and backward passes of an MLP with one thread and with one per core, in
+turns.
 With --busy, as many other processes compute as there are cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import statistics
@@ -31,7 +33,7 @@ def mlp(hidden: tuple[int, ...]) -> torch.nn.Module:
     """Return a network with this many units a layer."""
     sizes = (INPUTS, *hidden, 12)
     layers = []
-    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+    for inputs, outputs in itertools.pairwise(sizes):
         layers += [torch.nn.Linear(inputs, outputs), torch.nn.ELU()]
     return torch.nn.Sequential(*layers)
 
