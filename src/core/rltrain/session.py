@@ -78,6 +78,11 @@ class Session(Protocol):
         ...
 
     @property
+    def batch_rows(self) -> int:
+        """Rows of this rank's mini-batches; of a step of its environments where nothing says it."""
+        ...
+
+    @property
     def renders(self) -> bool:
         """Whether this rank's environments are rendered: `render()` must return frames."""
         ...

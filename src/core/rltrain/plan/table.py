@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+from rltrain.config import RunConfig
 from rltrain.launch.cores import crowding
 from rltrain.options.secrets import hide
 from rltrain.plan.memory import estimate_memory
@@ -9,7 +12,7 @@ from rltrain.plan.resolve import Plan
 from rltrain.plan.sizes import number_of_ranks
 from rltrain.plugins.options import make_options
 from rltrain.specs import BackendSpec, ObserverSpec
-from rltrain.types import Iteration
+from rltrain.types import Iteration, World
 
 __all__ = ["plan_table"]
 
@@ -93,7 +96,14 @@ def _ranks(plan: Plan) -> str:
     if config.distributed:
         by = f", started by {config.cluster}" if config.cluster else ""
         return f"joined as rank {world.rank} of {world.world_size}, on {world.device}{by}"
-    return f"one process, on {world.device}"
+    return f"one process, on {world.device}{_threads(plan.config, world)}"
+
+
+def _threads(config: RunConfig, world: World) -> str:
+    """Say who chooses the number of threads that torch computes with."""
+    if (config.framework, world.device) != ("torch", "cpu") or "OMP_NUM_THREADS" in os.environ:
+        return ""
+    return ", with the threads that its networks' sizes pay for (OMP_NUM_THREADS sets them)"
 
 
 def _shown(ranks: tuple[int, ...] | str) -> str:

@@ -106,6 +106,14 @@ class PluginSession:
         return self._progress.iteration
 
     @property
+    def batch_rows(self) -> int:
+        """Rows of this rank's mini-batches; of a step of its environments where nothing says it."""
+        size, num_envs = self._iteration, self.config.num_envs
+        if size is None or size.replay_rows:
+            return num_envs
+        return size.steps * num_envs // (size.mini_batches or 1)
+
+    @property
     def renders(self) -> bool:
         """Whether this rank's environments are drawn: their `render()` is to return frames."""
         return self.config.renders and self.world.is_root

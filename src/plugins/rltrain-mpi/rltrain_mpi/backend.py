@@ -6,8 +6,9 @@ from rltrain import hookimpl
 from rltrain.config import Placement
 from rltrain.types import World
 from rltrain_mpi.library import finalize_at_exit, started_ranks
-from rltrain_torch.backends import TorchBackend, share_cores
+from rltrain_torch.backends import TorchBackend
 from rltrain_torch.group import TorchProcessGroup
+from rltrain_torch.threads import share_cores
 
 __all__ = ["MpiBackend", "MpiProcessGroup"]
 

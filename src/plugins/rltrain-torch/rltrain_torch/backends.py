@@ -15,7 +15,6 @@ from rltrain.config import Placement
 from rltrain.errors import RltrainError
 from rltrain.launch import (
     Member,
-    cores_of_rank,
     interface_of,
     meet,
     reachable_address,
@@ -27,8 +26,9 @@ from rltrain_torch import nccl
 from rltrain_torch.fingerprints import fingerprints
 from rltrain_torch.flight_recorder import last_collectives
 from rltrain_torch.group import TorchProcessGroup
+from rltrain_torch.threads import choose_threads, share_cores
 
-__all__ = ["GlooBackend", "NcclBackend", "TorchBackend", "share_cores"]
+__all__ = ["GlooBackend", "NcclBackend", "TorchBackend"]
 
 
 class TorchBackend:
@@ -62,6 +62,7 @@ class TorchBackend:
         if session.group.world_size > 1:
             _broadcast_state(session, model)
         session.watch(role, lambda: _fingerprints(model))
+        choose_threads(session, model)
         return model
 
     @hookimpl
@@ -77,6 +78,18 @@ class TorchBackend:
             return (yield)
         finally:
             _select_device(session.world)
+
+    @hookimpl(wrapper=True)
+    def rltrain_train(self, session: Session) -> Generator[None, Any, Any]:
+        """Begin with the threads that the environments need; models have theirs as they come."""
+        choose_threads(session)
+        return (yield)
+
+    @hookimpl(wrapper=True)
+    def rltrain_load_policy(self, session: Session) -> Generator[None, Any, Any]:
+        """Act with the threads that the environments need."""
+        choose_threads(session)
+        return (yield)
 
 
 class GlooBackend(TorchBackend):
@@ -110,12 +123,6 @@ class NcclBackend(TorchBackend):
         if nccl.shares(world, config):
             nccl.let_share(os.environ)
         return TorchProcessGroup("nccl", world)
-
-
-def share_cores(world: World) -> None:
-    """Give this rank's torch as many threads as it has cores, unless the user has chosen."""
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(cores_of_rank(world))
 
 
 def _meet(world: World, config: Placement) -> None:

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from gymnasium.spaces import Box
 
 from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
+from rltrain.types import World
 from rltrain_torch.backends import GlooBackend
 
 
@@ -34,7 +36,9 @@ def session_of(group):
     watched = {}
     return SimpleNamespace(
         group=group,
-        world=SimpleNamespace(device="cpu"),
+        world=World(),
+        env=SimpleNamespace(single_observation_space=Box(-1, 1, (4,))),
+        batch_rows=8,
         watched=watched,
         watch=lambda role, fingerprints: watched.update({role: fingerprints}),
     )
