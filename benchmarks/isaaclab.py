@@ -5,7 +5,7 @@
 
 Needs Isaac Lab 3 with Newton and its assets, the libraries, TensorBoard, and rltrain's plugins;
 Isaac Lab's own code for rl_games also needs gym. All of it runs on the CPU. A round trains once in
-each way, as a command of its own. The table has the medians of the rounds, with the smallest and
+each way, as a command of its own and with the round's seed. The table has the medians of the rounds, with the smallest and
 the largest: the command's seconds, those until its first iteration was done, the frames a second
 after that, and the return at the end.
 """
@@ -75,11 +75,12 @@ class Run(NamedTuple):
     episode_return: float
 
 
-def command(way: str, library: str, num_envs: int, iterations: int) -> list[str]:
+def command(way: str, library: str, num_envs: int, iterations: int, seed: int) -> list[str]:
     """Return the words that train in one way."""
     ranks = WAYS[way]
     sizes = [f"--num_envs={num_envs // max(ranks, 1)}", f"--max_iterations={iterations}"]
-    words = ["--rl_library", library, "--task", TASK, "--device", "cpu", "--seed", "42", *sizes]
+    words = ["--rl_library", library, "--task", TASK, "--device", "cpu"]
+    words += ["--seed", str(seed), *sizes]
     if not ranks:
         theirs = [word.format(rows=num_envs * 4) for word in LIBRARIES[library].words]
         return [sys.executable, "-m", "isaaclab", "train", *words, *theirs]
@@ -88,14 +89,14 @@ def command(way: str, library: str, num_envs: int, iterations: int) -> list[str]
     return [sys.executable, "-m", "rltrain", "train", *words]
 
 
-def measure(way: str, library: str, num_envs: int, iterations: int) -> Run:
+def measure(way: str, library: str, num_envs: int, iterations: int, seed: int) -> Run:
     """Train once, in a folder of its own.
 
     Raises:
         SystemExit: the command failed.
     """
     with tempfile.TemporaryDirectory() as folder:
-        words = command(way, library, num_envs, iterations)
+        words = command(way, library, num_envs, iterations, seed)
         printed = Path(folder, "printed.txt")
         with printed.open("w") as file:
             begin = time.time()
@@ -167,9 +168,9 @@ def main() -> None:
     print("|---|---|---|---|---|---|", flush=True)
     for library in given.library:
         runs: dict[str, list[Run]] = {way: [] for way in given.way}
-        for _ in range(given.rounds):
+        for number in range(given.rounds):
             for way in given.way:
-                runs[way].append(measure(way, library, *sizes))
+                runs[way].append(measure(way, library, *sizes, seed=42 + number))
         for way in given.way:
             cells = " | ".join(row(runs[way], runs.get(THEIRS, [])))
             print(f"| {library} | {way} | {cells} |", flush=True)
