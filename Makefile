@@ -189,6 +189,12 @@ bench: $(READY)
 docs: .venv-docs/.ready
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
+# No index has rltrain. What this prints lets pip and uv find it here, also below a path with a space.
+wheels:
+	$(PYTHON) -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist . $(PLUGINS)
+	@$(PYTHON) -c "from pathlib import Path; place = Path('dist').resolve().as_uri(); \
+		print(f'export PIP_FIND_LINKS={place} UV_FIND_LINKS={place}')"
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -37,8 +37,12 @@ OF_OTHERS = {
     "--node-bandwidth",
     "--between-latency",
     "--between-bandwidth",
+    "--busy",
+    "--help-all",
+    "--no-deps",
+    "--wheel-dir",
 }
-"""Flags of srun, uv, mypy and benchmarks, and what is no field of a run."""
+"""Flags of srun, pip, uv, mypy and benchmarks, and what is no field of a run."""
 
 
 def blocks(language, page):

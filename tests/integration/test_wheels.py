@@ -13,11 +13,14 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 ROOT = Path(__file__).parents[2]
+NO_ISOLATION = {"PIP_NO_BUILD_ISOLATION": "false"}
+"""Lets pip build with what is installed. It means what --no-build-isolation does."""
 UV = (sys.executable, "-m", "uv", "pip", "install", "--quiet")
 
 
-def run(*command: str, cwd: Path, timeout: float = 600) -> str:
+def run(*command: str, cwd: Path, timeout: float = 600, **variables: str) -> str:
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environ |= variables
     done = subprocess.run(
         command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=timeout, check=False
     )
@@ -26,25 +29,21 @@ def run(*command: str, cwd: Path, timeout: float = 600) -> str:
 
 
 def test_all_wheels_install_together_and_train(tmp_path):
-    wheels, clean = tmp_path / "wheels", tmp_path / "clean"
-    sources = [str(ROOT), *(str(path) for path in sorted((ROOT / "src" / "plugins").iterdir()))]
-    run(
-        *(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"),
-        *("--wheel-dir", str(wheels), *sources),
-        cwd=tmp_path,
-    )
-    built = sorted(wheels.glob("*.whl"))
-    assert len(built) == len(sources)
-    core = next(path for path in built if path.name.startswith("rltrain-"))
+    clean, folder = tmp_path / "clean", tmp_path / "a clone"
+    folder.mkdir()
+    plugins = sorted(path.name for path in (ROOT / "src" / "plugins").iterdir())
+    for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "src"):
+        (folder / name).symlink_to(ROOT / name)
+    made = run("make", "wheels", f"PYTHON={sys.executable}", cwd=folder, **NO_ISOLATION)
+    assert len(list((folder / "dist").glob("*.whl"))) == 1 + len(plugins)
+    variables = dict(word.split("=") for word in made.splitlines()[-1].split()[1:])
 
     run(sys.executable, "-m", "venv", "--without-pip", str(clean), cwd=tmp_path)
     pins = str(ROOT / "constraints" / "tested.txt")
     install = (*UV, "--python", str(clean), "-c", pins)
     index = os.environ.get("TORCH_INDEX")
     run(*install, "torch", *(["--index-url", index] if index else []), cwd=tmp_path)
-    # Named by path, so that only the dependencies can come from the index.
-    others = [str(path) for path in built if path != core]
-    run(*install, f"rltrain[all,jax] @ {core.as_uri()}", *others, cwd=tmp_path)
+    run(*install, "rltrain[all,jax]", *plugins, cwd=tmp_path, **variables)
 
     command = str(clean / "bin" / "rltrain")
     listed = json.loads(run(command, "plugins", "--json", cwd=tmp_path))
