@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ __all__ = ["Parser", "make_parser", "parse"]
 
 _VALUES = ("true", "false")
 """Of a switch, as mjlab's users and those of sweeps type it."""
+
+_SWITCH = "must be True, which may be left out, or False."
 
 _OVERRIDES = " Write the library's options as agent.key=value, the task's as env.key=value."
 
@@ -31,8 +34,10 @@ def parse(command: Any, name: str | None, words: list[str]) -> tuple[argparse.Na
     """
     words, passed_through = command.split(words)
     parser = make_parser(command, name)
-    arguments, unknown = parser.parse_known_args(parser.typed([_dashed(word) for word in words]))
+    words = [_dashed(word) for word in words]
+    arguments, unknown = parser.parse_known_args(parser.typed(words))
     if unknown:
+        parser.check_switches(words, unknown)
         parser.refuse(unknown, getattr(command, "REFUSED", {}), is_train=command is train)
     return arguments, passed_through
 
@@ -70,19 +75,32 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: the value is neither true nor false.
         """
-        switches = {o for a in self._actions if a.nargs == 0 for o in a.option_strings}
+        switches = self._switches()
         found: list[str] = []
         for word in words:
             name, equals, value = word.partition("=")
             if name in switches and equals:
                 if value.lower() not in _VALUES:
-                    raise UsageError(f"{word}: must be True, which may be left out, or False.")
+                    raise UsageError(f"{word}: {_SWITCH}")
                 found += _switched(name, value, switches)
             elif found and found[-1] in switches and word.lower() in _VALUES:
                 found += _switched(found.pop(), word, switches)
             else:
                 found.append(word)
         return found
+
+    def check_switches(self, words: list[str], unknown: list[str]) -> None:
+        """Check that no unknown word was meant as a switch's value.
+
+        Raises:
+            UsageError: one stands behind a switch.
+        """
+        for before, word in itertools.pairwise(words):
+            if before in self._switches() and word in unknown and not word.startswith("-"):
+                raise UsageError(f"{before} {word}: {_SWITCH}")
+
+    def _switches(self) -> set[str]:
+        return {o for a in self._actions if a.nargs == 0 for o in a.option_strings}
 
     def refuse(self, unknown: list[str], refused: Mapping[str, str], *, is_train: bool) -> None:
         """Report the first unknown flag, or else the first unknown word.

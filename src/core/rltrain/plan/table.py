@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
-from rltrain.config import RunConfig
 from rltrain.launch.cores import crowding
 from rltrain.options.secrets import hide
 from rltrain.plan.memory import estimate_memory
@@ -12,9 +12,12 @@ from rltrain.plan.resolve import Plan
 from rltrain.plan.sizes import number_of_ranks
 from rltrain.plugins.options import make_options
 from rltrain.specs import BackendSpec, ObserverSpec
-from rltrain.types import Iteration, World
+from rltrain.types import Iteration
 
 __all__ = ["plan_table"]
+
+
+_FEW = "as many as the networks' sizes pay for; OMP_NUM_THREADS sets them"
 
 
 def plan_table(plan: Plan) -> str:
@@ -26,10 +29,12 @@ def plan_table(plan: Plan) -> str:
         ("library", f"{config.library}, {config.algorithm}, on {config.framework}{_choice(plan)}"),
         ("task", f"{config.task} ({plan.task.action} actions), from {config.suite}"),
         ("ranks", _ranks(plan)),
+        *_cores(plan),
         ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}{_advice(plan)}"),
         ("environments", _environments(plan)),
         ("iterations", _iterations(plan)),
         ("experience", _experience(plan)),
+        *_details(plan),
         ("seed", "drawn on rank 0" if config.seed == -1 else str(config.seed)),
         ("options", plan.options_from),
         ("checkpoint", config.checkpoint or "none"),
@@ -37,23 +42,28 @@ def plan_table(plan: Plan) -> str:
         ("observers", ", ".join(_observer(name, plan) for name in config.observers) or "none"),
         ("log root", config.log_root),
     ]
-    if plan.iteration and plan.iteration.mini_batches:
-        rows.insert(7, ("mini-batches", _mini_batches(plan, plan.iteration)))
-    memory = plan.iteration and estimate_memory(plan.iteration, plan.task, config.num_envs)
-    if memory:
-        rows.insert(7, ("memory", memory))
     if config.rank_log_dir is not None:
         rows.append(("rank logs", config.rank_log_dir))
     if config.show_ranks is not None:
         rows.append(("shown ranks", _shown(config.show_ranks)))
-    if config.target_return is not None:
-        rows.insert(7, ("ends at", f"a mean return of {config.target_return:g}"))
     width = max(len(name) for name, _ in rows)
     table = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
     options = OmegaConf.to_yaml(
         OmegaConf.create(hide({"agent": dict(config.agent), "env": dict(config.env)}))
     )
     return f"{table}\n\n{options.rstrip()}\n\nNothing was started (--dry-run)."
+
+
+def _details(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the rows on what an iteration learns from, as far as they are known."""
+    config, iteration = plan.config, plan.iteration
+    if config.target_return is not None:
+        yield "ends at", f"a mean return of {config.target_return:g}"
+    memory = iteration and estimate_memory(iteration, plan.task, config.num_envs)
+    if memory:
+        yield "memory", memory
+    if iteration and iteration.mini_batches:
+        yield "mini-batches", _mini_batches(plan, iteration)
 
 
 def _choice(plan: Plan) -> str:
@@ -91,19 +101,23 @@ def _ranks(plan: Plan) -> str:
             text += f"; node {config.node_rank} of {config.nnodes}"
             text += f", as {config.cluster} says" if config.cluster not in (None, "none") else ""
             text += f", meeting at {config.endpoint}"
-        crowded = crowding(int(config.nproc_per_node or 1))
-        return f"{text}; {crowded}" if crowded else text
+        return text
     if config.distributed:
         by = f", started by {config.cluster}" if config.cluster else ""
         return f"joined as rank {world.rank} of {world.world_size}, on {world.device}{by}"
-    return f"one process, on {world.device}{_threads(plan.config, world)}"
+    return f"one process, on {world.device}"
 
 
-def _threads(config: RunConfig, world: World) -> str:
-    """Say who chooses the number of threads that torch computes with."""
-    if (config.framework, world.device) != ("torch", "cpu") or "OMP_NUM_THREADS" in os.environ:
-        return ""
-    return ", with the threads that its networks' sizes pay for (OMP_NUM_THREADS sets them)"
+def _cores(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield a row on cores or threads, if there is something to say."""
+    config, world = plan.config, plan.world
+    if world is None:
+        crowded = "" if plan.starts_nodes else crowding(int(config.nproc_per_node or 1))
+        if crowded:
+            yield "cores", crowded
+    elif (config.framework, world.device) == ("torch", "cpu"):
+        given = os.environ.get("OMP_NUM_THREADS")
+        yield "threads", f"OMP_NUM_THREADS is {given}" if given else _FEW
 
 
 def _shown(ranks: tuple[int, ...] | str) -> str:

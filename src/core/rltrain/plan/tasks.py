@@ -38,7 +38,8 @@ def find_task(
     if not found:
         known = [name for spec in suites for name in spec.tasks()]
         family = task.partition("-")[0].lower()
-        if any(record.name.startswith(family) for record in registry.unusable(SuiteSpec)):
+        missing = [each for each in registry.unusable(SuiteSpec) if each.status != "blocked"]
+        if any(record.name.startswith(family) for record in missing):
             known = []  # Isaac-Cartpole without Isaac Lab is no misspelled CartPole.
         raise UsageError(
             f"Unknown task {task!r}.{suggest(task, known)} Suites searched: "
