@@ -5,9 +5,9 @@
 
 Needs Isaac Lab 3 with Newton and its assets, the libraries, TensorBoard, and rltrain's plugins;
 Isaac Lab's own code for rl_games also needs gym. All of it runs on the CPU. A round trains once in
-each way, as a command of its own and with the round's seed. The table has the medians of the rounds, with the smallest and
-the largest: the command's seconds, those until its first iteration was done, the frames a second
-after that, and the return at the end.
+each way, as a command of its own and with the seed of the round. The table has the medians of the
+rounds, with the smallest and the largest: the seconds of the command, those until its first
+iteration was done, the frames a second after that, and the return at the end.
 """
 
 from __future__ import annotations
