@@ -34,6 +34,7 @@ from rltrain.policies.finding import options_of_run
 from rltrain.report.report import report_page
 from rltrain.report.runs import read_runs
 from rltrain.storage.checkpoints import INDEX, read_state, saved_checkpoints
+from rltrain.storage.evaluations import EVALUATIONS
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, read_metrics
 from rltrain.unpickling import load_data
@@ -67,6 +68,15 @@ STATE = made_state(
     progress={"iteration": 3, "frames": 96, "window": [(1.0, 2.0, 1.0, 0.0, 0.0)]},
     ranks=[pack_state({"plugins": {}, "env": None, "library": np.arange(3.0)}, {})],
 )
+
+
+EVALUATED = json.dumps(
+    {
+        **{"time": "2026-01-02T03:04:05+00:00", "checkpoint": "checkpoints/a", "digest": "0"},
+        **{"iteration": 3, "episodes": 2, "seeds": [0, 1], "length": 4.0, "success": None},
+        **{"returns": 1.0, "returns_interval": [0, 2], "iqm": 1.0, "iqm_interval": [0, 2]},
+    }
+).encode()
 
 
 def _pickles() -> list[bytes]:
@@ -313,6 +323,7 @@ TARGETS = {
     ),
     "metrics": Target(lambda: _part_of_run(METRICS), _read_metrics),
     "metrics in a report": Target(lambda: _part_of_run(METRICS), _report(METRICS)),
+    "evaluations in a report": Target(lambda: [EVALUATED], _report(EVALUATIONS)),
     "manifests in a report": Target(
         lambda: _part_of_run("manifest.json"), _report("manifest.json")
     ),

@@ -77,6 +77,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     from rltrain.policies.evaluating import table
     from rltrain.policies.finding import find_trained
     from rltrain.policies.statistics import check_installed
+    from rltrain.terminal import one_line
 
     check_installed()
     if arguments.all_checkpoints and arguments.checkpoint is not None:
@@ -88,6 +89,9 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     options.setdefault("num_envs", min(_ENVIRONMENTS, arguments.episodes))
     found = [find_trained(name, arguments.checkpoint, options) for name in arguments.run]
     results = [result for each in found for result in _evaluate(each, arguments)]
+    for result in results:
+        if (why := result.keep()) is not None:
+            print(f"rltrain: {one_line(why)}", file=sys.stderr)
     if results and arguments.json:
         print(json.dumps([result.as_json() for result in results], indent=1))
     elif results:

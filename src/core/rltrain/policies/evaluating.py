@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from rltrain.plugins.registry import discover
 from rltrain.policies.episodes import Block, Episode, play_block
 from rltrain.policies.session import open_session
 from rltrain.policies.statistics import Summary, summarize
+from rltrain.storage.evaluations import EVALUATIONS, Evaluated, add_evaluation
 from rltrain.types import World
 
 __all__ = ["Evaluation", "Result", "table"]
@@ -89,6 +91,36 @@ class Result:
             **{name: dataclasses.asdict(each) for name, each in self.summaries().items()},
             "each": [dataclasses.asdict(each) for each in self.episodes],
         }
+
+    def keep(self) -> str | None:
+        """Add it to those in the run folder, if the checkpoint is in one.
+
+        Returns:
+            Why that failed; None if it did not.
+        """
+        checkpoint, run = Path(self.checkpoint).resolve(), Path(self.run or "").resolve()
+        if self.run is None or not checkpoint.is_relative_to(run):
+            return None
+        found = self.summaries()
+        kept = Evaluated(
+            time=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+            checkpoint=str(checkpoint.relative_to(run)),
+            digest=_digest(checkpoint),
+            iteration=self.iteration,
+            episodes=len(self.episodes),
+            seeds=self.seeds,
+            returns=found["return"].mean,
+            returns_interval=found["return"].mean_interval,
+            iqm=found["return"].iqm,
+            iqm_interval=found["return"].iqm_interval,
+            length=found["length"].mean,
+            success=found["success"].mean if "success" in found else None,
+        )
+        try:
+            add_evaluation(run, kept, self.env)
+        except OSError as error:
+            return f"{run / EVALUATIONS} was not written: {error.strerror or error}"
+        return None
 
 
 def _digest(path: Path) -> str:

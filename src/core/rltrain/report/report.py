@@ -12,6 +12,7 @@ from rltrain.report.clips import clip_blocks
 from rltrain.report.curves import curve_picture, time_picture
 from rltrain.report.drawing import Picture
 from rltrain.report.environment import environment_section
+from rltrain.report.evaluations import evaluation_blocks
 from rltrain.report.groups import Group, differences, grouped
 from rltrain.report.numbers import slugs
 from rltrain.report.page import Folded, Heading, Page, Pictures, Section, Table, Text
@@ -39,6 +40,9 @@ def report_page(runs: Sequence[Run]) -> Page:
     several = slugs(tasks) if len(tasks) > 1 else {}
     for task, same in groups.items():
         sections += _of_task(same, task, several.get(task, ""))
+    evaluations = evaluation_blocks(runs)
+    if evaluations:
+        sections.append(Section("Evaluations", evaluations, "evaluations"))
     sections.append(Section("Divergence checks", check_blocks(runs), "checks"))
     clips = clip_blocks(runs)
     if clips:

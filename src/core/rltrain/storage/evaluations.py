@@ -1,0 +1,92 @@
+"""`evaluations.jsonl` in the run folder: what `rltrain evaluate` found, one JSON object a line.
+
+A line has the fields of `Evaluated`, and as "env" the task's options with which it was played.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rltrain.storage.fitting import check_fields
+from rltrain.storage.reading import Unreadable, read_text
+
+__all__ = ["EVALUATIONS", "Evaluated", "add_evaluation", "read_evaluations"]
+
+EVALUATIONS = "evaluations.jsonl"
+
+_LARGEST = 16 << 20
+"""Bytes of a file that is read: some 30,000 evaluations."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What was found of one checkpoint."""
+
+    time: str
+    """When, in ISO 8601."""
+    checkpoint: str
+    """Its path in the run folder."""
+    digest: str
+    """The SHA-256 of its file."""
+    iteration: int | None
+    episodes: int
+    """Of all seeds together."""
+    seeds: tuple[int, ...]
+    returns: float
+    """Their mean."""
+    returns_interval: tuple[float, ...]
+    """Bounds of its 95 % bootstrap interval."""
+    iqm: float
+    """The interquartile mean of the returns."""
+    iqm_interval: tuple[float, ...]
+    length: float
+    """Mean number of steps of an episode."""
+    success: float | None
+    """The share of episodes that were a success; None if the task does not say it."""
+
+
+def add_evaluation(run: Path, found: Evaluated, env: Mapping[str, Any]) -> None:
+    """Add a line.
+
+    Args:
+        run: the run folder. Somebody else may have made it: a link in the file's place is refused.
+        found: of a checkpoint in the run folder.
+        env: the task's options with which it was played, without secrets.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    line = json.dumps({**dataclasses.asdict(found), "env": dict(env)}, default=str) + "\n"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.open(run / EVALUATIONS, flags, 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise Unreadable(0, "it is no plain file", str(run / EVALUATIONS))
+        os.write(file, line.encode())
+    finally:
+        os.close(file)
+
+
+def read_evaluations(run: Path) -> list[Evaluated]:
+    """Read the lines; those that are damaged are passed over."""
+    found: list[Evaluated] = []
+    try:
+        lines = read_text(run / EVALUATIONS, _LARGEST, run).splitlines()
+    except OSError:
+        return found
+    names = [each.name for each in dataclasses.fields(Evaluated)]
+    for line in lines:
+        with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
+            told = json.loads(line)
+            given = {name: told[name] for name in names}
+            check_fields(Evaluated, given)
+            found.append(Evaluated(**given))
+    return found
