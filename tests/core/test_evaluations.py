@@ -9,6 +9,7 @@ import os
 import pytest
 from made_up_runs import make_run
 
+from rltrain.policies import progress
 from rltrain.policies.episodes import Episode
 from rltrain.policies.evaluating import Result
 from rltrain.report.evaluations import evaluation_blocks
@@ -79,3 +80,19 @@ def test_the_report_shows_them_and_passes_over_damaged_lines(run):
     (row,) = table.rows
     assert row[1:6] == ("checkpoints/a.pth", "2", "4", "2 (1 to 3)", "2 (1 to 3)")
     assert "interquartile" in note.paragraphs[0]
+
+
+def test_an_evaluation_tells_how_far_it_is_every_ten_seconds(monkeypatch):
+    now, said = [0.0], []
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    watched = progress.Progress(4, said.append)
+    for now[0], ended, steps in ((9, 0, 90), (10, 0, 100), (15, 1, 150), (20, 1, 200)):
+        watched.step(ended, steps)
+    watched.block_done(2)
+    now[0] = 30
+    watched.step(1, 7)
+    assert said == [
+        "0 of 4 episodes; the next are at step 100",
+        "1 of 4 episodes, about 0:01:00 left; the next are at step 200",
+        "3 of 4 episodes, about 0:00:10 left; the next are at step 7",
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,11 @@ def make_blocks(seeds: Sequence[int], episodes: int, num_envs: int) -> list[Bloc
 
 
 def play_block(
-    session: PolicySession, policy: Policy, block: Block, success_key: str | None = None
+    session: PolicySession,
+    policy: Policy,
+    block: Block,
+    success_key: str | None = None,
+    told: Callable[[int, int], None] = lambda ended, steps: None,
 ) -> list[Episode]:
     """Play one episode in each environment.
 
@@ -75,6 +79,8 @@ def play_block(
         block: the episodes.
         success_key: where the task's infos say whether an episode was a success; None for the key
             "success", if there is one.
+        told: called after each step with how many episodes have ended, and how many steps there
+            were.
 
     Raises:
         UsageError: an episode does not end, or the infos lack the key.
@@ -86,7 +92,7 @@ def play_block(
     policy.reset()
     finished = Finished(session, success_key)
     episodes: dict[int, Episode] = {}
-    for _ in range(LONGEST):
+    for steps in range(1, LONGEST + 1):
         observations, *outcome = session.env.step(policy.act(observations))
         done, returns, lengths, success = finished.step(*outcome)
         for i in np.flatnonzero(done):
@@ -102,6 +108,7 @@ def play_block(
             )
         if len(episodes) == num_envs:
             return [episodes[i] for i in range(num_envs)]
+        told(len(episodes), steps)
         policy.reset(outcome[1] | outcome[2])
     raise UsageError(
         f"{num_envs - len(episodes)} episodes have not ended after {LONGEST:,} steps. Give the "

@@ -15,6 +15,7 @@ from rltrain.launch import console_stream
 from rltrain.launch.rank_log import RankLog
 from rltrain.plugins.registry import discover
 from rltrain.policies.episodes import Block, Episode, play_block
+from rltrain.policies.progress import Progress
 from rltrain.policies.session import open_session
 from rltrain.policies.statistics import Summary, summarize
 from rltrain.storage.evaluations import EVALUATIONS, Evaluated, add_evaluation
@@ -39,11 +40,15 @@ class Evaluation:
         """
         with open_session(config, world, discover(config.no_plugins)) as session:
             found = []
+            blocks = self.blocks[world.rank :: world.world_size]
+            share = len(blocks) * len(self.checkpoints) * session.env.num_envs
+            progress = Progress(share, _say if world.is_root else lambda text: None)
             for checkpoint in self.checkpoints:
                 policy = session.load_policy(Path(checkpoint))
                 own: list[tuple[Any, ...]] = []
-                for block in self.blocks[world.rank :: world.world_size]:
-                    played = play_block(session, policy, block, self.success_key)
+                for block in blocks:
+                    played = play_block(session, policy, block, self.success_key, progress.step)
+                    progress.block_done(len(played))
                     own += map(dataclasses.astuple, played)
                 # As tuples: ranks send each other data only.
                 of_all = session.peers.gather_objects(own, dst=0)
@@ -51,9 +56,13 @@ class Evaluation:
                     [Episode(*each) for each in sorted(each for rank in of_all for each in rank)]
                 )
                 if world.is_root and len(self.checkpoints) > 1:
-                    text = f"{Path(checkpoint).name}: {len(found[-1])} episodes"
-                    print(f"rltrain: {text}", file=console_stream(), flush=True)
+                    mean = sum(each.episode_return for each in found[-1]) / len(found[-1])
+                    _say(f"{Path(checkpoint).name}: {len(found[-1])} episodes, return {mean:.2f}")
         return found if world.is_root else None
+
+
+def _say(text: str) -> None:
+    print(f"rltrain: {text}", file=console_stream(), flush=True)
 
 
 @dataclass(frozen=True)
