@@ -44,3 +44,11 @@ def test_options_of_any_class_are_compared():
     FakeWorld(2).run(lambda group: work(group, "relu"))
     with pytest.raises(UsageError, match=r"agent\.activation is relu on rank 0 and elu on rank 1"):
         FakeWorld(2).run(lambda group: work(group, "elu"))
+
+
+def test_equal_options_may_come_from_files_at_different_paths():
+    def work(group):
+        path = f"/on/node/{group.rank}/agent.yaml"
+        check_agreement(group, make_config(agent={"lr": 1}, agent_config=path))
+
+    FakeWorld(2).run(work)

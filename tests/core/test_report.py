@@ -62,6 +62,21 @@ def written(tmp_path):
     return write
 
 
+def test_runs_that_differ_in_how_they_were_started_are_one_group(tmp_path):
+    runs = [
+        make_run(tmp_path / "a", seed=1),
+        make_run(tmp_path / "b", seed=2, launcher="x", max_restarts=3, check_interval=9),
+    ]
+    assert len(grouped(read_runs(map(str, runs)))) == 1
+
+
+def test_all_options_of_each_group_can_be_read(tmp_path):
+    runs = [make_run(tmp_path / "a", agent={"lr": 0.25}), make_run(tmp_path / "b", task="T")]
+    said = text_of(*runs).splitlines()
+    assert said[said.index("agent.lr") + 1] == "0.25"
+    assert said.count("target_return") >= 2
+
+
 def test_runs_that_differ_only_in_the_seed_are_one_line_with_a_band(tmp_path):
     runs = [make_run(tmp_path / f"{seed}", seed=seed) for seed in (1, 2, 3)]
     text = text_of(*runs, make_run(tmp_path / "skrl", library="skrl", value="Loss / Policy"))

@@ -17,10 +17,13 @@ _ELSEWHERE = frozenset(
         *("node_rank", "master_addr", "master_port", "coordinator_address", "rdzv_endpoint"),
         *("rdzv_id", "local_addr", "writers", "observers", "renders", "headless", "no_plugins"),
         *("join_timeout", "hang_timeout", "trust_checkpoint", "keep", "checkpoint_interval"),
-        *("auto_resume", "resume", "gpu_ids", "device", "cluster", "profile"),
+        *("auto_resume", "resume", "gpu_ids", "device", "cluster", "profile", "distributed"),
+        *("launcher", "nproc_per_node", "min_nodes", "rdzv_backend", "max_restarts"),
+        *("virtual_local_rank", "check_interval", "enable_cameras", "total_envs"),
     }
 )
-"""Options that say where a run is and what it writes, not what it learns."""
+"""Options that say where a run is, how it is started and what it writes, not what it learns. The
+numbers of ranks and of a rank's environments count, however they were given."""
 
 _NAMED = ("library", "algorithm", "task", "ranks")
 """What a group's name consists of, if that differs."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from rltrain.options.dotted import flatten
 from rltrain.records import Scalars
 from rltrain.report.checks import check_blocks, warning_blocks
 from rltrain.report.clips import clip_blocks
@@ -84,7 +85,8 @@ def _of_task(groups: Sequence[Group], task: str, name: str) -> list[Section]:
         "Learning": _learning(groups, suffix),
         "Time of an iteration": _times(groups, suffix),
         "Losses and other values": _values(groups, suffix),
-        "What differs": _options(groups),
+        "What differs": _differences(groups),
+        "Options": _options(groups),
     }
     parts = {title: blocks for title, blocks in parts.items() if blocks}
     if not name:
@@ -171,6 +173,15 @@ def _there(pictures: Iterable[Picture | None]) -> list[Picture]:
 
 
 def _options(groups: Sequence[Group]) -> list[Any]:
+    """Return each group's options, folded: those of its first run."""
+    return [
+        Folded(group.label, [Table(("option", "value"), rows)])
+        for group in groups
+        if (rows := [(key, str(x)) for key, x in flatten(dict(group.runs[0].config))])
+    ]
+
+
+def _differences(groups: Sequence[Group]) -> list[Any]:
     rows = [(name, *values) for name, values in differences(groups)]
     if not rows:
         return []

@@ -35,9 +35,10 @@ _OF_THE_NODE = frozenset(
     {
         *("node_rank", "nproc_per_node", "gpu_ids", "device", "device_kind"),
         *("master_addr", "coordinator_address", "rdzv_endpoint", "local_addr", "show_ranks"),
+        "agent_config",
     }
 )
-"""Options that may differ between nodes."""
+"""Options that may differ between nodes: of a file's path only what was read from it counts."""
 
 _LARGEST = 64 << 20
 """Bytes of a manifest that is read. Each rank has its seeds in it."""
