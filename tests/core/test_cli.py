@@ -403,6 +403,14 @@ def test_tasks_are_found_by_words_in_their_names(cli, site):
     assert "tasks open seen: no task has that in its name." in err
 
 
+def test_listing_tasks_leaves_no_files_of_simulators(cli, site, monkeypatch, tmp_path):
+    logging = TASKS.replace("lambda: names", "lambda: open('LOG.TXT', 'w') and names")
+    site.install("seen-suite", logging)
+    monkeypatch.chdir(tmp_path)
+    assert cli("tasks", "--suite", "seen")[0] == 0
+    assert not (tmp_path / "LOG.TXT").exists()
+
+
 def test_on_a_terminal_a_task_is_a_line(cli, site, monkeypatch):
     site.install("seen-suite", TASKS)
     monkeypatch.setenv("COLUMNS", "60")

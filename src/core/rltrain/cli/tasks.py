@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shutil
+import tempfile
 from typing import Any
 
 from rltrain.config import RunConfig
@@ -53,12 +55,14 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     registry = discover(arguments.no_plugin)
     asked = [registry.get(SuiteSpec, arguments.suite)] if arguments.suite else []
     wanted = [word.lower() for word in arguments.words]
-    rows = [
-        _row(suite, task, registry)
-        for suite in asked or registry.all(SuiteSpec)
-        for task in suite.tasks()
-        if all(word in task.lower() for word in wanted)
-    ]
+    # Environments that are made to look at them leave logs in the current folder, as MuJoCo's do.
+    with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):
+        rows = [
+            _row(suite, task, registry)
+            for suite in asked or registry.all(SuiteSpec)
+            for task in suite.tasks()
+            if all(word in task.lower() for word in wanted)
+        ]
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return 0
