@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import stub_plugin
 
@@ -165,6 +167,45 @@ def test_a_section_of_options_is_a_mapping_or_missing(plus, value):
         "Set agent.learn.clip=... instead."
     )
     assert resolve({"learn": {"clip": 0.1}})["learn"]["clip"] == 0.1
+
+
+USUAL = {"a": {"rate": 1e-3, "clip": False, "units": [64, 64], "name": "elu", "steps": 16}}
+
+
+def of_kind(key, value):
+    options = {"a": dict(USUAL["a"])}
+    override_agent(options, {key: value}, STUB, "a file", USUAL)
+    return get_dotted(options, key.removeprefix("+"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wanted"),
+    [
+        ("a.rate", "fast", "a number, such as 0.001"),
+        ("a.steps", "many", "a number, such as 16"),
+        ("a.clip", "maybe", "true or false"),
+        ("a.clip", [True], "true or false"),
+        ("a.units", 64, "a list, such as [64, 64]"),
+        ("a.units", "64 64", "a list, such as [64, 64]"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_unless_a_plus_says_that_it_is_meant(key, value, wanted):
+    with pytest.raises(UsageError, match=re.escape(f"agent.{key}={value}: must be {wanted}.")):
+        of_kind(key, value)
+    assert of_kind(f"+{key}", value) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("a.rate", value) for value in (1, 0.5, "auto", None)),
+        *(("a.clip", value) for value in (True, 0.2, None)),
+        *(("a.units", value) for value in ([], ["a"], None)),
+        *(("a.name", value) for value in ("relu", 3, ["x"], None)),
+    ],
+)
+def test_values_that_a_library_may_take_pass(key, value):
+    assert of_kind(key, value) == value
 
 
 def test_a_plus_adds_an_option_and_its_parent_mappings():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
@@ -27,6 +27,9 @@ __all__ = [
 _OVERRIDE = re.compile(
     r"(?P<add>\+?)(?P<where>[A-Za-z_][\w-]*)\.(?P<key>[^=]*)=(?P<value>.*)", re.DOTALL
 )
+
+_WORDS = ("auto", "none")
+"""Text in place of a number."""
 
 _TIME = re.compile(r"\d+(:\d\d){1,2}")
 """Such as 4:00:00, which YAML 1.1 reads as a number to the base of 60."""
@@ -124,8 +127,10 @@ def override_agent(
         defaults: the library's own options: what is a mapping there must be one in `options`.
 
     Raises:
-        UsageError: an override names no option, or a section of the options is not a mapping.
+        UsageError: an override names no option, a section of the options is not a mapping, or a
+            value is of another kind than the library's own.
     """
+    added = {key[1:] for key, _ in flatten(overrides) if key.startswith("+")}
     # Copy: a later override may change the value of an earlier one, which belongs to the caller.
     for key, value in flatten(copy.deepcopy(dict(overrides)), known=options):
         if key.startswith("+"):
@@ -139,6 +144,7 @@ def override_agent(
             )
         set_dotted(options, key, value)
     _check_sections(options, library, defaults)
+    _check_kinds(options, defaults, added)
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,6 +189,29 @@ def _check_sections(
                     f"agent.{section}={value}: must be a mapping, because it contains agent.{key}."
                     f" Set agent.{key}=... instead."
                 )
+
+
+def _check_kinds(
+    options: Mapping[str, Any], defaults: Mapping[str, Any], added: Container[str]
+) -> None:
+    """Check that values are of the kind of the library's own, but for those that were added by +.
+
+    None means "off" for an option of any kind, and "auto" a number that the library chooses.
+    """
+    for key, usual in flatten(defaults):
+        value = get_dotted(options, key, None)
+        if key in added or value is None or isinstance(value, Mapping):
+            continue
+        is_text, is_list = isinstance(value, str), isinstance(value, (list, tuple))
+        if isinstance(usual, bool) and (is_text or is_list):
+            wanted = "true or false"
+        elif isinstance(usual, (int, float)) and is_text and value.lower() not in _WORDS:
+            wanted = f"a number, such as {usual}"
+        elif isinstance(usual, (list, tuple)) and not is_list:
+            wanted = f"a list, such as {list(usual)}"
+        else:
+            continue
+        raise UsageError(f"agent.{key}={value}: must be {wanted}. To give it anyway: +agent.{key}=")
 
 
 def _suggest_key(key: str, known: set[str]) -> str:
