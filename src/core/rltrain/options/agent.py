@@ -196,11 +196,13 @@ def _check_kinds(
 ) -> None:
     """Check that values are of the kind of the library's own, but for those that were added by +.
 
-    None means "off" for an option of any kind, and "auto" a number that the library chooses.
+    None means "off" for an option of any kind, and "auto" a number that the library chooses. What a
+    list contains may be replaced by anything.
     """
     for key, usual in flatten(defaults):
         value = get_dotted(options, key, None)
-        if key in added or value is None or isinstance(value, Mapping):
+        in_list = any(part.isdigit() for part in key.split("."))
+        if key in added or in_list or value is None or isinstance(value, Mapping):
             continue
         is_text, is_list = isinstance(value, str), isinstance(value, (list, tuple))
         if isinstance(usual, bool) and (is_text or is_list):
