@@ -69,7 +69,7 @@ def test_a_suite_that_seems_to_know_a_name_may_be_wrong():
 class Registry:
     def __init__(self, *suites, unusable=()):
         self.suites = [suite.spec for suite in suites]
-        self.unusables = [SimpleNamespace(name=name) for name in unusable]
+        self.unusables = [SimpleNamespace(name=name, status="unmet") for name in unusable]
 
     def all(self, kind):
         return self.suites
