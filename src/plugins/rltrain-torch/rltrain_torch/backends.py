@@ -26,7 +26,7 @@ from rltrain_torch import nccl
 from rltrain_torch.fingerprints import fingerprints
 from rltrain_torch.flight_recorder import last_collectives
 from rltrain_torch.group import TorchProcessGroup
-from rltrain_torch.threads import choose_threads, share_cores
+from rltrain_torch.threads import add_for, begin_with_few, share_cores
 
 __all__ = ["GlooBackend", "NcclBackend", "TorchBackend"]
 
@@ -62,7 +62,7 @@ class TorchBackend:
         if session.group.world_size > 1:
             _broadcast_state(session, model)
         session.watch(role, lambda: _fingerprints(model))
-        choose_threads(session, model)
+        add_for(session, model)
         return model
 
     @hookimpl
@@ -82,13 +82,13 @@ class TorchBackend:
     @hookimpl(wrapper=True)
     def rltrain_train(self, session: Session) -> Generator[None, Any, Any]:
         """Begin with the threads that the environments need; models have theirs as they come."""
-        choose_threads(session)
+        begin_with_few(session)
         return (yield)
 
     @hookimpl(wrapper=True)
     def rltrain_load_policy(self, session: Session) -> Generator[None, Any, Any]:
         """Act with the threads that the environments need."""
-        choose_threads(session)
+        begin_with_few(session)
         return (yield)
 
 

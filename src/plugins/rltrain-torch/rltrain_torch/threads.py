@@ -11,7 +11,7 @@ from rltrain.session import Session
 from rltrain.types import World
 from rltrain_torch.policy import groups_of
 
-__all__ = ["choose_threads", "share_cores"]
+__all__ = ["add_for", "begin_with_few", "share_cores"]
 
 _WORK = 500_000_000
 """Floating-point operations of a forward pass for each thread. With less, a second one gains little
@@ -25,22 +25,33 @@ def share_cores(world: World) -> None:
         torch.set_num_threads(cores_of_rank(world))
 
 
-def choose_threads(session: Session, model: torch.nn.Module | None = None) -> None:
-    """Give torch on the CPU the threads that the work pays for, at most one for each core.
+def begin_with_few(session: Session) -> None:
+    """Give torch on the CPU one thread, or with images one for each core, before there are models.
 
-    What a user sets by OMP_NUM_THREADS stays. Images are for all cores: convolutions do more than
-    their parameters tell.
+    Convolutions do more than their parameters tell. What a user sets by OMP_NUM_THREADS stays.
 
     Args:
-        session: has its environments; its mini-batches have `session.batch_rows` rows.
-        model: it is to be run from now on, as well as those before it; None before there is one.
+        session: has its environments.
     """
-    if session.world.device != "cpu" or "OMP_NUM_THREADS" in os.environ:
+    if _is_chosen(session):
         return
-    cores, threads = cores_of_rank(session.world), 1
-    if any(x.is_image for x in groups_of(session.env.single_observation_space).values()):
-        threads = cores
-    elif model is not None:
-        work = 2 * sum(x.numel() for x in model.parameters()) * session.batch_rows
-        threads = max(torch.get_num_threads(), min(cores, work // _WORK))
-    torch.set_num_threads(threads)
+    groups = groups_of(session.env.single_observation_space).values()
+    torch.set_num_threads(cores_of_rank(session.world) if any(x.is_image for x in groups) else 1)
+
+
+def add_for(session: Session, model: torch.nn.Module) -> None:
+    """Give torch on the CPU the threads that one more model pays for, at most one for each core.
+
+    Args:
+        session: its mini-batches have `session.batch_rows` rows.
+        model: it is to be run from now on, as well as those before it.
+    """
+    if _is_chosen(session):
+        return
+    work = 2 * sum(x.numel() for x in model.parameters()) * session.batch_rows
+    paid = min(cores_of_rank(session.world), work // _WORK)
+    torch.set_num_threads(max(torch.get_num_threads(), paid))
+
+
+def _is_chosen(session: Session) -> bool:
+    return session.world.device != "cpu" or "OMP_NUM_THREADS" in os.environ

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box
 
 from rltrain.types import World
 from rltrain_torch import threads
-from rltrain_torch.threads import choose_threads
+from rltrain_torch.threads import add_for, begin_with_few
 
 CORES = 8
 SMALL, LARGE = 1_000, 1_000_000  # Parameters: 0.002 and 2 GFLOP a pass with 1,000 rows.
@@ -31,9 +31,9 @@ def chosen(*sizes, space=None, rows=1_000, device="cpu"):
     """Return the number of threads for models of these sizes, one after the other."""
     env = SimpleNamespace(single_observation_space=space or Box(-1, 1, (4,)))
     session = SimpleNamespace(world=World(device=device), env=env, batch_rows=rows)
-    choose_threads(session)
+    begin_with_few(session)
     for size in sizes:
-        choose_threads(session, torch.nn.Linear(size, 1, bias=False))
+        add_for(session, torch.nn.Linear(size, 1, bias=False))
     return torch.get_num_threads()
 
 

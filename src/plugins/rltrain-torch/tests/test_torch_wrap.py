@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from gymnasium.spaces import Box
 
 from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
@@ -37,7 +36,6 @@ def session_of(group):
     return SimpleNamespace(
         group=group,
         world=World(),
-        env=SimpleNamespace(single_observation_space=Box(-1, 1, (4,))),
         batch_rows=8,
         watched=watched,
         watch=lambda role, fingerprints: watched.update({role: fingerprints}),
