@@ -191,8 +191,8 @@ docs: .venv-docs/.ready
 
 # No index has rltrain. What this prints lets pip and uv find it here, also below a path with a space.
 wheels:
-	$(PYTHON) -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist . $(PLUGINS)
-	@$(PYTHON) -c "from pathlib import Path; place = Path('dist').resolve().as_uri(); \
+	"$(PYTHON)" -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist . $(PLUGINS)
+	@"$(PYTHON)" -c "from pathlib import Path; place = Path('dist').resolve().as_uri(); \
 		print(f'export PIP_FIND_LINKS={place} UV_FIND_LINKS={place}')"
 
 lint: $(READY)
