@@ -195,6 +195,11 @@ def test_a_value_of_another_kind_is_refused_unless_a_plus_says_that_it_is_meant(
     assert of_kind(f"+{key}", value) == value
 
 
+def test_what_a_run_has_trained_with_is_not_judged_again():
+    options = {"a": {"rate": "fast"}}
+    override_agent(options, {}, STUB, "a run", USUAL, trained_before=True)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [

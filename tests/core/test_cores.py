@@ -120,8 +120,8 @@ def test_linux_binds(monkeypatch):
     [
         (1, ""),
         (4, ""),
-        (5, "5 ranks share 4"),
-        (9, "9 ranks share 4; 3,500 MB of memory are free, and a rank has 400 or more"),
+        (5, "5 ranks share 4 cores"),
+        (9, "9 ranks share 4 cores; 3,500 MB of memory are free, and a rank has 400 or more"),
     ],
 )
 def test_too_many_ranks_for_the_machine_are_told(node, monkeypatch, tmp_path, ranks, said):
@@ -131,4 +131,4 @@ def test_too_many_ranks_for_the_machine_are_told(node, monkeypatch, tmp_path, ra
     monkeypatch.setattr(cores, "_MEMORY", meminfo)
     assert crowding(ranks) == said
     monkeypatch.setattr(cores, "_MEMORY", tmp_path / "of no Linux")
-    assert crowding(9) == "9 ranks share 4"
+    assert crowding(9) == "9 ranks share 4 cores"

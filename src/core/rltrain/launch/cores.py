@@ -26,7 +26,7 @@ def available_cores() -> int:
 def crowding(ranks: int) -> str:
     """Return what ranks on this machine have too little of, in words; "" if they have enough."""
     cores = available_cores()
-    found = [f"{ranks} ranks share {cores}"] if ranks > cores else []
+    found = [f"{ranks} ranks share {cores} cores"] if ranks > cores else []
     lines = _MEMORY.read_text().splitlines() if _MEMORY.is_file() else []
     free = [int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:")]
     if free and ranks * _OF_A_RANK > free[0]:

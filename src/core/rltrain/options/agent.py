@@ -116,6 +116,7 @@ def override_agent(
     library: LibrarySpec,
     source: str,
     defaults: Mapping[str, Any],
+    trained_before: bool = False,
 ) -> None:
     """Apply the user's overrides to a library's options, in place.
 
@@ -125,6 +126,8 @@ def override_agent(
         library: the library.
         source: describes where the options come from.
         defaults: the library's own options: what is a mapping there must be one in `options`.
+        trained_before: whether a run has trained with the options. It may have been given values
+            by +, which its file does not tell; they are not checked again.
 
     Raises:
         UsageError: an override names no option, a section of the options is not a mapping, or a
@@ -144,7 +147,8 @@ def override_agent(
             )
         set_dotted(options, key, value)
     _check_sections(options, library, defaults)
-    _check_kinds(options, defaults, added)
+    if not trained_before:
+        _check_kinds(options, defaults, added)
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,9 @@ def make_plan(
             print(f"rltrain: {library.name}: {chosen_by}", file=sys.stderr, flush=True)
     agent, source = _agent(requested, library, algorithm, suite, task, registry)
     original = written_for(agent, library, task)
-    override_agent(agent, requested.agent, library, source, library.default_agent(task, algorithm))
+    path, defaults = requested.agent_config, library.default_agent(task, algorithm)
+    trained_before = path is not None and run_folder_of(path) is not None
+    override_agent(agent, requested.agent, library, source, defaults, trained_before)
     requested = _take_from_file(requested, agent, given, library)
     ranks = number_of_ranks(placement, world)
     resolved = {

@@ -117,7 +117,7 @@ def _cores(plan: Plan) -> Iterator[tuple[str, str]]:
             yield "cores", crowded
     elif (config.framework, world.device) == ("torch", "cpu"):
         given = os.environ.get("OMP_NUM_THREADS")
-        yield "threads", f"OMP_NUM_THREADS is {given}" if given else _FEW
+        yield "threads", _FEW if given is None else f"OMP_NUM_THREADS is {given}"
 
 
 def _shown(ranks: tuple[int, ...] | str) -> str:

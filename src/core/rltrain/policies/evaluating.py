@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -82,6 +83,7 @@ class Result:
     seeds: tuple[int, ...]
     episodes: tuple[Episode, ...]
 
+    @functools.cached_property
     def summaries(self) -> dict[str, Summary]:
         """Return the statistics of return, length, and success if the task says it."""
         found = {
@@ -94,10 +96,10 @@ class Result:
     def as_json(self) -> dict[str, Any]:
         """Return everything, as JSON has it."""
         return {
-            **{name: value for name, value in vars(self).items() if name != "episodes"},
+            **{each.name: getattr(self, each.name) for each in dataclasses.fields(self)},
             "digest": _digest(Path(self.checkpoint)),
             "episodes": len(self.episodes),
-            **{name: dataclasses.asdict(each) for name, each in self.summaries().items()},
+            **{name: dataclasses.asdict(each) for name, each in self.summaries.items()},
             "each": [dataclasses.asdict(each) for each in self.episodes],
         }
 
@@ -110,7 +112,7 @@ class Result:
         checkpoint, run = Path(self.checkpoint).resolve(), Path(self.run or "").resolve()
         if self.run is None or not checkpoint.is_relative_to(run):
             return None
-        found = self.summaries()
+        found = self.summaries
         kept = Evaluated(
             time=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
             checkpoint=str(checkpoint.relative_to(run)),
@@ -143,7 +145,7 @@ def table(results: Sequence[Result]) -> str:
         ("checkpoint", "iteration", "episodes", "return, 95 %", "iqm, 95 %", "length", "success")
     ]
     for result in results:
-        found = result.summaries()
+        found = result.summaries
         success = f"{found['success'].mean:.1%}" if "success" in found else "-"
         name = Path(result.checkpoint).name
         where = Path(result.run).name if result.run else Path(result.checkpoint).parent.name

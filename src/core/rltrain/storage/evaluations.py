@@ -66,13 +66,10 @@ def add_evaluation(run: Path, found: Evaluated, env: Mapping[str, Any]) -> None:
     """
     line = json.dumps({**dataclasses.asdict(found), "env": dict(env)}, default=str) + "\n"
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    file = os.open(run / EVALUATIONS, flags, 0o666)
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
+    with os.fdopen(os.open(run / EVALUATIONS, flags, 0o666), "wb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise Unreadable(0, "it is no plain file", str(run / EVALUATIONS))
-        os.write(file, line.encode())
-    finally:
-        os.close(file)
+        file.write(line.encode())
 
 
 def read_evaluations(run: Path) -> list[Evaluated]:

@@ -81,9 +81,13 @@ class TorchBackend:
 
     @hookimpl(wrapper=True)
     def rltrain_train(self, session: Session) -> Generator[None, Any, Any]:
-        """Begin with the threads that the environments need; models have theirs as they come."""
+        """Train with the threads that environments and models need; then it is as before."""
+        before = torch.get_num_threads()
         begin_with_few(session)
-        return (yield)
+        try:
+            return (yield)
+        finally:
+            torch.set_num_threads(before)
 
     @hookimpl(wrapper=True)
     def rltrain_load_policy(self, session: Session) -> Generator[None, Any, Any]:

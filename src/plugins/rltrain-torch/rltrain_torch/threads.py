@@ -14,9 +14,9 @@ from rltrain_torch.policy import groups_of
 __all__ = ["add_for", "begin_with_few", "share_cores"]
 
 _WORK = 500_000_000
-"""Floating-point operations of a forward pass for each thread. With less, a second one gains little
-on an idle machine, and where other programs compute, a pass takes ten times as long or more: one
-thread waits for the other at each layer (benchmarks/threads.py)."""
+"""Floating-point operations of a forward pass for each thread. With less, a second thread makes a
+pass at most 1.8 times as fast on an idle machine; where other programs compute, ten times as slow
+and more, as one thread waits for the other at each layer (benchmarks/threads.py)."""
 
 
 def share_cores(world: World) -> None:

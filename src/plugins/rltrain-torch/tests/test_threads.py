@@ -11,6 +11,7 @@ from gymnasium.spaces import Box
 
 from rltrain.types import World
 from rltrain_torch import threads
+from rltrain_torch.backends import GlooBackend
 from rltrain_torch.threads import add_for, begin_with_few
 
 CORES = 8
@@ -66,3 +67,15 @@ def test_the_user_chooses(monkeypatch):
 def test_a_gpu_leaves_torch_as_it_is():
     torch.set_num_threads(3)
     assert chosen(SMALL, device="cuda:0") == 3
+
+
+def test_the_callers_threads_are_as_before_once_it_has_trained():
+    env = SimpleNamespace(single_observation_space=Box(-1, 1, (4,)))
+    session = SimpleNamespace(world=World(), env=env, batch_rows=1)
+    torch.set_num_threads(3)
+    training = GlooBackend().rltrain_train(session)
+    next(training)
+    assert torch.get_num_threads() == 1
+    with pytest.raises(StopIteration) as ended:
+        training.send("result")
+    assert (ended.value.value, torch.get_num_threads()) == ("result", 3)
