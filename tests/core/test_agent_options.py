@@ -169,12 +169,13 @@ def test_a_section_of_options_is_a_mapping_or_missing(plus, value):
     assert resolve({"learn": {"clip": 0.1}})["learn"]["clip"] == 0.1
 
 
+STRICT = library("strict", "a", same_kinds=True)
 USUAL = {"a": {"rate": 1e-3, "clip": False, "units": [64, 64], "name": "elu", "steps": 16}}
 
 
 def of_kind(key, value):
     options = {"a": dict(USUAL["a"])}
-    override_agent(options, {key: value}, STUB, "a file", USUAL)
+    override_agent(options, {key: value}, STRICT, "a file", USUAL)
     return get_dotted(options, key.removeprefix("+"))
 
 
@@ -197,7 +198,13 @@ def test_a_value_of_another_kind_is_refused_unless_a_plus_says_that_it_is_meant(
 
 def test_what_a_run_has_trained_with_is_not_judged_again():
     options = {"a": {"rate": "fast"}}
-    override_agent(options, {}, STUB, "a run", USUAL, trained_before=True)
+    override_agent(options, {}, STRICT, "a run", USUAL, trained_before=True)
+
+
+def test_a_library_may_take_text_for_a_number():
+    options = {"a": dict(USUAL["a"])}
+    override_agent(options, {"a.rate": "lin_1e-3"}, STUB, "a file", USUAL)
+    assert options["a"]["rate"] == "lin_1e-3"
 
 
 @pytest.mark.parametrize(

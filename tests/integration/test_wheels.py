@@ -34,7 +34,14 @@ def test_all_wheels_install_together_and_train(tmp_path):
     plugins = sorted(path.name for path in (ROOT / "src" / "plugins").iterdir())
     for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "src"):
         (folder / name).symlink_to(ROOT / name)
-    made = run("make", "wheels", f"PYTHON={sys.executable}", cwd=folder, **NO_ISOLATION)
+    made = run(
+        "make",
+        "--no-print-directory",
+        "wheels",
+        f"PYTHON={sys.executable}",
+        cwd=folder,
+        **NO_ISOLATION,
+    )
     assert len(list((folder / "dist").glob("*.whl"))) == 1 + len(plugins)
     variables = dict(word.split("=") for word in made.splitlines()[-1].split()[1:])
 

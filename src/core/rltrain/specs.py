@@ -180,6 +180,10 @@ class LibrarySpec(Spec):
     """Dotted keys that identify a file in this library's format."""
     option_keys: frozenset[str] = frozenset()
     """Dotted keys that may be overridden although the loaded file does not have them."""
+    same_kinds: bool = False
+    """Whether an option takes only values of its default's kind (a switch, a number, a list), or
+    none: others are then refused before ranks start. Leave it off where a number may be written as
+    text, such as a schedule `lin_3e-4`."""
     harmless: Callable[[str, str], bool] | None = None
     """Given a dotted key and a text there, whether the library can do no harm with it, although it
     is more than a word: a class of the library's own, an expression that only computes. Any other

@@ -147,7 +147,7 @@ def override_agent(
             )
         set_dotted(options, key, value)
     _check_sections(options, library, defaults)
-    if not trained_before:
+    if library.same_kinds and not trained_before:
         _check_kinds(options, defaults, added)
 
 

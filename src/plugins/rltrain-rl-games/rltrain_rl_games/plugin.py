@@ -31,6 +31,7 @@ def rltrain_provides() -> Iterable[Spec]:
             default_agent=_default_agent,
             required_keys=("params.algo.name", "params.config"),
             option_keys=OPTION_KEYS,
+            same_kinds=True,
             run_keys={
                 "seed": "params.seed",
                 "num_envs": "params.config.num_actors",

@@ -26,6 +26,7 @@ def rltrain_provides() -> Iterable[Spec]:
             default_agent=default_agent,
             required_keys=("algorithm.class_name", "num_steps_per_env"),
             option_keys=OPTION_KEYS,
+            same_kinds=True,
             harmless=is_harmless,
             run_keys={"seed": "seed", "max_iterations": "max_iterations"},
             refuses=REFUSALS,

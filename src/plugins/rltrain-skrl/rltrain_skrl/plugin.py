@@ -186,6 +186,7 @@ def rltrain_provides() -> Iterable[Spec]:
             convert_defaults={"jax": in_jax},
             required_keys=("models", "agent.class", "trainer"),
             option_keys=OPTION_KEYS,
+            same_kinds=True,
             harmless=only_computes,
             run_keys={"seed": "seed"},
             refuses=REFUSES,
