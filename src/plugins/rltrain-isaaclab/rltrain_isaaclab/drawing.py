@@ -53,6 +53,9 @@ _PAGES = {"viser": "port", "rerun": "web_port"}
 """Those that show a page, and their settings for its port. Isaac Lab lets all machines see it; here
 it is on the loopback interface, because it has no password."""
 
+_OPEN = ("rerun",)
+"""Pages that all machines can see nevertheless: rerun's servers cannot be told an interface."""
+
 _ALIASES = {"newton": "newton_gl"}
 
 _SIZE = {"window_width": 1280, "window_height": 720}
@@ -97,7 +100,8 @@ def prepare(cfg: Any, visualizers: list[str], source: str | None, windows: bool)
         shown = _add(cfg, name, **({"bind_address": "127.0.0.1"} if name in _PAGES else {}))
         if name in _PAGES:
             port = getattr(shown, _PAGES[name])
-            print(f"env.viz={name}: http://127.0.0.1:{port}, for this machine", flush=True)
+            seen = "for all who reach this machine" if name in _OPEN else "for this machine"
+            print(f"env.viz={name}: http://127.0.0.1:{port}, {seen}", flush=True)
     kind, name, _ = _parts(source or "")
     if kind == "visualizer":
         _require(name, "--video, or a viewer that shows frames")

@@ -39,12 +39,17 @@ def test_what_cannot_be_shown_is_refused(options, reason):
         drawing.check(options)
 
 
-def test_a_page_is_for_this_machine_and_its_address_is_shown(capsys):
+@pytest.mark.parametrize(
+    ("name", "port", "readers"),
+    # rerun's servers cannot be told an interface.
+    [("viser", "port", "for this machine"), ("rerun", "web_port", "for all who reach this")],
+)
+def test_the_address_of_a_page_is_shown_and_who_may_read_it(capsys, name, port, readers):
     class Settings:
         sim = type("Sim", (), {"visualizer_cfgs": []})
 
     pytest.importorskip("viser")
-    drawing.prepare(Settings(), ["viser"], None, windows=False)
+    drawing.prepare(Settings(), [name], None, windows=False)
     [page] = Settings.sim.visualizer_cfgs
-    assert (page.visualizer_type, page.bind_address) == ("viser", "127.0.0.1")
-    assert f"http://127.0.0.1:{page.port}," in capsys.readouterr().out
+    assert (page.visualizer_type, page.bind_address) == (name, "127.0.0.1")
+    assert f"http://127.0.0.1:{getattr(page, port)}, {readers}" in capsys.readouterr().out
