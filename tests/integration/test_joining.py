@@ -126,3 +126,21 @@ dist.destroy_process_group()
     assert run.returncode == 0, run.stderr
     assert "2 ranks on cpu" in run.stdout
     assert len(list(run.log_root.rglob("manifest.json"))) == 1
+
+
+@pytest.mark.parametrize("agent_has_the_store", [True, False])
+def test_ranks_train_one_run_after_another(probe, agent_has_the_store):
+    script = probe.folder / "sweep.py"
+    script.write_text(f"""
+import os, sys, rltrain
+if not {agent_has_the_store}:  # As SLURM's tasks have it: rank 0 serves it.
+    os.environ |= {{"TORCHELASTIC_USE_AGENT_STORE": "False", "MASTER_PORT": "{free_port()}"}}
+for seed in range(4):
+    done = rltrain.train(distributed=True, library="averager", task="Idle-v0", device="cpu",
+                         backend="gloo", seed=seed, max_iterations=3, log_root=sys.argv[-1])
+    assert done.iterations == 3, done
+""")
+    torchrun = ("torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script))
+    run = probe(launcher=torchrun)
+    assert run.returncode == 0, run.stderr
+    assert len(list(run.log_root.rglob("manifest.json"))) == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 from collections.abc import Callable
 from datetime import timedelta
@@ -32,6 +33,10 @@ _OPS = {
     "min": dist.ReduceOp.MIN,
     "max": dist.ReduceOp.MAX,
 }
+
+
+_groups = itertools.count()
+"""Numbers the groups of this process."""
 
 
 class TorchProcessGroup:
@@ -174,7 +179,8 @@ def _store(world: World) -> Store:
     # there must be none: a node that has joined later counts fewer attempts.
     kept = folder is not None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if kept else "0"
-    return PrefixStore(f"rltrain/attempt_{attempt}", store)
+    # So it is in a process that trains one run after another: each rank trains as many.
+    return PrefixStore(f"rltrain/attempt_{attempt}/group_{next(_groups)}", store)
 
 
 def _check_existing(backend: str, world: World) -> None:
