@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -30,6 +30,7 @@ __all__ = [
     "Refusal",
     "Spec",
     "SuiteSpec",
+    "Words",
     "WriterSpec",
     "load_object",
 ]
@@ -159,6 +160,18 @@ class Refusal:
     """The nearest thing that works."""
 
 
+@dataclass(frozen=True)
+class Words:
+    """The words that an option of a library takes."""
+
+    what: str
+    """What each names, such as "optimizer"."""
+    known: Collection[str]
+    """Those that the installed library has. None if that is not known: any word is then taken."""
+    any_case: bool = False
+    """Whether the library takes them in small and capital letters alike."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LibrarySpec(Spec):
     """Adapts one RL library."""
@@ -184,6 +197,10 @@ class LibrarySpec(Spec):
     """Whether an option takes only values of its default's kind (a switch, a number, a list), or
     none: others are then refused before ranks start. Leave it off where a number may be written as
     text, such as a schedule `lin_3e-4`."""
+    words: Callable[[Mapping[str, Any]], Mapping[str, Words]] | None = None
+    """Given the agent's options, return by dotted key the words that the installed library takes
+    there. Others are refused before ranks start. Read them from the library's sources, which
+    imports nothing: see `rltrain.sources`."""
     harmless: Callable[[str, str], bool] | None = None
     """Given a dotted key and a text there, whether the library can do no harm with it, although it
     is more than a word: a class of the library's own, an expression that only computes. Any other
