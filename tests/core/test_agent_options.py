@@ -11,7 +11,7 @@ from rltrain.errors import UsageError
 from rltrain.options.agent import load_agent, override_agent, parse_override, resolve_env
 from rltrain.options.dotted import flatten, get_dotted, overlaid, set_dotted
 from rltrain.plugins.registry import PluginRecord, Registry
-from rltrain.specs import LibrarySpec, SuiteSpec, Words
+from rltrain.specs import Keys, LibrarySpec, SuiteSpec, Words
 from rltrain.types import TaskInfo
 
 TASK = TaskInfo("Stub-v0", "continuous", options={"gravity": 9.8, "mass": 1.0})
@@ -255,6 +255,50 @@ def test_words_are_not_judged_where_none_are_known_or_a_run_has_trained_with_the
     assert with_words({"a.by": "mine"}, known=())["by"] == "mine"
     assert with_words({}, file="mine", trained_before=True)["by"] == "mine"
     assert with_words({"a.by": None})["by"] is None
+
+
+def with_keys(overrides, file, **more):
+    """Return the options of a file, of a library that has keys for two sections."""
+    sections = {
+        "": Keys({"a", "b", "steps"}, required=("steps",)),
+        "a": Keys({"clip"}),
+        "b.none": Keys(()),
+    }
+    spec = library("keyed", "a", keys=lambda options: sections)
+    override_agent(file, overrides, spec, "a file", {}, **more)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        (
+            {"steps": 1, "a": {"clpi": 0.2}},
+            "agent.a.clpi: keyed has no such option. Did you mean 'clip'? To give it anyway: "
+            "+agent.a.clpi=",
+        ),
+        (
+            {"steps": 1, "zz": {}},
+            "agent.zz: keyed has no such option. To give it anyway: +agent.zz=",
+        ),
+        (
+            {"a": {"clip": 0.2}},
+            "agent.steps: is missing, and keyed needs it. Add it to the file, or give "
+            "+agent.steps=...",
+        ),
+    ],
+)
+def test_a_file_with_other_keys_than_the_librarys_is_refused(file, told):
+    with pytest.raises(UsageError) as caught:
+        with_keys({}, file)
+    assert str(caught.value) == told
+    with_keys({}, file, trained_before=True)
+
+
+def test_a_plus_gives_any_key_and_what_is_missing():
+    given = with_keys({"+steps": 1, "+a.clpi": 0.2}, {"a": {"clip": 1}})
+    assert given == {"a": {"clip": 1, "clpi": 0.2}, "steps": 1}
+    assert with_keys({"+a": {"clpi": 0.2}}, {"steps": 1})["a"] == {"clpi": 0.2}
 
 
 def test_a_plus_adds_an_option_and_its_parent_mappings():

@@ -15,6 +15,7 @@ from rltrain.sources import (
     first_arguments,
     import_for,
     mentions,
+    parameters,
     registered_names,
     texts_in,
 )
@@ -115,6 +116,10 @@ self.gaits.register("walk", lambda: 1)
 # self.gaits.register("swim", 1)
 self.arms.register("grab", 1)
 fast = config["gait"] == "run" or self.gait not in ("walk", "crawl") or gait.lower() == "trot"
+class Bot:
+    def __init__(self, legs, arms=2, *others, name, speed: float = 1.0, **more):
+        def __init__(self, inner): ...
+class Arm(Bot): ...
 """
 
 
@@ -150,6 +155,9 @@ def test_words_are_read_without_importing_what_has_them(package):
     assert first_arguments("bot_words", "gaits.register") == {"walk"}
     assert first_arguments("bot_words", "register") == {"walk", "grab"}
     assert compared_with("bot_words", "gait") == {"run", "walk", "crawl", "trot"}
+    given = {"legs": False, "arms": True, "name": False, "speed": True}
+    assert parameters("bot_words", "Bot") == given
+    assert parameters("bot_words", "Arm") == parameters("no_such_module", "Bot") == {}
     for module in ("bot_words", "bot_broken", "no_such_module"):
         assert texts_in(module, "nothing") == frozenset()
     assert texts_in("bot_broken", "known") == frozenset()

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rltrain.errors import UsageError
@@ -25,6 +25,7 @@ __all__ = [
     "first_arguments",
     "import_for",
     "mentions",
+    "parameters",
     "registered_names",
     "texts_in",
 ]
@@ -142,6 +143,35 @@ def compared_with(module: str, name: str) -> frozenset[str]:
         for value in node.comparators
         for part in ast.walk(value)
     )
+
+
+@functools.cache
+def parameters(module: str, name: str) -> Mapping[str, bool]:
+    """Return the parameters that a class is made with, and whether each has a default.
+
+    There are none if the module has no such class, or the class no constructor of its own.
+
+    Args:
+        module: the module; for a package, all its modules.
+        name: of the class.
+    """
+    bodies = (
+        x.body for x in _nodes(module, name) if isinstance(x, ast.ClassDef) and x.name == name
+    )
+    makers = (
+        node.args
+        for body in bodies
+        for node in body
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    )
+    found: dict[str, bool] = {}
+    for made_with in makers:
+        by_place = [each.arg for each in (*made_with.posonlyargs, *made_with.args)][1:]
+        first = len(by_place) - len(made_with.defaults)
+        found |= {each: place >= first for place, each in enumerate(by_place)}
+        by_name = zip(made_with.kwonlyargs, made_with.kw_defaults, strict=True)
+        found |= {each.arg: default is not None for each, default in by_name}
+    return found
 
 
 def _texts(nodes: Iterable[ast.AST | None]) -> frozenset[str]:

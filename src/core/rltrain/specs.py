@@ -24,6 +24,7 @@ __all__ = [
     "CommandSpec",
     "Conflict",
     "GradientSyncSpec",
+    "Keys",
     "LauncherSpec",
     "LibrarySpec",
     "ObserverSpec",
@@ -161,6 +162,16 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Keys:
+    """The keys of a section of a library's options."""
+
+    known: Collection[str]
+    """Those that the installed library takes."""
+    required: Collection[str] = ()
+    """Those of them that it cannot do without."""
+
+
+@dataclass(frozen=True)
 class Words:
     """The words that an option of a library takes."""
 
@@ -197,6 +208,10 @@ class LibrarySpec(Spec):
     """Whether an option takes only values of its default's kind (a switch, a number, a list), or
     none: others are then refused before ranks start. Leave it off where a number may be written as
     text, such as a schedule `lin_3e-4`."""
+    keys: Callable[[Mapping[str, Any]], Mapping[str, Keys]] | None = None
+    """Given the agent's options, return by section the keys that the installed library takes there;
+    sections are named by dotted keys, and all of the options by "". Another key in a user's file,
+    or one that is missing, is refused before ranks start. See `words` on where to read them."""
     words: Callable[[Mapping[str, Any]], Mapping[str, Words]] | None = None
     """Given the agent's options, return by dotted key the words that the installed library takes
     there. Others are refused before ranks start. Read them from the library's sources, which

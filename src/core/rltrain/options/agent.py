@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
-from rltrain.options.agent_checks import check_kinds, check_sections, check_words
+from rltrain.options.agent_checks import check_keys, check_kinds, check_sections, check_words
 from rltrain.options.dotted import MISSING, flatten, get_dotted, set_dotted
 from rltrain.options.files import in_short, load_yaml
 from rltrain.plugins.registry import Registry
@@ -128,8 +128,8 @@ def override_agent(
             by +, which its file does not tell; they are not checked again.
 
     Raises:
-        UsageError: an override names no option, a section of the options is not a mapping, a
-            value is of another kind than the library's own, or a word is none of the library's.
+        UsageError: an override names no option, a section of the options is not a mapping, a key
+            or a word is none of the library's, or a value is of another kind than its own.
     """
     added = {key[1:] for key, _ in flatten(overrides) if key.startswith("+")}
     # Copy: a later override may change the value of an earlier one, which belongs to the caller.
@@ -145,9 +145,19 @@ def override_agent(
             )
         set_dotted(options, key, value)
     check_sections(options, library, defaults)
-    if library.same_kinds and not trained_before:
+    if not trained_before:
+        _check(options, library, defaults, added)
+
+
+def _check(
+    options: Mapping[str, Any], library: LibrarySpec, defaults: Mapping[str, Any], added: Set[str]
+) -> None:
+    """Check what the library declares of its options."""
+    if library.keys is not None:
+        check_keys(options, library, library.keys(options), added)
+    if library.same_kinds:
         check_kinds(options, defaults, added)
-    if library.words is not None and not trained_before:
+    if library.words is not None:
         check_words(options, library, library.words(options), added)
 
 

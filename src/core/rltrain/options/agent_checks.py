@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Container, Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.options.dotted import flatten, get_dotted
-from rltrain.specs import LibrarySpec, Words
+from rltrain.specs import Keys, LibrarySpec, Words
 
-__all__ = ["check_kinds", "check_sections", "check_words"]
+__all__ = ["check_keys", "check_kinds", "check_sections", "check_words"]
 
 _NUMBERS = ("auto", "none")
 """Text in place of a number."""
@@ -35,9 +35,7 @@ def check_sections(
                 )
 
 
-def check_kinds(
-    options: Mapping[str, Any], defaults: Mapping[str, Any], added: Container[str]
-) -> None:
+def check_kinds(options: Mapping[str, Any], defaults: Mapping[str, Any], added: Set[str]) -> None:
     """Check that values are of the kind of the library's own, but for those that were added by +.
 
     None means "off" for an option of any kind, and "auto" a number that the library chooses. What a
@@ -60,18 +58,39 @@ def check_kinds(
         raise UsageError(f"agent.{key}={value}: must be {wanted}. To give it anyway: +agent.{key}=")
 
 
+def check_keys(
+    options: Mapping[str, Any], library: LibrarySpec, sections: Mapping[str, Keys], added: Set[str]
+) -> None:
+    """Check that the library has the options in its sections, but for those that were added by +.
+
+    What it needs must be there.
+    """
+    for section, keys in sections.items():
+        within = get_dotted(options, section, None) if section else options
+        if not isinstance(within, Mapping):
+            continue
+        prefix = f"{section}." if section else ""
+        for key in map(str, within):
+            if key not in keys.known and not _is_added(f"{prefix}{key}", added):
+                raise UsageError(
+                    f"agent.{prefix}{key}: {_with_version(library.name)} has no such option."
+                    f"{suggest(key, keys.known)} To give it anyway: +agent.{prefix}{key}="
+                )
+        for key in keys.required:
+            if key not in within:
+                raise UsageError(
+                    f"agent.{prefix}{key}: is missing, and {_with_version(library.name)} needs it. "
+                    f"Add it to the file, or give +agent.{prefix}{key}=..."
+                )
+
+
 def check_words(
-    options: Mapping[str, Any],
-    library: LibrarySpec,
-    words: Mapping[str, Words],
-    added: Container[str],
+    options: Mapping[str, Any], library: LibrarySpec, words: Mapping[str, Words], added: Set[str]
 ) -> None:
     """Check that the library has the words in its options, but for those that were added by +."""
     for key, taken in words.items():
         value = get_dotted(options, key, None)
-        parts = key.split(".")
-        above = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
-        if not taken.known or not isinstance(value, str) or any(part in added for part in above):
+        if not taken.known or not isinstance(value, str) or _is_added(key, added):
             continue
         given = value.lower() if taken.any_case else value
         if given not in taken.known:
@@ -80,6 +99,12 @@ def check_words(
                 f"{suggest(value, taken.known)} It has {', '.join(sorted(taken.known))}. "
                 f"To give it anyway: +agent.{key}="
             )
+
+
+def _is_added(key: str, added: Set[str]) -> bool:
+    """Return whether an option was added by +, or a section that contains it."""
+    parts = key.split(".")
+    return any(".".join(parts[:end]) in added for end in range(1, len(parts) + 1))
 
 
 def _with_version(library: str) -> str:

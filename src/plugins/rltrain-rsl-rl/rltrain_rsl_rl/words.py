@@ -11,7 +11,7 @@ from rltrain.specs import Words
 from rltrain_rsl_rl.migrations import ADDED_IN
 from rltrain_rsl_rl.options import MODELS
 
-__all__ = ["words"]
+__all__ = ["is_of_rsl_rl", "words"]
 
 _UTILS = "rsl_rl.utils.utils"
 
@@ -24,7 +24,7 @@ def words(options: Mapping[str, Any]) -> dict[str, Words]:
         key: kinds[last]
         for key, _ in flatten({name: options[name] for name in sections if name in options})
         for last in [key.rpartition(".")[2]]
-        if last in kinds and _is_of_rsl_rl(options, key)
+        if last in kinds and _is_read_by_rsl_rl(options, key)
     } | _classes(options)
 
 
@@ -61,9 +61,13 @@ def _is_plain(name: Any) -> bool:
     return isinstance(name, str) and not set(".:") & set(name) and name not in ADDED_IN
 
 
-def _is_of_rsl_rl(options: Mapping[str, Any], key: str) -> bool:
+def is_of_rsl_rl(name: Any) -> bool:
+    """Return whether a class in the options is rsl_rl's own, not the user's."""
+    return _is_plain(name) or name in ADDED_IN or str(name).startswith("rsl_rl")
+
+
+def _is_read_by_rsl_rl(options: Mapping[str, Any], key: str) -> bool:
     """Return whether an option is read by classes of rsl_rl; those of users may take any word."""
     parts = key.split(".")
     above = (".".join(parts[:end]) for end in range(1, len(parts)))
-    names = (get_dotted(options, f"{section}.class_name", "") for section in above)
-    return all(_is_plain(name) or str(name).startswith("rsl_rl") for name in names)
+    return all(is_of_rsl_rl(get_dotted(options, f"{each}.class_name", "")) for each in above)
