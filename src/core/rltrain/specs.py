@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -216,6 +216,10 @@ class LibrarySpec(Spec):
     """Given the agent's options, return by dotted key the words that the installed library takes
     there. Others are refused before ranks start. Read them from the library's sources, which
     imports nothing: see `rltrain.sources`."""
+    remarks: Callable[[Mapping[str, Any]], Iterable[str]] | None = None
+    """Given the agent's options, return a sentence on each that means something to another program,
+    such as the library's own scripts, and nothing here: how it is said here. The plan prints them
+    for a user's file, so that nothing is dropped in silence."""
     harmless: Callable[[str, str], bool] | None = None
     """Given a dotted key and a text there, whether the library can do no harm with it, although it
     is more than a word: a class of the library's own, an expression that only computes. Any other

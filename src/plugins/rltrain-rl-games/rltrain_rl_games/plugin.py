@@ -13,6 +13,7 @@ from rltrain.types import TaskInfo
 from rltrain_rl_games.iteration import iteration, scale_mini_batches
 from rltrain_rl_games.options import OPTION_KEYS
 from rltrain_rl_games.refusals import GROUPS_NETWORK, REFUSALS
+from rltrain_rl_games.remarks import remarks
 from rltrain_rl_games.words import words
 
 __all__ = ["rltrain_provides"]
@@ -34,6 +35,7 @@ def rltrain_provides() -> Iterable[Spec]:
             option_keys=OPTION_KEYS,
             same_kinds=True,
             words=words,
+            remarks=remarks,
             run_keys={
                 "seed": "params.seed",
                 "num_envs": "params.config.num_actors",

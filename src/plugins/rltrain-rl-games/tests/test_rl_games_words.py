@@ -1,8 +1,9 @@
-"""Words that rl_games takes are those that its sources have; others are refused by the plan."""
+"""What a file has that rl_games does not take is refused by the plan, or answered."""
 
 from __future__ import annotations
 
 import pytest
+import yaml
 from rl_games.algos_torch.model_builder import ModelBuilder
 from rl_games.algos_torch.network_builder import NetworkBuilder
 
@@ -11,6 +12,7 @@ from rltrain.plan.resolve import make_plan
 from rltrain.types import TaskInfo
 from rltrain_rl_games.plugin import rltrain_provides
 from rltrain_rl_games.refusals import GROUPS_NETWORK
+from rltrain_rl_games.remarks import remarks
 from rltrain_rl_games.words import words
 
 (SPEC,) = rltrain_provides()
@@ -69,6 +71,24 @@ def test_a_network_of_the_users_own_may_have_any_name_and_words_of_its_own():
         assert "params.model.name" not in words({"params": {"model": {"name": name}}})
 
 
+def test_what_a_file_says_to_other_programs_is_answered(tmp_path, capsys):
+    options = network(rnn={"name": "lstm", "units": 8, "layers": 1})
+    options["params"] |= {"load_checkpoint": True, "load_path": "a.pth"}
+    options["params"]["config"]["seq_len"] = 16
+    path = tmp_path / "agent.yaml"
+    path.write_text(yaml.safe_dump(options))
+    given = {"library": "rl_games", "task": "rltrain/CartPoleContinuous-v1"}
+    make_plan({**given, "agent_config": str(path)})
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"rltrain: {path}: params.load_checkpoint")
+    assert second.startswith(f"rltrain: {path}: params.config.seq_len is not read")
+    options["params"]["load_checkpoint"] = False
+    options["params"]["config"]["seq_length"] = 16
+    path.write_text(yaml.safe_dump(options))
+    make_plan({**given, "agent_config": str(path)})
+    assert capsys.readouterr().err == ""
+
+
 def test_options_of_any_shape_are_read():
     for odd in (
         {},
@@ -77,3 +97,4 @@ def test_options_of_any_shape_are_read():
         {"params": {"model": {"name": 1}}},
     ):
         words(odd)
+        assert not list(remarks(odd))

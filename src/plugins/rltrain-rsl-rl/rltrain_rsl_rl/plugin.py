@@ -10,6 +10,7 @@ from rltrain_rsl_rl.iteration import iteration
 from rltrain_rsl_rl.keys import keys
 from rltrain_rsl_rl.options import OPTION_KEYS, default_agent, is_harmless
 from rltrain_rsl_rl.refusals import CLASS_NAMES, REFUSALS
+from rltrain_rsl_rl.remarks import remarks
 from rltrain_rsl_rl.words import words
 
 __all__ = ["rltrain_provides"]
@@ -31,6 +32,7 @@ def rltrain_provides() -> Iterable[Spec]:
             same_kinds=True,
             keys=keys,
             words=words,
+            remarks=remarks,
             harmless=is_harmless,
             run_keys={"seed": "seed", "max_iterations": "max_iterations"},
             refuses=REFUSALS,

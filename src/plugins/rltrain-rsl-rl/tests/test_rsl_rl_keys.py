@@ -33,7 +33,6 @@ OF_SCRIPTS = {
     "device": "cuda:0",
     "experiment_name": "ant",
     "run_name": "",
-    "logger": "wandb",
     "wandb_project": "mjlab",
     "wandb_tags": [],
     "neptune_project": "isaaclab",
@@ -99,8 +98,23 @@ def test_a_key_that_rsl_rl_needs_is_named(key, tmp_path):
         plan(tmp_path, {"algorithm.rnd_cfg": rnd} if "rnd" in key else {key: ...})
 
 
-def test_keys_of_isaac_lab_and_mjlab_are_none_of_rsl_rls_business(tmp_path):
-    plan(tmp_path, {**OF_SCRIPTS, "seed": 1, "init_at_random_ep_len": True})
+def test_keys_of_isaac_lab_and_mjlab_pass_without_a_word(tmp_path, capsys):
+    plan(tmp_path, {**OF_SCRIPTS, "logger": "tensorboard"})
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("resume", True, "a run goes on with --resume RUN, and a new one starts from --checkpoint"),
+        ("logger", "wandb", "Give --writer NAME for others"),
+    ],
+)
+def test_what_they_tell_scripts_is_answered(key, value, told, tmp_path, capsys):
+    plan(tmp_path, {**OF_SCRIPTS, "logger": "tensorboard", key: value})
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"rltrain: {tmp_path / 'agent.yaml'}: {key}")
+    assert told in line
 
 
 def test_keys_of_other_versions_are_left_to_the_migrations(tmp_path):
