@@ -40,7 +40,7 @@ def words(options: Mapping[str, Any]) -> dict[str, Words]:
 def _of_network(network: Mapping[str, Any]) -> Iterator[tuple[str, Words]]:
     """Yield the words of a network of rl_games'; one of the user's own may take others."""
     networks = first_arguments(_MODELS, "network_factory.register_builder") | {GROUPS_NETWORK}
-    name = network.get("name")
+    name = str(network.get("name"))
     if _is_misspelled(name, networks):
         yield "name", Words("network", networks)
     if name not in networks:

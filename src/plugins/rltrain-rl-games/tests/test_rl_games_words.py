@@ -94,6 +94,7 @@ def test_options_of_any_shape_are_read():
         {},
         {"params": None},
         {"params": {"network": []}},
+        {"params": {"network": {"name": [1], "rnn": 1}}},
         {"params": {"model": {"name": 1}}},
     ):
         words(odd)

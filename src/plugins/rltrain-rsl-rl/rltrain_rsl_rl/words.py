@@ -63,7 +63,8 @@ def _is_plain(name: Any) -> bool:
 
 def is_of_rsl_rl(name: Any) -> bool:
     """Return whether a class in the options is rsl_rl's own, not the user's."""
-    return _is_plain(name) or name in ADDED_IN or str(name).startswith("rsl_rl")
+    own = isinstance(name, str) and (name in ADDED_IN or name.startswith(("rsl_rl.", "rsl_rl:")))
+    return own or _is_plain(name)
 
 
 def _is_read_by_rsl_rl(options: Mapping[str, Any], key: str) -> bool:

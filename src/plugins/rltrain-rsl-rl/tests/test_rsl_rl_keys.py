@@ -137,7 +137,8 @@ def test_convolutions_have_keys_for_all_groups_or_for_each():
 def test_options_of_any_shape_are_read():
     for odd in (
         {},
-        {"actor": {"class_name": 1}},
+        {"actor": {"class_name": [1], 2: {}}},
+        {"actor": {"class_name": "CNNModel", "cnn_cfg": {1: {}}, "distribution_cfg": {1: 1}}},
         {"policy": "x", "algorithm": []},
         {"policy": [1]},
     ):

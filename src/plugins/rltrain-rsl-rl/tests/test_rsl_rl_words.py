@@ -78,11 +78,16 @@ def test_words_are_taken_in_any_case_where_rsl_rl_does():
 
 
 def test_a_class_of_the_users_own_takes_any_word():
-    found = words(with_others(**{"actor.class_name": "my.models:Mine"}))
-    assert not [key for key in found if key in ("actor.activation", "actor.class_name")]
-    assert "critic.activation" in found
+    for mine in ("my.models:Mine", "rsl_rl_of_ours.models.Mine"):
+        found = words(with_others(**{"actor.class_name": mine}))
+        assert not [key for key in found if key in ("actor.activation", "actor.class_name")]
+        assert "critic.activation" in found
 
 
 def test_options_of_any_shape_are_read():
-    for odd in ({}, {"actor": None, "algorithm": []}, {"actor": {"class_name": 1}, "policy": "x"}):
+    for odd in (
+        {},
+        {"actor": None, "algorithm": []},
+        {"actor": {"class_name": [1], "x": 1}, "policy": "x"},
+    ):
         words(odd)
