@@ -148,6 +148,7 @@ def rltrain_provides():
             default_agent=default_agent,
             required_keys=("learn.iterations", "model"),
             option_keys=frozenset({"learn.clip"}),
+            remarks=lambda agent: ["logger is not read."] if "logger" in agent else [],
             run_keys={
                 "seed": "learn.base_seed",
                 "max_iterations": "learn.iterations",

@@ -11,7 +11,7 @@ from rltrain.errors import UsageError
 from rltrain.options.agent import load_agent, override_agent, parse_override, resolve_env
 from rltrain.options.dotted import flatten, get_dotted, overlaid, set_dotted
 from rltrain.plugins.registry import PluginRecord, Registry
-from rltrain.specs import LibrarySpec, SuiteSpec
+from rltrain.specs import Keys, LibrarySpec, SuiteSpec, Words
 from rltrain.types import TaskInfo
 
 TASK = TaskInfo("Stub-v0", "continuous", options={"gravity": 9.8, "mass": 1.0})
@@ -218,6 +218,87 @@ def test_a_library_may_take_text_for_a_number():
 )
 def test_values_that_a_library_may_take_pass(key, value):
     assert of_kind(key, value) == value
+
+
+def with_words(overrides, known=("adam", "sgd"), name="wordy", file="ADAM", **more):
+    """Return the options of a file, of a library that has words for optimizers."""
+    words = {key: Words("optimizer", known, any_case=True) for key in ("a.by", "a.all.0", "a.gone")}
+    spec = library(name, "a", words=lambda options: words)
+    options = {"a": {"by": file, "all": ["sgd"]}}
+    override_agent(options, overrides, spec, "a file", {}, **more)
+    return options["a"]
+
+
+def test_a_word_that_the_library_lacks_is_refused_from_an_override_and_from_a_file():
+    told = (
+        "wordy has no such optimizer. Did you mean 'sgd'? It has adam, sgd. To give it anyway: "
+        "+agent.a.by="
+    )
+    for arguments in ({"overrides": {"a.by": "sgdd"}}, {"overrides": {}, "file": "sgdd"}):
+        with pytest.raises(UsageError) as caught:
+            with_words(**arguments)
+        assert str(caught.value) == f"agent.a.by=sgdd: {told}"
+
+
+def test_a_refused_word_names_the_installed_version():
+    with pytest.raises(UsageError, match=rf"=sgdd: pytest {re.escape(pytest.__version__)} has no"):
+        with_words({"a.by": "sgdd"}, name="pytest")
+
+
+@pytest.mark.parametrize("overrides", [{"+a.by": "mine"}, {"+a": {"by": "mine"}}])
+def test_a_plus_gives_any_word(overrides):
+    assert with_words(overrides)["by"] == "mine"
+    assert with_words({"+a.all": ["mine"]})["all"] == ["mine"]
+
+
+def test_words_are_not_judged_where_none_are_known_or_a_run_has_trained_with_them():
+    assert with_words({"a.by": "mine"}, known=())["by"] == "mine"
+    assert with_words({}, file="mine", trained_before=True)["by"] == "mine"
+    assert with_words({"a.by": None})["by"] is None
+
+
+def with_keys(overrides, file, **more):
+    """Return the options of a file, of a library that has keys for two sections."""
+    sections = {
+        "": Keys({"a", "b", "steps"}, required=("steps",)),
+        "a": Keys({"clip"}),
+        "b.none": Keys(()),
+    }
+    spec = library("keyed", "a", keys=lambda options: sections)
+    override_agent(file, overrides, spec, "a file", {}, **more)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        (
+            {"steps": 1, "a": {"clpi": 0.2}},
+            "agent.a.clpi: keyed has no such option. Did you mean 'clip'? To give it anyway: "
+            "+agent.a.clpi=",
+        ),
+        (
+            {"steps": 1, "zz": {}},
+            "agent.zz: keyed has no such option. To give it anyway: +agent.zz=",
+        ),
+        (
+            {"a": {"clip": 0.2}},
+            "agent.steps: is missing, and keyed needs it. Add it to the file, or give "
+            "+agent.steps=...",
+        ),
+    ],
+)
+def test_a_file_with_other_keys_than_the_librarys_is_refused(file, told):
+    with pytest.raises(UsageError) as caught:
+        with_keys({}, file)
+    assert str(caught.value) == told
+    with_keys({}, file, trained_before=True)
+
+
+def test_a_plus_gives_any_key_and_what_is_missing():
+    given = with_keys({"+steps": 1, "+a.clpi": 0.2}, {"a": {"clip": 1}})
+    assert given == {"a": {"clip": 1, "clpi": 0.2}, "steps": 1}
+    assert with_keys({"+a": {"clpi": 0.2}}, {"steps": 1})["a"] == {"clpi": 0.2}
 
 
 def test_a_plus_adds_an_option_and_its_parent_mappings():

@@ -9,7 +9,16 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.plan.tasks import find_task, having
-from rltrain.sources import find_modules_here, import_for, mentions, registered_names
+from rltrain.sources import (
+    compared_with,
+    find_modules_here,
+    first_arguments,
+    import_for,
+    mentions,
+    parameters,
+    registered_names,
+    texts_in,
+)
 from rltrain.specs import SuiteSpec
 from rltrain.types import TaskInfo
 
@@ -99,6 +108,21 @@ def test_a_task_of_a_suite_that_is_not_ready_is_no_misspelled_other():
     assert "Not ready: isaaclab" in str(refused.value)
 
 
+WORDS = """
+raise SystemExit
+__all__ = ["Bot", "Arm"]
+known = {"walk": 1, "run": 2}.get(gait.lower())
+self.gaits.register("walk", lambda: 1)
+# self.gaits.register("swim", 1)
+self.arms.register("grab", 1)
+fast = config["gait"] == "run" or self.gait not in ("walk", "crawl") or gait.lower() == "trot"
+class Bot:
+    def __init__(self, legs, arms=2, *others, name, speed: float = 1.0, **more):
+        def __init__(self, inner): ...
+class Arm(Bot): ...
+"""
+
+
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A package that must not be imported."""
@@ -108,6 +132,8 @@ def package(tmp_path, monkeypatch):
     (inner / "__init__.py").write_text("import gymnasium as gym\ngym.register(id='Bot-v0')")
     (inner / "more.py").write_text('register(\n    "Other", 1\n)\nregister(f"{x}-v0")  # simulator')
     (tmp_path / "bot_alone.py").write_text("import simulator")
+    (tmp_path / "bot_words.py").write_text(WORDS)
+    (tmp_path / "bot_broken.py").write_text("known = {")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     return tmp_path
 
@@ -121,6 +147,20 @@ def test_sources_are_read_without_importing_them(package):
         assert not mentions(module, "i")
     assert registered_names("bots_of_ours", "register", "id") == ["Bot-v0", "Other"]
     assert not any(name.startswith("bot") for name in sys.modules)
+
+
+def test_words_are_read_without_importing_what_has_them(package):
+    assert texts_in("bot_words", "__all__") == {"Bot", "Arm"}
+    assert texts_in("bot_words", "known") == {"walk", "run"}
+    assert first_arguments("bot_words", "gaits.register") == {"walk"}
+    assert first_arguments("bot_words", "register") == {"walk", "grab"}
+    assert compared_with("bot_words", "gait") == {"run", "walk", "crawl", "trot"}
+    given = {"legs": False, "arms": True, "name": False, "speed": True}
+    assert parameters("bot_words", "Bot") == given
+    assert parameters("bot_words", "Arm") == parameters("no_such_module", "Bot") == {}
+    for module in ("bot_words", "bot_broken", "no_such_module"):
+        assert texts_in(module, "nothing") == frozenset()
+    assert texts_in("bot_broken", "known") == frozenset()
 
 
 def test_modules_in_the_current_folder_are_found_last(package, monkeypatch, tmp_path):

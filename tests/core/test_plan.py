@@ -948,6 +948,16 @@ def test_the_library_of_the_tasks_authors_is_the_default(site, plan, monkeypatch
     assert "rltrain: stub: the task's authors chose missing, which cannot be used: " in told
 
 
+def test_what_a_users_file_says_to_other_programs_is_answered(stub, plan, tmp_path, capsys):
+    path = tmp_path / "agent.yaml"
+    path.write_text(yaml.safe_dump({**stub.DEFAULTS, "logger": "wandb"}))
+    plan(agent_config=str(path))
+    assert capsys.readouterr().err == f"rltrain: {path}: logger is not read.\n"
+    plan(agent={"+logger": "wandb"})
+    plan(TORCHRUN, distributed=True, agent_config=str(path))
+    assert capsys.readouterr().err == "", "nor for what is no file, nor on every rank"
+
+
 def test_a_library_for_which_alone_the_task_has_options_is_the_default(site, plan, monkeypatch):
     site.install("sevens-suite", AUTHORS)
     assert plan(task="missing-stub-v8", library=None).config.library == "stub"

@@ -1,23 +1,38 @@
-"""Reads the sources of packages to tell whose a task is; imports the module that a user names.
+"""Reads packages' sources: whose a task is, what words a library has; imports users' modules.
 
 Importing a simulator takes seconds; a name that nobody knows must not cost that.
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import functools
 import importlib
 import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rltrain.errors import UsageError
 
-__all__ = ["find_modules_here", "import_for", "mentions", "registered_names"]
+__all__ = [
+    "compared_with",
+    "find_modules_here",
+    "first_arguments",
+    "import_for",
+    "mentions",
+    "parameters",
+    "registered_names",
+    "texts_in",
+]
 
 _REGISTERED = r"""(?:\b{argument}\s*=|\b{function}\()\s*["']([^"'{{}}]+)["']"""
+
+_LITERALS = (ast.Dict, ast.List, ast.Tuple, ast.Set)
 
 
 def find_modules_here() -> None:
@@ -77,6 +92,115 @@ def registered_names(module: str, function: str, argument: str, files: str = "*.
     pattern = re.compile(_REGISTERED.format(argument=argument, function=function))
     found = (pattern.findall(text.decode(errors="replace")) for text in _sources(module, files))
     return list(dict.fromkeys(name for names in found for name in names))
+
+
+@functools.cache
+def texts_in(module: str, name: str) -> frozenset[str]:
+    """Return the texts of the list, or the keys of the mapping, that a module assigns to a name.
+
+    Args:
+        module: the module; for a package, all its modules.
+        name: of the variable, wherever in the module it is.
+    """
+    values = [
+        next((part for part in ast.walk(node.value) if isinstance(part, _LITERALS)), None)
+        for node in _nodes(module, name)
+        if isinstance(node, ast.Assign) and name in map(_last_name, node.targets)
+    ]
+    parts = [x.keys if isinstance(x, ast.Dict) else x.elts for x in values if x is not None]
+    return _texts(part for each in parts for part in each)
+
+
+@functools.cache
+def first_arguments(module: str, function: str) -> frozenset[str]:
+    """Return the texts that a module gives to a function as its first argument.
+
+    Args:
+        module: the module; for a package, all its modules.
+        function: as it is called, such as "factory.register" in `self.factory.register("name")`.
+    """
+    owner, _, name = function.rpartition(".")
+    return _texts(
+        node.args[0]
+        for node in _nodes(module, name)
+        if isinstance(node, ast.Call) and node.args and _last_name(node.func) == name
+        if not owner or _last_name(getattr(node.func, "value", node.func)) == owner
+    )
+
+
+@functools.cache
+def compared_with(module: str, name: str) -> frozenset[str]:
+    """Return the texts that a module compares a name with, as in `name == "text"`.
+
+    Args:
+        module: the module; for a package, all its modules.
+        name: of a variable, an attribute or a key: `config["name"] == "text"`.
+    """
+    return _texts(
+        part
+        for node in _nodes(module, name)
+        if isinstance(node, ast.Compare) and _last_name(node.left) == name
+        for value in node.comparators
+        for part in ast.walk(value)
+    )
+
+
+@functools.cache
+def parameters(module: str, name: str) -> Mapping[str, bool]:
+    """Return the parameters that a class is made with, and whether each has a default.
+
+    There are none if the module has no such class, or the class no constructor of its own.
+
+    Args:
+        module: the module; for a package, all its modules.
+        name: of the class.
+    """
+    bodies = (
+        x.body for x in _nodes(module, name) if isinstance(x, ast.ClassDef) and x.name == name
+    )
+    makers = (
+        node.args
+        for body in bodies
+        for node in body
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    )
+    found: dict[str, bool] = {}
+    for made_with in makers:
+        by_place = [each.arg for each in (*made_with.posonlyargs, *made_with.args)][1:]
+        first = len(by_place) - len(made_with.defaults)
+        found |= {each: place >= first for place, each in enumerate(by_place)}
+        by_name = zip(made_with.kwonlyargs, made_with.kw_defaults, strict=True)
+        found |= {each.arg: default is not None for each, default in by_name}
+    return found
+
+
+def _texts(nodes: Iterable[ast.AST | None]) -> frozenset[str]:
+    values = (node.value for node in nodes if isinstance(node, ast.Constant))
+    return frozenset(value for value in values if isinstance(value, str))
+
+
+def _last_name(node: ast.AST) -> str | None:
+    """Return "name" for `name`, `any.name`, `any["name"]` and `name.lower()`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    if isinstance(node, ast.Subscript):
+        return next(iter(_texts([node.slice])), None)
+    return getattr(node, "attr", None) or getattr(node, "id", None)
+
+
+def _nodes(module: str, name: str) -> Iterator[ast.AST]:
+    """Yield the syntax trees' nodes of those files of a module that have a name."""
+    for source in _sources(module, "*.py"):
+        if name.encode() in source:
+            yield from _parsed(source)
+
+
+@functools.lru_cache(maxsize=1)  # A file is usually asked for several names in a row.
+def _parsed(source: bytes) -> tuple[ast.AST, ...]:
+    with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Of escapes that are not the user's.
+        return tuple(ast.walk(ast.parse(source)))
+    return ()
 
 
 def _sources(module: str, files: str) -> Iterator[bytes]:

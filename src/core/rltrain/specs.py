@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -24,12 +24,14 @@ __all__ = [
     "CommandSpec",
     "Conflict",
     "GradientSyncSpec",
+    "Keys",
     "LauncherSpec",
     "LibrarySpec",
     "ObserverSpec",
     "Refusal",
     "Spec",
     "SuiteSpec",
+    "Words",
     "WriterSpec",
     "load_object",
 ]
@@ -159,6 +161,28 @@ class Refusal:
     """The nearest thing that works."""
 
 
+@dataclass(frozen=True)
+class Keys:
+    """The keys of a section of a library's options."""
+
+    known: Collection[str]
+    """Those that the installed library takes."""
+    required: Collection[str] = ()
+    """Those of them that it cannot do without."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words that an option of a library takes."""
+
+    what: str
+    """What each names, such as "optimizer"."""
+    known: Collection[str]
+    """Those that the installed library has. None if that is not known: any word is then taken."""
+    any_case: bool = False
+    """Whether the library takes them in small and capital letters alike."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LibrarySpec(Spec):
     """Adapts one RL library."""
@@ -184,6 +208,18 @@ class LibrarySpec(Spec):
     """Whether an option takes only values of its default's kind (a switch, a number, a list), or
     none: others are then refused before ranks start. Leave it off where a number may be written as
     text, such as a schedule `lin_3e-4`."""
+    keys: Callable[[Mapping[str, Any]], Mapping[str, Keys]] | None = None
+    """Given the agent's options, return by section the keys that the installed library takes there;
+    sections are named by dotted keys, and all of the options by "". Another key in a user's file,
+    or one that is missing, is refused before ranks start. See `words` on where to read them."""
+    words: Callable[[Mapping[str, Any]], Mapping[str, Words]] | None = None
+    """Given the agent's options, return by dotted key the words that the installed library takes
+    there. Others are refused before ranks start. Read them from the library's sources, which
+    imports nothing: see `rltrain.sources`."""
+    remarks: Callable[[Mapping[str, Any]], Iterable[str]] | None = None
+    """Given the agent's options, return a sentence on each that means something to another program,
+    such as the library's own scripts, and nothing here: how it is said here. The plan prints them
+    for a user's file, so that nothing is dropped in silence."""
     harmless: Callable[[str, str], bool] | None = None
     """Given a dotted key and a text there, whether the library can do no harm with it, although it
     is more than a word: a class of the library's own, an expression that only computes. Any other

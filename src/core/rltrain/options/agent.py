@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
+from rltrain.options.agent_checks import check_keys, check_kinds, check_sections, check_words
 from rltrain.options.dotted import MISSING, flatten, get_dotted, set_dotted
 from rltrain.options.files import in_short, load_yaml
 from rltrain.plugins.registry import Registry
@@ -27,9 +28,6 @@ __all__ = [
 _OVERRIDE = re.compile(
     r"(?P<add>\+?)(?P<where>[A-Za-z_][\w-]*)\.(?P<key>[^=]*)=(?P<value>.*)", re.DOTALL
 )
-
-_WORDS = ("auto", "none")
-"""Text in place of a number."""
 
 _TIME = re.compile(r"\d+(:\d\d){1,2}")
 """Such as 4:00:00, which YAML 1.1 reads as a number to the base of 60."""
@@ -130,8 +128,8 @@ def override_agent(
             by +, which its file does not tell; they are not checked again.
 
     Raises:
-        UsageError: an override names no option, a section of the options is not a mapping, or a
-            value is of another kind than the library's own.
+        UsageError: an override names no option, a section of the options is not a mapping, a key
+            or a word is none of the library's, or a value is of another kind than its own.
     """
     added = {key[1:] for key, _ in flatten(overrides) if key.startswith("+")}
     # Copy: a later override may change the value of an earlier one, which belongs to the caller.
@@ -146,9 +144,21 @@ def override_agent(
                 f"write +agent.{key}=..."
             )
         set_dotted(options, key, value)
-    _check_sections(options, library, defaults)
-    if library.same_kinds and not trained_before:
-        _check_kinds(options, defaults, added)
+    check_sections(options, library, defaults)
+    if not trained_before:
+        _check(options, library, defaults, added)
+
+
+def _check(
+    options: Mapping[str, Any], library: LibrarySpec, defaults: Mapping[str, Any], added: Set[str]
+) -> None:
+    """Check what the library declares of its options."""
+    if library.keys is not None:
+        check_keys(options, library, library.keys(options), added)
+    if library.same_kinds:
+        check_kinds(options, defaults, added)
+    if library.words is not None:
+        check_words(options, library, library.words(options), added)
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,50 +184,6 @@ def nested_env(overrides: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in flatten(copy.deepcopy(dict(overrides))):
         set_dotted(options, key.removeprefix("+"), value)
     return options
-
-
-def _check_sections(
-    options: Mapping[str, Any], library: LibrarySpec, defaults: Mapping[str, Any]
-) -> None:
-    """Check that every section that contains library options is a mapping, or is absent."""
-    own = {key for key, _ in flatten(defaults)}
-    for key in sorted({*library.option_keys, *library.required_keys, *own}):
-        parts = key.split(".")
-        for end in range(1, len(parts)):
-            section = ".".join(parts[:end])
-            value = get_dotted(options, section, None)
-            if isinstance(get_dotted(defaults, section, None), list):
-                break  # What it contains may be replaced by anything.
-            if value is not None and not isinstance(value, Mapping):
-                raise UsageError(
-                    f"agent.{section}={value}: must be a mapping, because it contains agent.{key}."
-                    f" Set agent.{key}=... instead."
-                )
-
-
-def _check_kinds(
-    options: Mapping[str, Any], defaults: Mapping[str, Any], added: Container[str]
-) -> None:
-    """Check that values are of the kind of the library's own, but for those that were added by +.
-
-    None means "off" for an option of any kind, and "auto" a number that the library chooses. What a
-    list contains may be replaced by anything.
-    """
-    for key, usual in flatten(defaults):
-        value = get_dotted(options, key, None)
-        in_list = any(part.isdigit() for part in key.split("."))
-        if key in added or in_list or value is None or isinstance(value, Mapping):
-            continue
-        is_text, is_list = isinstance(value, str), isinstance(value, (list, tuple))
-        if isinstance(usual, bool) and (is_text or is_list):
-            wanted = "true or false"
-        elif isinstance(usual, (int, float)) and is_text and value.lower() not in _WORDS:
-            wanted = f"a number, such as {usual}"
-        elif isinstance(usual, (list, tuple)) and not is_list:
-            wanted = f"a list, such as {list(usual)}"
-        else:
-            continue
-        raise UsageError(f"agent.{key}={value}: must be {wanted}. To give it anyway: +agent.{key}=")
 
 
 def _suggest_key(key: str, known: set[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +24,7 @@ from rltrain.options.run import RunOptions
 from rltrain.plan.elastic import settle_nodes
 from rltrain.plan.files import check_run_name, resolve_files
 from rltrain.plan.libraries import choose_agent, choose_library, get_library
+from rltrain.plan.notes import of_file, tell
 from rltrain.plan.placement import check_shown, of_framework, place
 from rltrain.plan.refusals import check_refusals
 from rltrain.plan.resuming import check_resume, with_options_of_run
@@ -124,16 +124,16 @@ def make_plan(
     requested, task = choose_agent(requested, task)
     library, algorithm, chosen_by = choose_library(requested, task, registry)
     _check_framework(requested, library, suite, registry)
-    if world is None or world.is_root:
-        for text in requested.left_out:
-            print(f"rltrain: {text}", file=sys.stderr, flush=True)
-        if requested.library is None and task.library not in (None, library.name):
-            print(f"rltrain: {library.name}: {chosen_by}", file=sys.stderr, flush=True)
+    tell(requested.left_out, world)
+    if requested.library is None and task.library not in (None, library.name):
+        tell([f"{library.name}: {chosen_by}"], world)
     agent, source = _agent(requested, library, algorithm, suite, task, registry)
     original = written_for(agent, library, task)
     path, defaults = requested.agent_config, library.default_agent(task, algorithm)
     trained_before = path is not None and run_folder_of(path) is not None
     override_agent(agent, requested.agent, library, source, defaults, trained_before)
+    if path is not None and trains and not trained_before:
+        tell(of_file(path, library, agent), world)
     requested = _take_from_file(requested, agent, given, library)
     ranks = number_of_ranks(placement, world)
     resolved = {

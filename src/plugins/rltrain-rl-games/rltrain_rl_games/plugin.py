@@ -13,6 +13,8 @@ from rltrain.types import TaskInfo
 from rltrain_rl_games.iteration import iteration, scale_mini_batches
 from rltrain_rl_games.options import OPTION_KEYS
 from rltrain_rl_games.refusals import GROUPS_NETWORK, REFUSALS
+from rltrain_rl_games.remarks import remarks
+from rltrain_rl_games.words import words
 
 __all__ = ["rltrain_provides"]
 
@@ -32,6 +34,8 @@ def rltrain_provides() -> Iterable[Spec]:
             required_keys=("params.algo.name", "params.config"),
             option_keys=OPTION_KEYS,
             same_kinds=True,
+            words=words,
+            remarks=remarks,
             run_keys={
                 "seed": "params.seed",
                 "num_envs": "params.config.num_actors",

@@ -19,10 +19,17 @@ from rltrain.errors import UsageError
 from rltrain.options import get_dotted
 from rltrain_rsl_rl.options import MODELS, POLICIES, class_of
 
-__all__ = ["ADDED_IN", "check_supported", "upgrade_options"]
+__all__ = [
+    "ADDED_IN",
+    "MODELS_OF",
+    "NOISE_KEYS",
+    "POLICY_KEYS",
+    "check_supported",
+    "upgrade_options",
+]
 
 _PPO, _DISTILLATION = ("actor", "critic"), ("student", "teacher")
-_MODELS_OF = {
+MODELS_OF = {
     "ActorCritic": _PPO,
     "ActorCriticRecurrent": _PPO,
     "StudentTeacher": _DISTILLATION,
@@ -32,8 +39,16 @@ _MODELS_OF = {
 
 _RNN_KEYS = ("rnn_type", "rnn_hidden_dim", "rnn_num_layers")
 
-_NOISE_KEYS = ("stochastic", "init_noise_std", "noise_std_type", "state_dependent_std")
+NOISE_KEYS = ("stochastic", "init_noise_std", "noise_std_type", "state_dependent_std")
 """Options of a model in version 4 that belong to its distribution in version 5."""
+
+POLICY_KEYS = frozenset(
+    {
+        *("class_name", "activation", "teacher_recurrent", *_RNN_KEYS, *NOISE_KEYS),
+        *(f"{model}_{key}" for model in MODELS for key in ("hidden_dims", "obs_normalization")),
+    }
+)
+"""Options of a policy in version 3."""
 
 ADDED_IN = {
     "torch_compile_mode": "5.1",
@@ -116,7 +131,7 @@ def _models_of(policy: Any) -> tuple[str, ...]:
     """Return the two models that a policy can be split into, or none."""
     if not isinstance(policy, Mapping):
         return ()
-    models = _MODELS_OF.get(policy.get("class_name", "ActorCritic"), ())
+    models = MODELS_OF.get(policy.get("class_name", "ActorCritic"), ())
     needed = {"activation", *(f"{model}_hidden_dims" for model in models)}
     return models if policy.keys() >= needed else ()
 
@@ -137,13 +152,13 @@ def _split_off(policy: Mapping[str, Any], model: str, normalizes: bool) -> dict[
         "obs_normalization": policy.get(f"{model}_obs_normalization", normalizes),
         "stochastic": model != "critic",
     }
-    copied = (*(_RNN_KEYS if recurrent else ()), *_NOISE_KEYS)
+    copied = (*(_RNN_KEYS if recurrent else ()), *NOISE_KEYS)
     return options | {key: policy[key] for key in copied if key in policy}
 
 
 def _move_noise_to_distribution(model: dict[str, Any]) -> None:
     """Convert a model's noise from the format of version 4 to that of version 5, in place."""
-    noise = {key: model.pop(key) for key in _NOISE_KEYS if key in model}
+    noise = {key: model.pop(key) for key in NOISE_KEYS if key in model}
     if not noise.get("stochastic") or model.get("distribution_cfg"):
         return
     prefix = "Heteroscedastic" if noise.get("state_dependent_std") else ""

@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from rltrain import hookimpl
 from rltrain.specs import LibrarySpec, Spec
 from rltrain_rsl_rl.iteration import iteration
+from rltrain_rsl_rl.keys import keys
 from rltrain_rsl_rl.options import OPTION_KEYS, default_agent, is_harmless
 from rltrain_rsl_rl.refusals import CLASS_NAMES, REFUSALS
+from rltrain_rsl_rl.remarks import remarks
+from rltrain_rsl_rl.words import words
 
 __all__ = ["rltrain_provides"]
 
@@ -27,6 +30,9 @@ def rltrain_provides() -> Iterable[Spec]:
             required_keys=("algorithm.class_name", "num_steps_per_env"),
             option_keys=OPTION_KEYS,
             same_kinds=True,
+            keys=keys,
+            words=words,
+            remarks=remarks,
             harmless=is_harmless,
             run_keys={"seed": "seed", "max_iterations": "max_iterations"},
             refuses=REFUSALS,

@@ -15,6 +15,7 @@ from rltrain.types import TaskInfo
 from rltrain_skrl.expressions import only_computes
 from rltrain_skrl.iterations import ON_POLICY, iteration
 from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS, REFUSES
+from rltrain_skrl.words import words
 
 __all__ = ["RPO_OUTPUTS", "default_agent", "in_jax", "rltrain_provides"]
 
@@ -187,6 +188,7 @@ def rltrain_provides() -> Iterable[Spec]:
             required_keys=("models", "agent.class", "trainer"),
             option_keys=OPTION_KEYS,
             same_kinds=True,
+            words=words,
             harmless=only_computes,
             run_keys={"seed": "seed"},
             refuses=REFUSES,

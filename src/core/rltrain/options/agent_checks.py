@@ -1,0 +1,114 @@
+"""What a library's options, of its file or from overrides, must be before a rank starts."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping, Set
+from typing import Any
+
+from rltrain.errors import UsageError, suggest
+from rltrain.options.dotted import flatten, get_dotted
+from rltrain.specs import Keys, LibrarySpec, Words
+
+__all__ = ["check_keys", "check_kinds", "check_sections", "check_words"]
+
+_NUMBERS = ("auto", "none")
+"""Text in place of a number."""
+
+
+def check_sections(
+    options: Mapping[str, Any], library: LibrarySpec, defaults: Mapping[str, Any]
+) -> None:
+    """Check that every section that contains library options is a mapping, or is absent."""
+    own = {key for key, _ in flatten(defaults)}
+    for key in sorted({*library.option_keys, *library.required_keys, *own}):
+        parts = key.split(".")
+        for end in range(1, len(parts)):
+            section = ".".join(parts[:end])
+            value = get_dotted(options, section, None)
+            if isinstance(get_dotted(defaults, section, None), list):
+                break  # What it contains may be replaced by anything.
+            if value is not None and not isinstance(value, Mapping):
+                raise UsageError(
+                    f"agent.{section}={value}: must be a mapping, because it contains agent.{key}."
+                    f" Set agent.{key}=... instead."
+                )
+
+
+def check_kinds(options: Mapping[str, Any], defaults: Mapping[str, Any], added: Set[str]) -> None:
+    """Check that values are of the kind of the library's own, but for those that were added by +.
+
+    None means "off" for an option of any kind, and "auto" a number that the library chooses. What a
+    list contains may be replaced by anything.
+    """
+    for key, usual in flatten(defaults):
+        value = get_dotted(options, key, None)
+        in_list = any(part.isdigit() for part in key.split("."))
+        if key in added or in_list or value is None or isinstance(value, Mapping):
+            continue
+        is_text, is_list = isinstance(value, str), isinstance(value, (list, tuple))
+        if isinstance(usual, bool) and (is_text or is_list):
+            wanted = "true or false"
+        elif isinstance(usual, (int, float)) and is_text and value.lower() not in _NUMBERS:
+            wanted = f"a number, such as {usual}"
+        elif isinstance(usual, (list, tuple)) and not is_list:
+            wanted = f"a list, such as {list(usual)}"
+        else:
+            continue
+        raise UsageError(f"agent.{key}={value}: must be {wanted}. To give it anyway: +agent.{key}=")
+
+
+def check_keys(
+    options: Mapping[str, Any], library: LibrarySpec, sections: Mapping[str, Keys], added: Set[str]
+) -> None:
+    """Check that the library has the options in its sections, but for those that were added by +.
+
+    What it needs must be there.
+    """
+    for section, keys in sections.items():
+        within = get_dotted(options, section, None) if section else options
+        if not isinstance(within, Mapping):
+            continue
+        prefix = f"{section}." if section else ""
+        for key in map(str, within):
+            if key not in keys.known and not _is_added(f"{prefix}{key}", added):
+                raise UsageError(
+                    f"agent.{prefix}{key}: {_with_version(library.name)} has no such option."
+                    f"{suggest(key, keys.known)} To give it anyway: +agent.{prefix}{key}="
+                )
+        for key in keys.required:
+            if key not in within:
+                raise UsageError(
+                    f"agent.{prefix}{key}: is missing, and {_with_version(library.name)} needs it. "
+                    f"Add it to the file, or give +agent.{prefix}{key}=..."
+                )
+
+
+def check_words(
+    options: Mapping[str, Any], library: LibrarySpec, words: Mapping[str, Words], added: Set[str]
+) -> None:
+    """Check that the library has the words in its options, but for those that were added by +."""
+    for key, taken in words.items():
+        value = get_dotted(options, key, None)
+        if not taken.known or not isinstance(value, str) or _is_added(key, added):
+            continue
+        given = value.lower() if taken.any_case else value
+        if given not in taken.known:
+            raise UsageError(
+                f"agent.{key}={value}: {_with_version(library.name)} has no such {taken.what}."
+                f"{suggest(value, taken.known)} It has {', '.join(sorted(taken.known))}. "
+                f"To give it anyway: +agent.{key}="
+            )
+
+
+def _is_added(key: str, added: Set[str]) -> bool:
+    """Return whether an option was added by +, or a section that contains it."""
+    parts = key.split(".")
+    return any(".".join(parts[:end]) in added for end in range(1, len(parts) + 1))
+
+
+def _with_version(library: str) -> str:
+    """Return a library's name, with its version if the package of that name says one."""
+    for distribution in importlib.metadata.packages_distributions().get(library, ()):
+        return f"{library} {importlib.metadata.version(distribution)}"
+    return library

@@ -1,0 +1,25 @@
+"""What the plan tells the user on the way, a line each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rltrain.specs import LibrarySpec
+from rltrain.types import World
+
+__all__ = ["of_file", "tell"]
+
+
+def tell(texts: Iterable[str], world: World | None = None) -> None:
+    """Print texts on stderr, unless this process is a rank other than the first."""
+    if world is None or world.is_root:
+        for text in texts:
+            print(f"rltrain: {text}", file=sys.stderr, flush=True)
+
+
+def of_file(path: str, library: LibrarySpec, agent: dict[str, Any]) -> Iterator[str]:
+    """Yield what a user's file says to other programs, and how it is said here."""
+    for text in library.remarks(agent) if library.remarks is not None else ():
+        yield f"{path}: {text}"
