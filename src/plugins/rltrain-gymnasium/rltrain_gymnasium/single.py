@@ -18,6 +18,7 @@ from rltrain.errors import UsageError
 from rltrain.sources import import_for
 from rltrain.types import TaskInfo
 from rltrain_gymnasium.observed import described, grouped
+from rltrain_gymnasium.tried import is_gymnasiums_own, try_out
 
 __all__ = ["action_kind", "describe_registered", "make_single"]
 
@@ -30,22 +31,27 @@ _EXTRAS = {"phys2d": "jax", "tabular": "jax"}
 def describe_registered(task: str, options: Mapping[str, Any]) -> TaskInfo | None:
     """Make one environment to describe a task; return None if Gymnasium does not have the task.
 
+    A task that is not Gymnasium's own is tried, too.
+
     Args:
         task: an id such as "CartPole-v1", or "module:Id-v0" to import the module that registers it.
         options: the user's; those that the environment does not have are left to the plan.
 
     Raises:
-        UsageError: the task cannot be made on this machine, or no library can train it.
+        UsageError: the task cannot be made on this machine, no library can train it, or it breaks
+            Gymnasium's rules.
     """
     spec = _find(task)
     if spec is None:
         return None
     known = _options(spec)
-    env = make_single(task, {k: v for k, v in options.items() if known is None or k in known})
+    env = made = make_single(
+        task, {k: v for k, v in options.items() if known is None or k in known}
+    )
     try:
         length = env.spec.max_episode_steps if env.spec else None
         env = grouped(task, env)
-        return TaskInfo(
+        info = TaskInfo(
             name=task,
             action=action_kind(task, env.action_space),
             max_episode_length=length,
@@ -53,6 +59,9 @@ def describe_registered(task: str, options: Mapping[str, Any]) -> TaskInfo | Non
             observations=described(env.observation_space),
             actions=_action_sizes(env.action_space),
         )
+        if not is_gymnasiums_own(spec):
+            try_out(task, made)
+        return info
     finally:
         env.close()
 
