@@ -11,7 +11,19 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    Graph,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+    Space,
+    Text,
+    Tuple,
+)
 from gymnasium.vector import AutoresetMode
 
 pytest.importorskip("jax")  # An optional framework.
@@ -147,6 +159,45 @@ def test_describe_takes_any_options_of_an_environment_with_kwargs(probe):
         return Probe(VECTOR, Discrete(2))
 
     assert describe(probe(entry_point=create, kwargs={}), {}).options is None
+
+
+class Mission(Space):
+    """A space of one's own, which Gymnasium cannot flatten, as MiniGrid's `MissionSpace`."""
+
+
+class Grid(Mission):
+    """As if it were MiniGrid's."""
+
+
+Grid.__module__ = "minigrid.core.mission"
+
+
+@pytest.mark.parametrize(
+    ("space", "named"),
+    [
+        (Text(9), "Text"),
+        (Dict(eye=Box(0, 255, (8, 8, 3), np.uint8), words=Text(9)), "Text under 'words'"),
+        (OneOf([Discrete(2), VECTOR]), "OneOf"),
+        (Dict(a=Tuple([VECTOR, OneOf([Discrete(2), VECTOR])])), "OneOf under 'a', 1"),
+        (Mission(), "Mission"),
+        (Dict(direction=Discrete(4), mission=Mission()), "Mission under 'mission'"),
+        (Sequence(VECTOR), "Sequence"),
+        (Tuple([Graph(VECTOR, None)]), "Graph under 0"),
+    ],
+)
+def test_spaces_that_are_no_numbers_of_a_fixed_size_are_refused(probe, space, named):
+    task = probe(space)
+    with pytest.raises(UsageError) as refused:
+        describe(task, {})
+    assert str(refused.value) == (
+        f"The task {task!r} observes a {named}; only numbers of a fixed size can be learned from. "
+        "Leave it out, or turn it into a Box, in a gymnasium.ObservationWrapper."
+    )
+
+
+def test_minigrids_own_wrappers_are_named(probe):
+    with pytest.raises(UsageError, match=r"Wrapper: .*ImgObsWrapper or, .*FlatObsWrapper\.$"):
+        describe(probe(Dict(mission=Grid())), {})
 
 
 @pytest.mark.parametrize(
