@@ -7,7 +7,34 @@ import multiprocessing.connection
 import os
 import threading
 
-__all__ = ["end_with_launcher", "free_start_method"]
+from rltrain.errors import UsageError
+
+__all__ = ["NO_GUARD", "UNGUARDED", "end_with_launcher", "free_start_method", "refuse_in_import"]
+
+NO_GUARD = (
+    "rltrain.train: processes that a script starts import it, and it calls rltrain.train again. "
+    'Call it under `if __name__ == "__main__":`.'
+)
+UNGUARDED = os.EX_CONFIG
+"""The exit status of a rank that could not import the script, because of that."""
+
+
+def refuse_in_import(distributed: bool) -> None:
+    """Refuse to train while multiprocessing imports the script that started this process.
+
+    Args:
+        distributed: whether ranks are to be started. Then this process is one of them, and ends
+            here: the launcher says why, once for all ranks.
+
+    Raises:
+        UsageError: this process is another one, which the script or its task has started.
+    """
+    # multiprocessing asks the same, to refuse processes that such an import would start.
+    if not getattr(multiprocessing.current_process(), "_inheriting", False):
+        return
+    if distributed:
+        os._exit(UNGUARDED)
+    raise UsageError(NO_GUARD)
 
 
 def end_with_launcher() -> None:

@@ -84,6 +84,8 @@ def make_single(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any
     except (errors.DependencyNotInstalled, ImportError) as error:
         raise UsageError(_missing(task, error)) from error
     except errors.Error as error:
+        if _find(task) is None:
+            raise UsageError(_not_registered(task)) from error
         raise UsageError(f"The task {task!r} cannot be made: {error}") from error
     except Exception as error:
         unexpected = re.search(r"unexpected keyword argument '(\w+)'", str(error))
@@ -140,6 +142,15 @@ def _find(task: str) -> EnvSpec | None:
         raise UsageError(f"Unknown task {task!r}. {error}") from error
     except errors.Error:
         return None
+
+
+def _not_registered(task: str) -> str:
+    """Return a message for a task that was found when the run was planned, in another process."""
+    return (
+        f"The task {task!r} is registered in the process that starts the ranks, and not in theirs. "
+        'Register it at the top of a module, outside of `if __name__ == "__main__":`, and give '
+        f'"MODULE:{task}".'
+    )
 
 
 def _missing(task: str, error: ImportError | errors.DependencyNotInstalled) -> str:
