@@ -256,6 +256,27 @@ def test_listed_tasks_are_complete_and_unique():
     assert len(names) == len(set(names))
 
 
+def test_tasks_of_packages_that_are_not_imported(tmp_path, monkeypatch):
+    def install(name, needs, code):
+        info = tmp_path / f"{name}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nRequires-Dist: {needs}"
+        )
+        (info / "RECORD").write_text(f"{name}/__init__.py,,\n{name}-1.dist-info/METADATA,,\n")
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"raise SystemExit\n{code}")
+
+    bot = 'register(\n    id="Bots/Bot-v0", entry_point="x:Y")\nregister("network")'
+    install("bots_of_ours", "gymnasium[mujoco]>=1", bot)
+    install("bots_of_lab", "gymnasium", f"{bot}\nenv_cfg_entry_point")
+    install("bots_maybe", 'gymnasium>=1; extra == "bots"', bot)
+    install("bots_other", "gymnasium-robotics", bot)
+    monkeypatch.syspath_prepend(tmp_path)
+    (spec,) = rltrain_provides()
+    assert [name for name in spec.unimported() if "bots" in name] == ["bots_of_ours:Bots/Bot-v0"]
+
+
 # The environments that the suite makes
 
 
