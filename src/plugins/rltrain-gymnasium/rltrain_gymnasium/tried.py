@@ -17,7 +17,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Space, Tuple
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
-from rltrain.errors import UsageError, in_a_line
+from rltrain.errors import UsageError
 
 __all__ = ["is_gymnasiums_own", "try_out"]
 
@@ -119,7 +119,8 @@ def _described(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)[2:]  # Without those of this file.
     own = [frame for frame in frames if "site-packages" not in frame.filename] or frames
     where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
-    return f"{in_a_line(error)}{where}"
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words}{where}"
 
 
 def _check_observation(method: str, space: Space[Any], observation: Any) -> None:
