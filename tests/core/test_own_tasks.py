@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -98,6 +99,15 @@ def test_an_unknown_name_says_how_to_name_a_module():
         "Unknown task 'CartPole-v2'. Did you mean 'CartPole-v1'? Suites searched: light. "
         "For one of yours give --task MODULE:NAME."
     )
+
+
+def test_an_unknown_name_may_be_that_of_a_package_which_is_not_imported():
+    light = Suite("light", has=["Pong-v4"])
+    light.spec = replace(light.spec, unimported=lambda: ["games:More/Pong-v5", "games:Pong-v5"])
+    with pytest.raises(UsageError, match=r"Did you mean 'games:Pong-v5'\?"):
+        find_task("Pong-v5", {}, None, Registry(light))
+    with pytest.raises(UsageError, match=r"Did you mean 'Pong-v4'\?"):  # They have been asked.
+        find_task("games:Pong-v5", {}, None, Registry(light))
 
 
 def test_a_task_of_a_suite_that_is_not_ready_is_no_misspelled_other():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import signal
 
 import pytest
@@ -259,3 +260,22 @@ def test_ranks_that_all_are_local_rank_0_leave_each_others_files_alone(monkeypat
     finally:
         signal.signal(signal.SIGTERM, end)
     assert peer.exists()
+
+
+def test_a_task_starts_processes_in_a_rank_as_it_does_alone(monkeypatch, tmp_path):
+    """The method that multiprocessing fixed when it started the rank is not the task's."""
+    for name, value in (("RANK", 0), ("LOCAL_RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_WORLD_SIZE", 1)):
+        monkeypatch.setenv(name, str(value))
+    found = []
+
+    def work(config, world, log):
+        found.append(multiprocessing.get_start_method(allow_none=True))
+
+    end, before = signal.getsignal(signal.SIGTERM), multiprocessing.get_start_method(True)
+    multiprocessing.set_start_method("forkserver", force=True)
+    try:
+        run_launched(Placement(backend="gloo", device_kind="cpu"), str(tmp_path), work)
+    finally:
+        signal.signal(signal.SIGTERM, end)
+        multiprocessing.set_start_method(before, force=True)
+    assert found == [None]

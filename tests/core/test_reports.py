@@ -20,6 +20,7 @@ from rltrain.launch.reports import (
     read_reports,
     write_report,
 )
+from rltrain.launch.started import NO_GUARD, UNGUARDED
 
 
 def raised(error: BaseException) -> BaseException:
@@ -181,6 +182,14 @@ def test_a_rank_without_a_report_is_described_by_its_exit(tmp_path, code, messag
     assert isinstance(error, RankFailed)
     assert error.rank == 1
     assert str(error).startswith(message)
+
+
+def test_a_rank_that_could_not_import_an_unguarded_script_says_so(tmp_path):
+    error = failure(tmp_path, 0, UNGUARDED)
+    assert isinstance(error, UsageError)
+    assert str(error) == NO_GUARD
+    log_path(tmp_path, 0).touch()  # It began to work: the status is its task's.
+    assert failure(tmp_path, 0, UNGUARDED).headline.startswith("Rank 0 exited with code 78")
 
 
 def test_a_rank_without_a_report_is_shown_by_the_end_of_its_log(tmp_path):

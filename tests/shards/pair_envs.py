@@ -10,7 +10,7 @@ import gymnasium
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from gymnasium.vector.utils import batch_space
-from shard_envs import PIXELS, Changed, spots
+from shard_envs import PIXELS, Changed, Described, spots
 
 __all__ = ["ACTIONS", "CAMERA", "OBSERVATIONS", "task"]
 
@@ -80,7 +80,7 @@ class _Batch(Changed):
         return super().step(self._force(actions))
 
 
-class _Described(gymnasium.Env[Any, Any]):
+class _Described(Described):
     """Describes the task with its spaces."""
 
     def __init__(self, observations: str, actions: str) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "MULTI_DISCRETE",
     "PIXELS",
     "Changed",
+    "Described",
     "WithCritic",
     "WithImages",
     "WithTwoChoices",
@@ -107,14 +108,26 @@ class WithTwoChoices(Changed):
         return super().step((direction * strength)[:, None])
 
 
-class _Described(gymnasium.Env[Any, Any]):
+class Described(gymnasium.Env[Any, Any]):
+    """Describes a task with its spaces, and stands the trial before a run; nothing learns in it."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        """Return any observation."""
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Return any observation."""
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+class _DescribedChoices(Described):
     """Describes the task with the spaces of `WithTwoChoices`."""
 
     observation_space = Box(-9.0, 9.0, (4,))
     action_space = MultiDiscrete([2, 3])
 
 
-gymnasium.register(MULTI_DISCRETE, _Described, max_episode_steps=12)
+gymnasium.register(MULTI_DISCRETE, _DescribedChoices, max_episode_steps=12)
 
 
 def mirrored(env: Any, obs: Any, actions: Any) -> tuple[Any, Any]:

@@ -104,7 +104,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" for the closest of `known`, else "".
 
     Case is ignored, so that `cartpole-v1` finds `CartPole-v1`. A version comes before a similar
-    word: `Hopper` finds `Hopper-v5`, and not `HopperHop`.
+    word: `Hopper` finds `Hopper-v5`, and not `HopperHop`. So does the name with its module.
 
     Example:
         >>> suggest("rl_game", ["rl_games", "skrl"])
@@ -113,6 +113,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
     by_lower = {candidate.lower(): candidate for candidate in known}
     wanted = name.lower()
     close = sorted((each for each in by_lower if each.startswith(f"{wanted}-v")), reverse=True)
+    close = close or [each for each in by_lower if each.endswith(f":{wanted}")]
     close = close or difflib.get_close_matches(wanted, by_lower, n=1, cutoff=0.6)
     if not close and len(wanted) > 2:
         close = sorted((each for each in by_lower if each.startswith(wanted)), key=len)

@@ -272,6 +272,9 @@ class SuiteSpec(Spec):
     `rltrain.launch.environments_are_made_here`."""
     tasks: Callable[[], list[str]]
     """Return the names of all tasks, for `rltrain tasks` and for suggestions."""
+    unimported: Callable[[], list[str]] | None = None
+    """Return the names "module:Name" of tasks in installed packages that the suite finds only with
+    their module, told by sources (`rltrain.sources`): an unknown name may be one of them."""
     knows: Callable[[str], bool] | None = None
     """Whether a task seems to be the suite's, told by names and sources (`rltrain.sources`) without
     importing them. For suites whose `describe` imports or starts a simulator: it is then called for

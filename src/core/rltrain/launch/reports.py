@@ -19,6 +19,7 @@ from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 from rltrain.launch.ending import asked_to_end
 from rltrain.launch.pulse import read_pulses
 from rltrain.launch.rank_log import older
+from rltrain.launch.started import NO_GUARD, UNGUARDED
 from rltrain.options.secrets import hide_in_text
 
 __all__ = [
@@ -176,6 +177,8 @@ def _failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
     own = next((report for report in reports if report.rank == rank), None)
     first = reports[0] if reports else None
     if rank is not None and own is None and (first is None or first.kind == "peer_lost"):
+        if exit_code == UNGUARDED and not _log(folder, rank).exists():
+            return UsageError(NO_GUARD)
         headline = _without_report(rank, exit_code)
         message = headline + _end_of_log(folder, rank, exit_code) + _mismatch(folder)
         return RankFailed(message, rank=rank, exit_code=status, headline=headline)

@@ -36,7 +36,7 @@ def find_task(
             registry.get(SuiteSpec, "gymnasium")  # Says why there is none.
     found = having(task, env, suites, named=suite is not None)
     if not found:
-        known = [name for spec in suites for name in spec.tasks()]
+        known = [name for spec in suites for name in (*spec.tasks(), *_unimported(spec, task))]
         family = task.partition("-")[0].lower()
         missing = [each for each in registry.unusable(SuiteSpec) if each.status != "blocked"]
         if any(record.name.startswith(family) for record in missing):
@@ -50,6 +50,11 @@ def find_task(
         names = ", ".join(spec.name for spec, _ in found)
         raise UsageError(f"Several suites have a task {task!r}: say which by --suite: {names}.")
     return found[0]
+
+
+def _unimported(suite: SuiteSpec, task: str) -> list[str]:
+    """Return the names that a suite would know with their module, unless the user has named one."""
+    return [] if suite.unimported is None or ":" in task else suite.unimported()
 
 
 def having(

@@ -17,6 +17,7 @@ from rltrain.errors import PluginError, UsageError
 from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.network import wait_for_host
 from rltrain.launch.notes import Notes
+from rltrain.launch.started import refuse_in_import
 from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import path, saved_variables, unset
@@ -32,6 +33,7 @@ __all__ = ["NodeWork", "apply_saved_variables", "launcher_of", "run", "start"]
 
 def run(options: Mapping[str, Any]) -> TrainResult:
     """Plan a run and start it; see `rltrain.train`."""
+    refuse_in_import(bool(options.get("distributed")))
     return start(make_plan(options))
 
 

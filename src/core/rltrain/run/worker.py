@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import multiprocessing
-import multiprocessing.connection
 import os
 import signal
 import sys
@@ -45,6 +43,7 @@ from rltrain.launch.reports import (
 from rltrain.launch.self_watch import machine, watching
 from rltrain.launch.shared import use_folder
 from rltrain.launch.stacks import answering, stack_file
+from rltrain.launch.started import end_with_launcher, free_start_method
 from rltrain.options.secrets import hide_in_text
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
@@ -200,7 +199,8 @@ def run_launched(
         on the others. After a failure it does not return: it writes a
         report and ends the process at once, because exit handlers could wait for peers forever.
     """
-    _end_with_launcher()
+    end_with_launcher()
+    free_start_method()
     # What a terminal or timeout(1) sends to the launcher's process group is for the launcher: it
     # asks the ranks to end after their iteration.
     with contextlib.suppress(PermissionError):  # mpiexec gives each rank a session of its own.
@@ -276,20 +276,3 @@ def _of_other_node(result: T) -> T | None:
     if not isinstance(result, TrainResult) or not result.exit_code:
         return None
     return dataclasses.replace(result, run_dir="", checkpoint=None)
-
-
-def _end_with_launcher() -> None:
-    """End this process when its launcher ends.
-
-    A forkserver's children are not the launcher's: they would outlive it, even with
-    PR_SET_PDEATHSIG. The launcher's sentinel becomes readable when it ends, however it ends.
-    """
-    launcher = multiprocessing.parent_process()
-    if launcher is None:
-        return
-
-    def watch(sentinel: int) -> None:
-        multiprocessing.connection.wait([sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, args=(launcher.sentinel,), daemon=True).start()

@@ -18,6 +18,7 @@ from rltrain_gymnasium.arrays import Arrays, Kind
 from rltrain_gymnasium.observed import grouped, is_image
 from rltrain_gymnasium.scenes import scene_of
 from rltrain_gymnasium.single import action_kind, make_single
+from rltrain_gymnasium.upstream import AnyInfoVectorEnv
 
 __all__ = ["ConvertedVectorEnv", "make_converted"]
 
@@ -34,7 +35,8 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
     - Autoreset is SAME_STEP. Every step returns `info["final_obs"]`, a dense batch, and its mask
       `info["_final_obs"]`; the rows of unfinished environments hold their current observations. An
       episode that terminates in the step of its time limit counts as terminated, not as truncated.
-      The rest of the info is passed on unchanged, in numpy.
+      The rest of the info is passed on unchanged, in numpy; what does not fit in one array of
+      numbers is one of objects.
 
     Attributes:
         device: the device of the arrays.
@@ -170,7 +172,7 @@ def make_converted(
     if renders:
         creators[0] = partial(_make_rendering, task, dict(options))
     # Not copied, because they are converted to new arrays.
-    env = SyncVectorEnv(creators, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
+    env = AnyInfoVectorEnv(creators, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
     return ConvertedVectorEnv(task, env, arrays)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Space, Tuple, flatten, flatten_space
+from gymnasium.spaces import Box, Dict, OneOf, Space, Text, Tuple, flatten, flatten_space
 from gymnasium.wrappers import FlattenObservation
 
 from rltrain.errors import UsageError
@@ -49,13 +49,14 @@ def grouped(task: str, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
         env: the environment.
 
     Raises:
-        UsageError: the observations vary in size, or contain images in an unsupported layout.
+        UsageError: the observations are not numbers of a fixed size, or contain images in an
+            unsupported layout.
     """
     space = env.observation_space
     if isinstance(space, Dict) and any(is_image(part) for part in space.spaces.values()):
         return ImagesApart(task, env)
+    _check_numbers(task, space)
     _check_images(task, space)
-    _check_size(task, space)
     is_vector = isinstance(space, Box) and len(space.shape) == 1
     return env if is_vector or is_image(space) else FlattenObservation(env)
 
@@ -74,7 +75,7 @@ class ImagesApart(gymnasium.ObservationWrapper[Any, Any, Any]):
         self._images = {name: part for name, part in parts.items() if is_image(part)}
         self._rest = Dict({name: part for name, part in parts.items() if name not in self._images})
         self._check_one_policy(task)
-        _check_size(task, self._rest)
+        _check_numbers(task, self._rest)
         for part in (*self._images.values(), *self._rest.values()):
             _check_images(task, part)
         groups = dict(self._images)
@@ -105,13 +106,40 @@ class ImagesApart(gymnasium.ObservationWrapper[Any, Any, Any]):
             )
 
 
-def _check_size(task: str, space: Space[Any]) -> None:
-    if not space.is_np_flattenable:
-        raise UsageError(
-            f"The task {task!r} has the observation space {space}, whose elements vary in size; "
-            "only spaces that flatten to a vector of fixed size are supported. Convert it in a "
-            "gymnasium.ObservationWrapper."
-        )
+def _check_numbers(task: str, space: Space[Any]) -> None:
+    """Refuse what has no vector of fixed size, or one that means nothing, as codes of letters."""
+    for keys, part in _leaves(space):
+        if isinstance(part, (OneOf, Text)) or not _flattens(part):
+            kind = type(part)
+            under = f" under {', '.join(map(repr, keys))}" if keys else ""
+            hint = (
+                ": minigrid.wrappers has ImgObsWrapper or, with its words, FlatObsWrapper"
+                if kind.__module__.startswith("minigrid.")
+                else ""
+            )
+            raise UsageError(
+                f"The task {task!r} observes a {kind.__name__}{under}; only numbers of a fixed "
+                "size can be learned from. Leave it out, or turn it into a Box, in a "
+                f"gymnasium.ObservationWrapper{hint}."
+            )
+
+
+def _leaves(space: Space[Any], *keys: Any) -> Iterator[tuple[tuple[Any, ...], Space[Any]]]:
+    """Yield the spaces in a space that contain no others, with the keys to each."""
+    if isinstance(space, (Dict, Tuple)):
+        inside = space.spaces
+        for key, part in inside.items() if isinstance(inside, Mapping) else enumerate(inside):
+            yield from _leaves(part, *keys, key)
+    else:
+        yield keys, space
+
+
+def _flattens(space: Space[Any]) -> bool:
+    """Return whether Gymnasium can flatten a space: it raises for a class that it does not know."""
+    try:
+        return space.is_np_flattenable
+    except NotImplementedError:
+        return False
 
 
 def _check_images(task: str, space: Space[Any]) -> None:

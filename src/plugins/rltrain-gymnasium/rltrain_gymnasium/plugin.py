@@ -10,6 +10,7 @@ from rltrain.hookspecs import hookimpl
 from rltrain.options import tuned_in
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
+from rltrain_gymnasium.packages import tasks_of_packages
 from rltrain_gymnasium.tasks import EMBEDDED, configured
 
 __all__ = ["describe", "rltrain_provides", "tasks"]
@@ -64,6 +65,7 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,
+            unimported=tasks_of_packages,
             renders=True,
             tuned=tuned_in(Path(__file__).parent / "tuned"),
         )

@@ -18,6 +18,7 @@ from rltrain.errors import UsageError
 from rltrain.sources import import_for
 from rltrain.types import TaskInfo
 from rltrain_gymnasium.observed import described, grouped
+from rltrain_gymnasium.tried import is_gymnasiums_own, try_out
 
 __all__ = ["action_kind", "describe_registered", "make_single"]
 
@@ -30,22 +31,27 @@ _EXTRAS = {"phys2d": "jax", "tabular": "jax"}
 def describe_registered(task: str, options: Mapping[str, Any]) -> TaskInfo | None:
     """Make one environment to describe a task; return None if Gymnasium does not have the task.
 
+    A task that is not Gymnasium's own is tried, too.
+
     Args:
         task: an id such as "CartPole-v1", or "module:Id-v0" to import the module that registers it.
         options: the user's; those that the environment does not have are left to the plan.
 
     Raises:
-        UsageError: the task cannot be made on this machine, or no library can train it.
+        UsageError: the task cannot be made on this machine, no library can train it, or it breaks
+            Gymnasium's rules.
     """
     spec = _find(task)
     if spec is None:
         return None
     known = _options(spec)
-    env = make_single(task, {k: v for k, v in options.items() if known is None or k in known})
+    env = made = make_single(
+        task, {k: v for k, v in options.items() if known is None or k in known}
+    )
     try:
         length = env.spec.max_episode_steps if env.spec else None
         env = grouped(task, env)
-        return TaskInfo(
+        info = TaskInfo(
             name=task,
             action=action_kind(task, env.action_space),
             max_episode_length=length,
@@ -53,6 +59,9 @@ def describe_registered(task: str, options: Mapping[str, Any]) -> TaskInfo | Non
             observations=described(env.observation_space),
             actions=_action_sizes(env.action_space),
         )
+        if not is_gymnasiums_own(spec):
+            try_out(task, made)
+        return info
     finally:
         env.close()
 
@@ -75,6 +84,8 @@ def make_single(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any
     except (errors.DependencyNotInstalled, ImportError) as error:
         raise UsageError(_missing(task, error)) from error
     except errors.Error as error:
+        if _find(task) is None:
+            raise UsageError(_not_registered(task)) from error
         raise UsageError(f"The task {task!r} cannot be made: {error}") from error
     except Exception as error:
         unexpected = re.search(r"unexpected keyword argument '(\w+)'", str(error))
@@ -131,6 +142,15 @@ def _find(task: str) -> EnvSpec | None:
         raise UsageError(f"Unknown task {task!r}. {error}") from error
     except errors.Error:
         return None
+
+
+def _not_registered(task: str) -> str:
+    """Return a message for a task that was found when the run was planned, in another process."""
+    return (
+        f"The task {task!r} is registered in the process that starts the ranks, and not in theirs. "
+        'Register it at the top of a module, outside of `if __name__ == "__main__":`, and give '
+        f'"MODULE:{task}".'
+    )
 
 
 def _missing(task: str, error: ImportError | errors.DependencyNotInstalled) -> str:

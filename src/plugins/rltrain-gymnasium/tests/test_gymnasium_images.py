@@ -150,7 +150,7 @@ def test_the_only_image_of_a_dict_is_the_policy_group():
         (Box(0, 255, (3, 48, 64), np.uint8), "in the order height, width, channels"),
         (Box(0, 255, (4, 6, 8, 3), np.uint8), "must be uint8 or float, with axes in the order"),
         (Tuple([IMAGE, VECTOR]), "images nested in"),
-        (Dict(eye=IMAGE, words=Sequence(VECTOR)), "elements vary in size"),
+        (Dict(eye=IMAGE, words=Sequence(VECTOR)), "observes a Sequence under .words."),
         (Dict(eye=IMAGE, arm=Dict(wrist=IMAGE)), "images nested in"),
     ],
 )

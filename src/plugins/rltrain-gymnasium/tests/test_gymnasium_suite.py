@@ -11,7 +11,19 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    Graph,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+    Space,
+    Text,
+    Tuple,
+)
 from gymnasium.vector import AutoresetMode
 
 pytest.importorskip("jax")  # An optional framework.
@@ -149,6 +161,45 @@ def test_describe_takes_any_options_of_an_environment_with_kwargs(probe):
     assert describe(probe(entry_point=create, kwargs={}), {}).options is None
 
 
+class Mission(Space):
+    """A space of one's own, which Gymnasium cannot flatten, as MiniGrid's `MissionSpace`."""
+
+
+class Grid(Mission):
+    """As if it were MiniGrid's."""
+
+
+Grid.__module__ = "minigrid.core.mission"
+
+
+@pytest.mark.parametrize(
+    ("space", "named"),
+    [
+        (Text(9), "Text"),
+        (Dict(eye=Box(0, 255, (8, 8, 3), np.uint8), words=Text(9)), "Text under 'words'"),
+        (OneOf([Discrete(2), VECTOR]), "OneOf"),
+        (Dict(a=Tuple([VECTOR, OneOf([Discrete(2), VECTOR])])), "OneOf under 'a', 1"),
+        (Mission(), "Mission"),
+        (Dict(direction=Discrete(4), mission=Mission()), "Mission under 'mission'"),
+        (Sequence(VECTOR), "Sequence"),
+        (Tuple([Graph(VECTOR, None)]), "Graph under 0"),
+    ],
+)
+def test_spaces_that_are_no_numbers_of_a_fixed_size_are_refused(probe, space, named):
+    task = probe(space)
+    with pytest.raises(UsageError) as refused:
+        describe(task, {})
+    assert str(refused.value) == (
+        f"The task {task!r} observes a {named}; only numbers of a fixed size can be learned from. "
+        "Leave it out, or turn it into a Box, in a gymnasium.ObservationWrapper."
+    )
+
+
+def test_minigrids_own_wrappers_are_named(probe):
+    with pytest.raises(UsageError, match=r"Wrapper: .*ImgObsWrapper or, .*FlatObsWrapper\.$"):
+        describe(probe(Dict(mission=Grid())), {})
+
+
 @pytest.mark.parametrize(
     "task", ["CartPool-v1", "nowhere/CartPole-v1", "what is this?", "a b:C-v0"]
 )
@@ -203,6 +254,27 @@ def test_listed_tasks_are_complete_and_unique():
     assert names[0] == DEFAULT_TASK
     assert "Pendulum-v1" in names
     assert len(names) == len(set(names))
+
+
+def test_tasks_of_packages_that_are_not_imported(tmp_path, monkeypatch):
+    def install(name, needs, code):
+        info = tmp_path / f"{name}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nRequires-Dist: {needs}"
+        )
+        (info / "RECORD").write_text(f"{name}/__init__.py,,\n{name}-1.dist-info/METADATA,,\n")
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"raise SystemExit\n{code}")
+
+    bot = 'register(\n    id="Bots/Bot-v0", entry_point="x:Y")\nregister("network")'
+    install("bots_of_ours", "gymnasium[mujoco]>=1", bot)
+    install("bots_of_lab", "gymnasium", f"{bot}\nenv_cfg_entry_point")
+    install("bots_maybe", 'gymnasium>=1; extra == "bots"', bot)
+    install("bots_other", "gymnasium-robotics", bot)
+    monkeypatch.syspath_prepend(tmp_path)
+    (spec,) = rltrain_provides()
+    assert [name for name in spec.unimported() if "bots" in name] == ["bots_of_ours:Bots/Bot-v0"]
 
 
 # The environments that the suite makes

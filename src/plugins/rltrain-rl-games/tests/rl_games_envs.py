@@ -139,5 +139,11 @@ class _Described(gymnasium.Env):
     observation_space = Box(-9.0, 9.0, (4,))
     action_space = MultiDiscrete([2, 3])
 
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, False, False, {}
+
 
 gymnasium.register(MULTI_DISCRETE, _Described, max_episode_steps=20)

@@ -1,0 +1,261 @@
+"""A user's task is reset and stepped once when it is described: its mistakes are named then."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
+
+from rltrain.errors import UsageError
+from rltrain_gymnasium import single
+from rltrain_gymnasium.plugin import describe
+
+SPACE = Box(-1.0, 1.0, (2,), np.float32)
+HERE = np.zeros(2, np.float32)
+NUMPYS = np.bool_(True)
+IMAGE = Box(0, 255, (8, 8, 3), np.uint8)
+
+
+class Task(gymnasium.Env):
+    """Returns from its reset and its step what a test gives it."""
+
+    closed = 0
+
+    def __init__(self, space, first, then, action):
+        self.observation_space, self.action_space = space, action or Discrete(2)
+        self.first, self.then = first, then
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.first
+
+    def step(self, action):
+        return self.then
+
+    def close(self):
+        Task.closed += 1
+
+
+class Raising(Task):
+    def step(self, action):
+        return 1 / 0
+
+
+class Leaving(Task):
+    def step(self, action):
+        sys.exit(0)
+
+
+class Unseeded(Task):
+    def reset(self):
+        return self.first
+
+
+class Drawing(Task):
+    """Draws from every global generator, and keeps its actions."""
+
+    actions: list = []
+
+    def step(self, action):
+        random.random(), np.random.rand(), torch.rand(1)
+        Drawing.actions.append(float(action[0]))
+        return self.then
+
+
+def line(task):
+    return f"{__file__}:{task.step.__code__.co_firstlineno + 1}"
+
+
+@pytest.fixture
+def tried():
+    """Describe a task with a trial: a correct one, but for what the test gives."""
+
+    def describe_it(
+        task=Task,
+        space=SPACE,
+        here=HERE,
+        first=None,
+        then=None,
+        action=None,
+        reward=1.0,
+        terminated=False,
+        truncated=NUMPYS,
+        info=None,
+    ):
+        kwargs = {
+            "space": space,
+            "first": (here, {}) if first is None else first,
+            "then": (here, reward, terminated, truncated, {} if info is None else info)
+            if then is None
+            else then,
+            "action": action,
+        }
+        gymnasium.register("Tried-v0", entry_point=task, kwargs=kwargs, max_episode_steps=9)
+        return describe("Tried-v0", {})
+
+    yield describe_it
+    gymnasium.registry.pop("Tried-v0", None)
+
+
+def refusal(tried, **given):
+    with pytest.raises(UsageError) as refused:
+        tried(**given)
+    message = str(refused.value)
+    assert "\n" not in message
+    assert message.startswith("The task 'Tried-v0': ")
+    return message.removeprefix("The task 'Tried-v0': ")
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        {},
+        {"here": np.zeros(2)},  # float64: cast to the space's float32.
+        {"here": [0.0, 0.0]},
+        {"here": HERE + 7},  # Bounds are not looked at.
+        {"reward": np.float64(1)},
+        {"reward": 1, "info": {"contacts": np.zeros(3)}},
+        {"reward": torch.tensor(1.0)},
+        {"reward": np.array(1.0), "terminated": np.array(True)},
+        {"space": Discrete(3), "here": np.int64(2)},
+        {"space": IMAGE, "here": np.zeros((8, 8, 3), np.uint8)},
+        {
+            "space": Dict(arm=SPACE, goal=Tuple([Discrete(2), SPACE])),
+            "here": {"arm": HERE, "goal": (1, HERE), "more": None},
+        },
+    ],
+)
+def test_a_correct_task_is_described(tried, fine):
+    before = Task.closed
+    assert tried(**fine).max_episode_length == 9
+    assert Task.closed == before + 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"then": (HERE, 1.0, False, {})},
+            "step() must return five values, observation, reward, terminated, truncated, info, and "
+            "returned 4: float32 of shape (2,), 1.0, False, a dict without keys. Four were right "
+            "for Gym before 0.26: split `done` into terminated (the task is over) and truncated "
+            "(time is up).",
+        ),
+        (
+            {"then": HERE},
+            "step() must return five values, observation, reward, terminated, truncated, info, and "
+            "returned float32 of shape (2,). End it with `return observation, reward, terminated, "
+            "truncated, info`.",
+        ),
+        (
+            {"first": HERE},
+            "reset() must return two values, the observation and a dict, and returned float32 of "
+            "shape (2,). End it with `return observation, {}`.",
+        ),
+        (
+            {"task": Unseeded},
+            "reset() takes no `seed`. Define it as `def reset(self, *, seed=None, options=None)`, "
+            "and begin with `super().reset(seed=seed)`.",
+        ),
+        (
+            {"first": (np.zeros(3, np.float32), {})},
+            "the observation must be float32 of shape (2,), and is float32 of shape (3,): reset() "
+            "must return what observation_space says.",
+        ),
+        (
+            {"then": (np.zeros((1, 2)), 1.0, False, False, {})},
+            "the observation must be float32 of shape (2,), and is float64 of shape (1, 2): step() "
+            "must return what observation_space says.",
+        ),
+        (
+            {"space": IMAGE, "here": np.zeros((8, 8, 3))},
+            "the observation must be uint8 of shape (8, 8, 3), and is float64 of shape (8, 8, 3): "
+            "reset() must return what observation_space says.",
+        ),
+        (
+            {"here": [[0.0], [0.0, 1.0]]},
+            "the observation must be float32 of shape (2,), and is a list of 2: reset() must "
+            "return what observation_space says.",
+        ),
+        (
+            {"space": Dict(arm=SPACE, goal=Discrete(2)), "here": {"arm": HERE}},
+            "the observation must be a dict with the keys 'arm', 'goal', and is a dict with the "
+            "keys 'arm': reset() must return what observation_space says.",
+        ),
+        (
+            {"space": Dict(arm=SPACE, goal=Discrete(2)), "here": {"arm": HERE, "goal": 2}},
+            "the observation['goal'] must be in Discrete(2), and is 2: reset() must return what "
+            "observation_space says.",
+        ),
+        (
+            {"space": Tuple([SPACE, SPACE]), "here": (HERE,)},
+            "the observation must be a tuple of 2, and is a tuple of 1: reset() must return what "
+            "observation_space says.",
+        ),
+        (
+            {"reward": np.ones(1)},
+            "the reward that step() returned must be one number, and is float64 of shape (1,). "
+            "Return `float(reward)`.",
+        ),
+        (
+            {"reward": None},
+            "the reward that step() returned must be one number, and is None. "
+            "Return `float(reward)`.",
+        ),
+        (
+            {"terminated": None},
+            "`terminated`, which step() returned, must be True or False, and is None. "
+            "Return `bool(terminated)`.",
+        ),
+        (
+            {"truncated": np.zeros(1, bool)},
+            "`truncated`, which step() returned, must be True or False, and is bool of shape (1,). "
+            "Return `bool(truncated)`.",
+        ),
+        ({"info": [1]}, "the info that step() returned must be a dict, and is a list of 1."),
+        ({"task": Leaving}, f"step() raised SystemExit: 0 ({line(Leaving)})."),
+        (
+            {"task": Raising},
+            f"step() raised ZeroDivisionError: division by zero ({line(Raising)}).",
+        ),
+    ],
+)
+def test_a_mistake_is_named_in_a_line(tried, given, words):
+    before = Task.closed
+    assert refusal(tried, **given) == words
+    assert Task.closed == before + 1
+
+
+def test_a_trial_is_the_same_each_time_and_leaves_the_generators_as_they_were(tried):
+    action = Box(-1.0, 1.0, (1,))
+    action.seed(3)
+    drawn = action.np_random.bit_generator.state
+    states = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    for _ in range(2):
+        tried(task=Drawing, action=action)
+        del gymnasium.registry["Tried-v0"]
+    assert Drawing.actions[0] == Drawing.actions[1]
+    assert action.np_random.bit_generator.state == drawn
+    after = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    assert after == states
+
+
+def test_only_tasks_that_are_not_gymnasiums_own_are_tried(monkeypatch):
+    names = []
+    monkeypatch.setattr(single, "try_out", lambda task, env: names.append(task))
+    for task in ("CartPole-v1", "gymnasium.envs:Pendulum-v1"):
+        describe(task, {})
+    assert names == []
+    gymnasium.register("Ours-v0", "gymnasium.envs.classic_control:CartPoleEnv")
+    gymnasium.register("Ours-v1", lambda: gymnasium.make("CartPole-v1"))
+    try:
+        describe("Ours-v0", {})  # A class of Gymnasium's, whatever its name.
+        describe("Ours-v1", {})
+    finally:
+        del gymnasium.registry["Ours-v0"], gymnasium.registry["Ours-v1"]
+    assert names == ["Ours-v1"]

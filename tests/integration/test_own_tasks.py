@@ -1,0 +1,84 @@
+"""Tasks and scripts of users on two real ranks: what works alone works there, or is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rltrain.launch.started import NO_GUARD
+
+pytestmark = pytest.mark.slow
+
+SERVED = """
+import multiprocessing
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+multiprocessing.set_start_method("fork")
+
+
+class Served(CartPoleEnv):
+    # Has a process of its own, whose work cannot be pickled.
+
+    def __init__(self):
+        super().__init__()
+        self.served, there = multiprocessing.Pipe()
+        self.server = multiprocessing.Process(target=lambda: there.send(7), daemon=True)
+        self.server.start()
+
+    def reset(self, **more):
+        assert self.served.poll(60)
+        return super().reset(**more)
+
+
+gymnasium.register("Served-v0", entry_point=Served, max_episode_steps=50)
+"""
+SMALL = ("--library", "skrl", "--num-envs", "1", "--max-iterations", "1")
+TWO_RANKS = ("--distributed", "--nproc-per-node", "2", "--device", "cpu")
+
+
+def test_a_task_that_starts_processes_of_its_own(command):
+    (command.folder / "served.py").write_text(SERVED)
+    run = command(*SMALL, *TWO_RANKS, "--task", "served:Served-v0")
+    assert run.returncode == 0, run.stderr
+
+
+def script(command, text):
+    """Run a script that trains with the options `given`, and return its end."""
+    given = (
+        f"given = dict(distributed=True, nproc_per_node=2, device='cpu', library='skrl', "
+        f"num_envs=1, max_iterations=1, log_root={str(command.log_root)!r})\n"
+    )
+    path = command.folder / "script.py"
+    path.write_text("import rltrain\n" + given + text)
+    return subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+@pytest.mark.parametrize("launcher", ["elastic", "processes"])
+def test_a_script_without_a_guard(command, launcher):
+    ran = script(command, f"rltrain.train(task='CartPole-v1', launcher={launcher!r}, **given)\n")
+    assert ran.returncode == 1
+    assert ran.stderr.count("Traceback") == 1, ran.stderr  # That of the script itself.
+    assert ran.stderr.endswith(f"\nrltrain.errors.UsageError: {NO_GUARD}\n")
+
+
+GUARDED = """
+if __name__ == "__main__":
+    import gymnasium
+    gymnasium.register("Ours-v0", "gymnasium.envs.classic_control:CartPoleEnv")
+    rltrain.train(task="Ours-v0", **given)
+"""
+
+
+def test_a_task_that_is_registered_below_the_guard(command):
+    ran = script(command, GUARDED)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1] == (
+        "rltrain.errors.UsageError: The task 'Ours-v0' is registered in the process that starts "
+        "the ranks, and not in theirs. Register it at the top of a module, outside of "
+        '`if __name__ == "__main__":`, and give "MODULE:Ours-v0".'
+    )
