@@ -17,6 +17,7 @@ from rltrain.errors import PluginError, UsageError
 from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.network import wait_for_host
 from rltrain.launch.notes import Notes
+from rltrain.launch.stream import lasting_output
 from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import path, saved_variables, unset
@@ -32,7 +33,8 @@ __all__ = ["NodeWork", "apply_saved_variables", "launcher_of", "run", "start"]
 
 def run(options: Mapping[str, Any]) -> TrainResult:
     """Plan a run and start it; see `rltrain.train`."""
-    return start(make_plan(options))
+    with lasting_output():
+        return start(make_plan(options))
 
 
 def start(plan: Plan) -> TrainResult:
