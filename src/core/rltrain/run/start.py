@@ -14,6 +14,7 @@ from typing import Any
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import PluginError, UsageError
+from rltrain.launch.ending import heard_requests, pass_on
 from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.network import wait_for_host
 from rltrain.launch.notes import Notes
@@ -32,9 +33,11 @@ __all__ = ["NodeWork", "apply_saved_variables", "launcher_of", "run", "start"]
 
 
 def run(options: Mapping[str, Any]) -> TrainResult:
-    """Plan a run and start it; see `rltrain.train`."""
-    with lasting_output():
-        return start(make_plan(options))
+    """Plan a run and start it, for a script; see `rltrain.train`."""
+    with lasting_output(), heard_requests() as heard:
+        result = start(make_plan(options))
+    pass_on(heard, result.exit_code)
+    return result
 
 
 def start(plan: Plan) -> TrainResult:
@@ -99,7 +102,8 @@ class NodeWork:
                 "in that folder: start it in one that all nodes have."
             ) from error
         sys.argv = list(self.command)
-        return run({**self.options, "launcher": None, "distributed": True, **of_node})
+        options = {**self.options, "launcher": None, "distributed": True, **of_node}
+        return start(make_plan(options))
 
 
 def _of_every_node(plan: Plan) -> dict[str, Any]:
