@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from rltrain import train
 from rltrain.errors import RankFailed
 from rltrain.launch.ending import announce_training, ask_to_end, asked_to_end
 from rltrain.run.requests import Requests
@@ -114,3 +115,29 @@ def test_a_process_in_a_thread_handles_no_signals():
     thread.start()
     thread.join(timeout=10)
     assert ended == [7]
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "code"),
+    [
+        (signal.SIGINT, KeyboardInterrupt, None),
+        (signal.SIGTERM, SystemExit, 143),
+        (signal.SIGUSR2, SystemExit, 75),
+    ],
+)
+@pytest.mark.parametrize("iteration", [2, 3])
+def test_a_request_reaches_the_caller_once_the_run_has_ended(
+    stub, tmp_path, monkeypatch, number, error, code, iteration
+):
+    """Also one that comes in the last iteration: the run is done, but others may follow."""
+    votes = Requests.votes
+
+    def signaled(self, at):
+        if at == iteration:
+            os.kill(os.getpid(), number)
+        return votes(self, at)
+
+    monkeypatch.setattr(Requests, "votes", signaled)
+    with pytest.raises(error) as caught:
+        train(**{**stub.OPTIONS, "max_iterations": 3})
+    assert getattr(caught.value, "code", None) == code

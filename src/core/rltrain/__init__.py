@@ -36,7 +36,10 @@ def train(**options: Any) -> TrainResult:
 
     Raises:
         rltrain.errors.UsageError: an option is wrong, or a combination cannot work.
-        rltrain.errors.RankFailed: a rank failed while training.
+        rltrain.errors.RankFailed: a rank failed while training; or a signal ended the run at once.
+        KeyboardInterrupt: Ctrl-C has ended the run after its iteration, with a checkpoint.
+        SystemExit: another signal has, so: with 143 after SIGTERM, and 75 after those that a
+            scheduler is asked to send, and where ranks elsewhere got the signal.
     """
     from rltrain.run.start import run
 

@@ -5,7 +5,6 @@ Plugins may add commands.
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
@@ -30,6 +29,7 @@ from rltrain.cli import (
 from rltrain.cli.help import flags_about, overview
 from rltrain.cli.parser import make_parser, parse
 from rltrain.errors import RltrainError, UsageError, suggest
+from rltrain.launch.stream import lasting_output
 from rltrain.options.secrets import hide_in_text
 from rltrain.terminal import plain_output
 
@@ -51,9 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     has ended a run, which can go on. 130: Ctrl-C.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    with plain_output():
+    with lasting_output(), plain_output():
         try:
-            return _run(words)
+            status = _run(words)
+            sys.stdout.flush()  # A disk that is full has not taken what was asked for.
+            return status
         except RltrainError as error:
             message = _ENDLESS.sub(r"\1...", str(error))
             if isinstance(error, UsageError):  # No name in it can forge a line of its own.
@@ -61,10 +63,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _fail(f"rltrain: {message}", error.exit_code)
         except KeyboardInterrupt:
             return _fail("rltrain: interrupted.", 128 + signal.SIGINT)
-        except BrokenPipeError:
-            # The reader of our output has exited, as with `| head`.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            return 1
         except Exception:
             return _fail(traceback.format_exc().rstrip(), 1)
 

@@ -6,13 +6,19 @@ blocked in a collective runs no handler.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 
 from rltrain.launch.rank_log import show
 
-__all__ = ["AGAIN", "OF_SCHEDULERS", "REQUESTS", "announce_training", "ask_to_end", "asked_to_end"]
+__all__ = [
+    *("AGAIN", "OF_SCHEDULERS", "REQUESTS"),
+    *("announce_training", "ask_to_end", "asked_to_end", "heard_requests", "pass_on"),
+]
 
 OF_SCHEDULERS = (signal.SIGUSR1, signal.SIGUSR2)
 """The signals that a scheduler sends if it is asked to, some time before it kills."""
@@ -22,6 +28,8 @@ REQUESTS = (signal.SIGINT, signal.SIGTERM, *OF_SCHEDULERS)
 
 AGAIN = 75
 """The exit status of a run that a scheduler has ended: EX_TEMPFAIL in sysexits.h, try again."""
+
+_HEARD: ContextVar[list[int] | None] = ContextVar("rltrain requests to end", default=None)
 
 
 def announce_training(folder: Path) -> None:
@@ -51,6 +59,8 @@ def ask_to_end(folder: Path, number: int, quiet: bool = False) -> bool:
     partial = file.with_suffix(".partial")
     partial.write_text(str(int(number)))
     os.replace(partial, file)
+    if (heard := _HEARD.get()) is not None:
+        heard.append(number)
     if not quiet:
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
         text = f"{name}: ending after this iteration, with a checkpoint; once more ends at once"
@@ -64,3 +74,33 @@ def asked_to_end(folder: Path) -> signal.Signals | None:
         return signal.Signals(int((folder / "asked_to_end").read_text()))
     except FileNotFoundError:
         return None
+
+
+@contextlib.contextmanager
+def heard_requests() -> Iterator[list[int]]:
+    """Give a list of the signals because of which this process asks ranks to end in the context."""
+    heard: list[int] = []
+    token = _HEARD.set(heard)
+    try:
+        yield heard
+    finally:
+        _HEARD.reset(token)
+
+
+def pass_on(heard: Sequence[int], exit_code: int) -> None:
+    """Let a signal that has ended a run end the script that called for it, too.
+
+    Args:
+        heard: see `heard_requests`. The run may have been done all the same.
+        exit_code: that of the run, which ranks elsewhere may have been asked to end.
+
+    Raises:
+        KeyboardInterrupt: it was Ctrl-C.
+        SystemExit: it was another one.
+    """
+    if signal.SIGINT in heard or exit_code == 128 + signal.SIGINT:
+        raise KeyboardInterrupt
+    if signal.SIGTERM in heard:
+        raise SystemExit(128 + signal.SIGTERM)
+    if heard or exit_code == AGAIN:
+        raise SystemExit(AGAIN)

@@ -1,18 +1,38 @@
-"""A text stream that outlives a full disk: what cannot be written is counted, and left out."""
+"""Text streams that outlive what they write to: a reader that goes away, a disk that is full."""
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO, cast
+
+from rltrain.terminal import raw
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["LossyFile", "as_text"]
+__all__ = ["LossyFile", "as_text", "lasting_output"]
 
 
-class LossyFile(io.FileIO):
-    """Writes to a descriptor. A print in a library must not raise because a disk is full.
+class _UnreadFile(io.FileIO):
+    """Writes to a descriptor; in silence, once nobody reads it any more, as with `| head`."""
+
+    def __init__(self, descriptor: int, closefd: bool = True) -> None:
+        super().__init__(descriptor, "w", closefd=closefd)
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write, or leave it out."""
+        try:
+            return super().write(data) or 0
+        except BrokenPipeError:
+            return memoryview(data).nbytes
+
+
+class LossyFile(_UnreadFile):
+    """Counts what cannot be written. A print in a library must not raise because a disk is full.
 
     Attributes:
         lost: the number of bytes that are missing since the last one that was written.
@@ -20,7 +40,7 @@ class LossyFile(io.FileIO):
     """
 
     def __init__(self, descriptor: int, closefd: bool = True) -> None:
-        super().__init__(descriptor, "w", closefd=closefd)
+        super().__init__(descriptor, closefd)
         self.lost, self.reason = 0, ""
 
     def write(self, data: ReadableBuffer, /) -> int:
@@ -30,9 +50,7 @@ class LossyFile(io.FileIO):
             if self.lost:
                 super().write(f"\nrltrain: {self.lost} bytes lost: {self.reason}\n".encode())
                 self.lost = 0
-            return super().write(view) or 0
-        except BrokenPipeError:
-            raise  # Nobody reads what a run prints, as with `| head`: it ends.
+            return super().write(view)
         except OSError as error:
             self.lost += view.nbytes
             self.reason = error.strerror or str(error)
@@ -44,3 +62,49 @@ def as_text(file: LossyFile) -> TextIO:
     buffer = io.BufferedWriter(file)
     stream = io.TextIOWrapper(buffer, encoding="utf-8", errors="replace", line_buffering=True)
     return cast(TextIO, stream)
+
+
+@contextlib.contextmanager
+def lasting_output() -> Iterator[None]:
+    """Let what this process prints in the context be lost in silence where nobody reads it.
+
+    Standard descriptors that are closed are opened, for good: otherwise the first files that are
+    opened would take their numbers, and get what C code and other processes print.
+    """
+    _open_missing()
+    before = sys.stdin, sys.stdout, sys.stderr
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - it closes nothing.
+    sys.stdout, sys.stderr = (_lasting(stream, at) for at, stream in enumerate(before[1:], start=1))
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        sys.stdin, sys.stdout, sys.stderr = before
+
+
+def _open_missing() -> None:
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # The lowest number that is free: this one.
+            os.set_inheritable(opened, True)
+
+
+def _lasting(stream: TextIO | None, descriptor: int) -> TextIO:
+    """Return a stream for a standard descriptor in place of Python's own, which may be none."""
+    if stream is None:
+        return as_text(LossyFile(descriptor, closefd=False))
+    try:
+        is_own = raw(stream) is stream and stream.fileno() == descriptor
+    except (OSError, ValueError, AttributeError):
+        is_own = False  # For example a notebook's stream.
+    if not is_own:
+        return stream
+    with contextlib.suppress(OSError):
+        stream.flush()
+    buffer = io.BufferedWriter(_UnreadFile(descriptor, closefd=False))
+    how = {"errors": stream.errors, "line_buffering": stream.line_buffering}
+    return cast(TextIO, io.TextIOWrapper(buffer, stream.encoding, **how))

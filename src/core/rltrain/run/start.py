@@ -14,10 +14,12 @@ from typing import Any
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import PluginError, UsageError
+from rltrain.launch.ending import heard_requests, pass_on
 from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.network import wait_for_host
 from rltrain.launch.notes import Notes
 from rltrain.launch.started import refuse_in_import
+from rltrain.launch.stream import lasting_output
 from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import path, saved_variables, unset
@@ -32,9 +34,12 @@ __all__ = ["NodeWork", "apply_saved_variables", "launcher_of", "run", "start"]
 
 
 def run(options: Mapping[str, Any]) -> TrainResult:
-    """Plan a run and start it; see `rltrain.train`."""
+    """Plan a run and start it, for a script; see `rltrain.train`."""
     refuse_in_import(bool(options.get("distributed")))
-    return start(make_plan(options))
+    with lasting_output(), heard_requests() as heard:
+        result = start(make_plan(options))
+    pass_on(heard, result.exit_code)
+    return result
 
 
 def start(plan: Plan) -> TrainResult:
@@ -99,7 +104,8 @@ class NodeWork:
                 "in that folder: start it in one that all nodes have."
             ) from error
         sys.argv = list(self.command)
-        return run({**self.options, "launcher": None, "distributed": True, **of_node})
+        options = {**self.options, "launcher": None, "distributed": True, **of_node}
+        return start(make_plan(options))
 
 
 def _of_every_node(plan: Plan) -> dict[str, Any]:

@@ -59,11 +59,8 @@ class Unwritten:
             self._warn(f"{what} can be written again")
 
     def is_of_writer(self, plugin: str, error: BaseException) -> bool:
-        """Note an error of a plugin, if it says that its records were not written.
-
-        A console that nobody reads, as with `| head`, ends the run.
-        """
-        if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
+        """Note an error of a plugin, if it says that its records were not written."""
+        if not isinstance(error, OSError):
             return False
         self.add(records_of(plugin), error)
         return True
