@@ -63,7 +63,7 @@ class Run:
     @property
     def target_return(self) -> float | None:
         """The return at which it was to end; None if none was given."""
-        found = self.config.get("target_return")
+        found: Any = self.config.get("target_return")
         usable = type(found) in (int, float) and abs(found) < HIGHEST  # Nor NaN.
         return float(found) if usable else None
 
