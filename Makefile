@@ -48,7 +48,7 @@ python-isaaclab-3 := 3.12
 mpi := src/plugins/rltrain-mpi[library,mpich]
 plugins = $(1:%=src/plugins/rltrain-%[library])
 # Extras are named although `all` has them: only what is named gets its lowest version.
-projects-oldest := .[all,jax,video,evaluate,report,testing] $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
+projects-oldest := .[all,jax,video,completion,evaluate,report,testing] $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
 	src/plugins/rltrain-isaaclab src/plugins/rltrain-torch[export] src/plugins/rltrain-jax[export] $(mpi)
 projects-newest := $(projects-oldest) $(call plugins,envpool mlflow)
 projects-torch-2.9 := .[all,jax,testing] $(call plugins,$(LIBRARIES) jax) $(mpi)

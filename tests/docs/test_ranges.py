@@ -12,7 +12,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 OURS = "rltrain"
-USED = ("library", "jax", "evaluate", "report", "export", "video")
+USED = ("library", "jax", "completion", "evaluate", "report", "export", "video")
 """The extras of users whose ranges are tested, all but `viewer`."""
 ELSEWHERE = {"isaaclab", "mjlab"}
 """What has version sets of its own."""

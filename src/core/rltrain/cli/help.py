@@ -28,7 +28,9 @@ examples:
 
 more:
   rltrain COMMAND --help     its usual flags; --help-all shows every flag
-  rltrain help WORD          flags that have to do with a word: `rltrain help checkpoint`"""
+  rltrain help WORD          flags that have to do with a word: `rltrain help checkpoint`
+  eval "$(register-python-argcomplete rltrain)"    the tab key completes, with
+                             rltrain[completion] installed"""
 
 _USUAL = {field.name: option_of(field).usual for field in dataclasses.fields(RunOptions)}
 

@@ -50,6 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: done. 1: a run failed. 2: the command line, a file or a combination is wrong. 75: a signal
     has ended a run, which can go on. 130: Ctrl-C.
     """
+    if "_ARGCOMPLETE" in os.environ:  # A shell asks what could be typed: nothing may run.
+        from rltrain.cli.completion import complete
+
+        return complete([*_about(), "help"], command_of)
     words = list(sys.argv[1:] if argv is None else argv)
     with lasting_output(), plain_output():
         try:

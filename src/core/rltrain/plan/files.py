@@ -12,6 +12,7 @@ from typing import Any
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError, suggest
 from rltrain.launch.preflight import preflight
+from rltrain.plan.upgrades import changed_versions
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, LibrarySpec
 from rltrain.storage.checkpoints import read_state
@@ -80,6 +81,9 @@ def resolve_files(
     # From a checkpoint of another algorithm, such as a teacher's, iterations start at 0.
     if state and iterations and state["circumstances"]["algorithm"] == config.algorithm:
         iterations_left(iterations, state["iteration"])
+    note = changed_versions(Path(path), config, registry)
+    if note is not None:
+        _warn(note)
     return dataclasses.replace(config, checkpoint=path)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rltrain.records import Scalars
-from rltrain.report.drawing import RULE, Picture, color, dash
+from rltrain.report.drawing import MUTED, RULE, Picture, color, dash
 from rltrain.report.groups import Group
-from rltrain.report.numbers import number
+from rltrain.report.numbers import HIGHEST, number
 from rltrain.report.timing import PHASES, RankTime
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["curve_picture", "time_picture"]
 
-_HIGHEST = 1e300
-"""Of a value that can be drawn."""
 _POINTS = 300
 """Most points of a line: of longer ones, neighbours are averaged."""
 
@@ -27,7 +25,12 @@ Read = Callable[[Scalars], float | None]
 
 
 def curve_picture(
-    name: str, title: str, groups: Sequence[Group], read: Read, across: str
+    name: str,
+    title: str,
+    groups: Sequence[Group],
+    read: Read,
+    across: str,
+    targets: Sequence[float] = (),
 ) -> Picture | None:
     """Draw what each group recorded.
 
@@ -37,6 +40,7 @@ def curve_picture(
         groups: of runs.
         read: returns the number to draw; None or NaN leaves a point out.
         across: "frames" or "seconds", the x axis.
+        targets: values that runs were to reach, each drawn as a line across.
 
     Returns:
         The picture; None if there is nothing to draw.
@@ -53,11 +57,15 @@ def curve_picture(
     against = label if across == "frames" else "time"
     told = "; ".join(f"{group.label}: {_told(curves)}" for group, curves in drawn)
     labels = [_label(group, len(curves)) for group, curves in drawn]
-    alt, legend = f"{title} against {against}. {told}.", labels if len(groups) > 1 else ()
+    lines = {f"target {number(target)}": target for target in targets}
+    alt = ". ".join([f"{title} against {against}", told, *lines]) + "."
+    legend = [*labels, *lines] if len(groups) > 1 or lines else ()
 
     def draw(axes: Any) -> None:
         for (group, curves), text in zip(drawn, labels, strict=True):
             _draw(axes, [(xs / unit, ys) for xs, ys in curves], group.index, text)
+        for text, target in lines.items():
+            axes.axhline(target, color=MUTED, linestyle=(0, (6, 3)), linewidth=1.1, label=text)
         axes.set_xlabel(label, loc="right")
         axes.margins(x=0.01)
         for axis in (axes.xaxis, axes.yaxis):
@@ -84,7 +92,7 @@ def _points(run: Any, read: Read, across: str) -> tuple[Floats, Floats] | None:
     found = [
         (float(getattr(each, across)), float(value))
         for each in run.scalars
-        if (value := read(each)) is not None and abs(value) < _HIGHEST  # Nor NaN.
+        if (value := read(each)) is not None and abs(value) < HIGHEST  # Nor NaN.
     ]
     if not found:
         return None

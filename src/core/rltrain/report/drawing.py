@@ -11,12 +11,13 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
+from rltrain.report.values import value_strips
 from rltrain.terminal import one_line, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Picture", "check_installed", "color", "dash", "shortened"]
+__all__ = ["MUTED", "Picture", "check_installed", "color", "dash", "shortened"]
 
 INK, MUTED, RULE, PAPER = "#1c2530", "#5d6873", "#dfe3e8", "#fdfdfe"
 """Text, labels, grid and background of the PNG files."""
@@ -67,7 +68,7 @@ class Picture:
     alt: str
     """What it shows, in a sentence, for those who cannot see it."""
     draw: Callable[[Any], None]
-    """Draws on matplotlib's `Axes`."""
+    """Draws on matplotlib's `Axes`. What has a label can be read where the reader points."""
     legend: Sequence[str] = ()
     """The labels that a legend below the axes explains."""
 
@@ -92,7 +93,9 @@ class Picture:
             figure = self._figure()
             figure.savefig(drawn, format="svg", transparent=True)
             figure.savefig(printed, format="png", dpi=DPI)
-        return _inlined(plain(drawn.getvalue()), self.name, plain(self.alt)), printed.getvalue()
+            values = value_strips(figure.axes[0])
+        svg = _inlined(plain(drawn.getvalue()), self.name, plain(self.alt))
+        return svg.removesuffix("</svg>") + values + "</svg>", printed.getvalue()
 
     def _figure(self) -> Figure:
         from matplotlib.figure import Figure

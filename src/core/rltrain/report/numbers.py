@@ -7,7 +7,10 @@ import re
 import statistics
 from collections.abc import Callable, Iterable
 
-__all__ = ["compact", "duration", "number", "slugs", "spread"]
+__all__ = ["HIGHEST", "compact", "duration", "number", "slugs", "spread"]
+
+HIGHEST = 1e300
+"""Of a value that can be drawn."""
 
 
 def number(value: float | None) -> str:

@@ -99,9 +99,14 @@ def _of_task(groups: Sequence[Group], task: str, name: str) -> list[Section]:
 def _learning(groups: Sequence[Group], suffix: str) -> list[Any]:
     blocks: list[Any] = []
     names = slugs(_EPISODES)
+    wanted = {run.target_return for group in groups for run in group.runs}
+    targets = {"Return": sorted(each for each in wanted if each is not None)}
     for across in ("frames", "seconds"):
         drawn = _there(
-            curve_picture(f"{names[what]}-{across}{suffix}", what, groups, read, across)
+            curve_picture(
+                *(f"{names[what]}-{across}{suffix}", what, groups, read, across),
+                targets.get(what, ()),
+            )
             for what, read in _EPISODES.items()
         )
         blocks += [Pictures(drawn)] if drawn else []

@@ -14,6 +14,7 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
 from rltrain.records import Scalars
+from rltrain.report.numbers import HIGHEST
 from rltrain.run.restarts import STORY
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
@@ -58,6 +59,13 @@ class Run:
         """The highest mean return that was recorded."""
         found = [each.episode_return for each in self.scalars if each.episode_return is not None]
         return max(found, default=None)
+
+    @property
+    def target_return(self) -> float | None:
+        """The return at which it was to end; None if none was given."""
+        found: Any = self.config.get("target_return")
+        usable = type(found) in (int, float) and abs(found) < HIGHEST  # Nor NaN.
+        return float(found) if usable else None
 
     @property
     def outcome(self) -> str:
