@@ -5,6 +5,7 @@ Plugins may add commands.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
