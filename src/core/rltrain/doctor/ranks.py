@@ -6,7 +6,7 @@ import collections
 from collections.abc import Callable, Iterator, Mapping
 
 from rltrain.config import Placement
-from rltrain.doctor.child import Outcome, try_ranks
+from rltrain.doctor.child import Outcome, told, try_ranks
 from rltrain.doctor.findings import Finding, Level, ok, problem, warning
 from rltrain.options.user_config import path, save_variables, saved_variables, unset
 from rltrain.plugins.registry import Registry
@@ -36,7 +36,8 @@ def ranks(
         environ: the environment variables.
         timeout: seconds for each attempt.
         fix: whether to save what helps for this user's later runs.
-        report: called with a description of each attempt before it starts.
+        report: called with a description of each attempt before it starts, and from time to time
+            with what its ranks are doing.
     """
     backend = registry.get(BackendSpec, placement.backend)
     saved = unset(saved_variables(backend.name, environ), environ)
@@ -110,7 +111,7 @@ def _attempt(
     what = "joining the ranks" if world else f"starting {placement.nproc_per_node} rank(s)"
     how = f" with {_words(variables)}" if variables else ""
     report(f"{what}{how}, on {placement.backend}, for at most {timeout:g} s ...")
-    return try_ranks(placement, world, variables, timeout)
+    return try_ranks(placement, world, variables, timeout, report)
 
 
 def _failed(
@@ -176,8 +177,7 @@ def _headline(outcome: Outcome) -> str:
         expected, found = outcome.result["expected"], outcome.result["found"]
         return f"wrong on rank {', '.join(wrong)}: {found} instead of {expected:g}"
     if outcome.hung:
-        at = "; ".join(f"rank {rank} {stage}" for rank, stage in outcome.ranks_at.items())
-        return f"{outcome.error}: {at or 'no rank started'}"
+        return f"{outcome.error}: {told(outcome.ranks_at)}"
     return outcome.error.strip().splitlines()[-1]
 
 
