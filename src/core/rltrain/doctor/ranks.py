@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from rltrain.config import Placement
 from rltrain.doctor.child import Outcome, told, try_ranks
-from rltrain.doctor.findings import Finding, Level, ok, problem, warning
+from rltrain.doctor.findings import Finding, Level, ok, output_lines, problem, warning
 from rltrain.options.user_config import path, save_variables, saved_variables, unset
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec
@@ -123,7 +123,7 @@ def _failed(
     searched: bool,
 ) -> Finding:
     """Report how the ranks failed, and what to do if no fallback was tried."""
-    name, hint = "ranks", ""
+    name, hint, data = "ranks", "", _data(outcome)
     if outcome.result is not None:
         name = "all-reduce"
     with_ = f" with {_words(outcome.variables)}" if outcome.variables else ""
@@ -133,9 +133,9 @@ def _failed(
     if several and backend.fallbacks:
         each = "; ".join(_words(variables) for variables in backend.fallbacks)
         hint += f"Try on every node, one after the other: {each}. "
-    elif not searched and not outcome.hung and "\n" in outcome.error.strip():
+    elif not searched and not outcome.hung and output_lines(data):
         hint = "The rank's output is below."
-    return Finding(level, name, text, hint.strip(), _data(outcome))
+    return Finding(level, name, text, hint.strip(), data)
 
 
 def _helped(backend: BackendSpec, helps: Outcome, fix: bool, environ: Mapping[str, str]) -> Finding:
