@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from rltrain.cli.main import main
+from rltrain.doctor import child
 from rltrain.doctor import ranks as ranks_module
 from rltrain.doctor.child import Outcome
 from rltrain.doctor.probe import measure
@@ -63,7 +64,7 @@ class Tries:
         self.working, self.seen = working, []
         self.failed = {"error": "Rank 1 failed.\n\nRuntimeError: no way", **failed}
 
-    def __call__(self, config, world, variables, timeout):
+    def __call__(self, config, world, variables, timeout, report):
         self.seen.append(dict(variables))
         if variables in self.working:
             return Outcome(variables, result())
@@ -169,6 +170,24 @@ def test_a_hang_reports_where_each_rank_was(check):
     found = check(Tries(error="no answer within 9 s", hung=True, ranks_at=at))
     assert "no answer within 9 s: rank 0 is in the first all-reduce; rank 1 makes" in found[0].text
     assert "--timeout" in found[0].hint
+
+
+def test_while_ranks_start_it_is_told_what_they_are_doing(tmp_path, monkeypatch):
+    monkeypatch.setattr(child, "TELL", 0.01)
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    said = []
+
+    def report(text):
+        said.append(text.partition(": ")[2])
+        (tmp_path / "rank_1.stage").write_text("loads the backend")
+        if len(said) == 2:
+            process.stdin.close()  # Ends it.
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        child._wait(process, 0.001, tmp_path, report)
+    child._wait(process, 60, tmp_path, report)
+    assert process.poll() is not None
+    assert said[:2] == ["no rank has started", "rank 1 loads the backend"]
 
 
 @pytest.mark.parametrize(
@@ -308,7 +327,10 @@ def test_a_page_is_printed_section_by_section(flaky, capsys, monkeypatch):
     assert heads[:-1] == ["Versions", "Devices", "Launcher", "Network", "Limits", "Ranks"]
     assert heads[-1].endswith("A run can be expected to work.")
     assert max(map(len, lines)) <= 80
-    assert err == "starting 2 rank(s), on raises, for at most 90 s ...\n"
+    assert err.splitlines() == [
+        "asking numpy what it sees ...",
+        "starting 2 rank(s), on raises, for at most 90 s ...",
+    ]
 
 
 def test_the_end_of_a_ranks_output_is_on_the_page(flaky, capsys, monkeypatch):

@@ -82,6 +82,18 @@ def test_the_report_shows_them_and_passes_over_damaged_lines(run):
     assert "interquartile" in note.paragraphs[0]
 
 
+def test_observations_are_counted_without_steps(monkeypatch):
+    now, said = [0.0], []
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    watched = progress.Progress(2000, said.append, "observations")
+    for now[0], done in ((9, 400), (10, 500), (12, 700), (20, 1000)):
+        watched.step(done)
+    assert said == [
+        "500 of 2,000 observations, about 0:00:30 left",
+        "1,000 of 2,000 observations, about 0:00:20 left",
+    ]
+
+
 def test_an_evaluation_tells_how_far_it_is_every_ten_seconds(monkeypatch):
     now, said = [0.0], []
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])

@@ -14,6 +14,7 @@ from gymnasium.spaces import Box, Discrete
 import rltrain
 from rltrain.cli import main
 from rltrain.errors import UsageError
+from rltrain.policies import progress
 from rltrain.policies.verifying import Comparison, compare, half_range
 
 WIDE = Box(-np.inf, np.inf, (2,))
@@ -31,6 +32,15 @@ def test_the_newest_run_of_a_task_needs_no_name(run, capsys):
     where = ["--task", "Stub-v0", "--log_root", str(run.parents[2])]
     assert main(["export", *where]) == 0
     assert f"wrote {run / 'exported' / 'policy.stub'} (stub)" in capsys.readouterr().out
+
+
+def test_it_says_what_it_does_and_how_far_the_comparison_is(run, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_INTERVAL", 0.0)
+    assert main(["export", str(run), "--num-envs", "4", "--verify", "8"]) == 0
+    out, err = capsys.readouterr()
+    checkpoint = run / "checkpoints" / "last.txt"
+    assert err == f"rltrain: exporting stub ppo on Stub-v0: {checkpoint} as stub\n"
+    assert "rltrain: 4 of 8 observations, about 0:00:00 left\n" in out
 
 
 def test_the_file_is_described(run, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from rltrain.cli import policy_flags
 from rltrain.cli.policy_flags import REFUSED, split
@@ -74,6 +75,10 @@ def run(arguments: argparse.Namespace, words: list[str]) -> int:
     )
     if arguments.opset is not None and "onnx" not in files:
         raise UsageError(f"--opset {arguments.opset}: is one of --format onnx. Leave it out.")
+    if plan.world is None or plan.world.is_root:
+        # Importing the framework, and writing, may take a while without a line.
+        text = f"{config.library} {config.algorithm} on {config.task}: {trained.checkpoint}"
+        print(f"rltrain: exporting {text} as {', '.join(files)}", file=sys.stderr, flush=True)
     return on_ranks(plan, Export(files, arguments.opset, arguments.verify)) or 0
 
 

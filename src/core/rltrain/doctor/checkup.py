@@ -61,13 +61,13 @@ def checkup(
     placement, placed = _placed(requested, registry)
     # One report per node: if a launcher started this process, only its node's first rank prints.
     shown = not isinstance(placed, World) or placed.place == 0
-    checks = _checks(requested, placement, placed, registry, library)
+
+    def report(text: str) -> None:
+        if shown:
+            print(text, file=sys.stderr, flush=True)
+
+    checks = _checks(requested, placement, placed, registry, library, report)
     if start_ranks and placement is not None and not isinstance(placed, Exception):
-
-        def report(text: str) -> None:
-            if shown:
-                print(text, file=sys.stderr, flush=True)
-
         where = (placement, placed, registry, os.environ)
         checks.append(("Ranks", lambda: ranks(*where, timeout, fix, report)))
     sections: list[Section] = []
@@ -89,6 +89,7 @@ def _checks(
     placed: Placed,
     registry: Registry,
     library: str | None,
+    report: Callable[[str], None],
 ) -> list[Check]:
     settled = placement or requested
     starts = placed is None and settled.node_rank == 0
@@ -96,7 +97,7 @@ def _checks(
     master = _master(settled)
     return [
         ("Versions", lambda: versions(registry, library)),
-        ("Devices", lambda: devices(os.environ, registry, requested.framework)),
+        ("Devices", lambda: devices(os.environ, registry, requested.framework, report)),
         ("Launcher", lambda: variables(os.environ, registry, placement, placed)),
         ("Network", lambda: network(os.environ, master, several=several, hosted=starts)),
         ("Limits", lambda: limits(requested.log_root)),

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rltrain.config import Placement
@@ -25,10 +26,13 @@ from rltrain.run.worker import run_here
 from rltrain.specs import LauncherSpec
 from rltrain.types import World
 
-__all__ = ["Outcome", "main", "try_ranks"]
+__all__ = ["Outcome", "main", "told", "try_ranks"]
 
 GRACE = 10.0
 """Seconds that the processes get to end after SIGTERM."""
+
+TELL = 10.0
+"""Seconds between two lines on what the ranks are doing."""
 
 _CODE = "from rltrain.doctor.child import main; main()"
 
@@ -59,7 +63,11 @@ class Outcome:
 
 
 def try_ranks(
-    placement: Placement, world: World | None, variables: Mapping[str, str], timeout: float
+    placement: Placement,
+    world: World | None,
+    variables: Mapping[str, str],
+    timeout: float,
+    report: Callable[[str], None],
 ) -> Outcome:
     """Start the ranks, or join as one, in a child process.
 
@@ -68,6 +76,7 @@ def try_ranks(
         world: the place to join at; None starts ranks.
         variables: environment variables for the ranks; they override existing ones.
         timeout: in seconds; then all processes are ended.
+        report: called from time to time with what the ranks are doing.
     """
     with private_folder() as folder:
         # Nodes that do not meet must say so before the time is over.
@@ -86,7 +95,7 @@ def try_ranks(
                 start_new_session=True,
             )
         try:
-            process.wait(timeout)
+            _wait(process, timeout, folder, report)
         except subprocess.TimeoutExpired:
             at, text = stages(folder), f"no answer within {timeout:g} s"
             return Outcome(variables, error=text, hung=True, wall=timeout, ranks_at=at)
@@ -100,6 +109,24 @@ def try_ranks(
         text = text.replace("(--join-timeout)", f"(of --timeout {timeout:g})")
         error = text or f"ended with status {status} without output"
         return Outcome(variables, error=error, refused=status == 2, wall=wall)
+
+
+def _wait(
+    process: subprocess.Popen[bytes], timeout: float, folder: Path, report: Callable[[str], None]
+) -> None:
+    """Wait for the process as `Popen.wait` does, and tell from time to time how far ranks are."""
+    began = time.monotonic()
+    while (left := began + timeout - time.monotonic()) > TELL:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(TELL)
+            return
+        report(f"after {time.monotonic() - began:.0f} s: {told(stages(folder))}")
+    process.wait(max(left, 0))
+
+
+def told(ranks_at: Mapping[int, str]) -> str:
+    """Return what each rank is doing, in words."""
+    return "; ".join(f"rank {rank} {at}" for rank, at in ranks_at.items()) or "no rank has started"
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rltrain.doctor.findings import Finding, ok, problem, warning
@@ -22,14 +22,24 @@ TIMEOUT = 30
 _QUERY = ("index", "name", "driver_version", "memory.total")
 
 
-def devices(environ: Mapping[str, str], registry: Registry, framework: str) -> Iterator[Finding]:
-    """Report which GPUs exist, which are visible, and which the framework can use."""
+def devices(
+    environ: Mapping[str, str], registry: Registry, framework: str, report: Callable[[str], None]
+) -> Iterator[Finding]:
+    """Report which GPUs exist, which are visible, and which the framework can use.
+
+    Args:
+        environ: the environment variables.
+        registry: the installed plugins.
+        framework: of the run.
+        report: called before what takes seconds.
+    """
     yield ok("cores", f"{available_cores()} for this process", cores=available_cores())
     gpus, finding = _nvidia_smi()
     yield finding
     if "CUDA_VISIBLE_DEVICES" in environ:
         yield _visible(environ["CUDA_VISIBLE_DEVICES"], gpus)
     asked = [spec for spec in _specs(registry) if spec.framework == framework]
+    report(f"asking {framework} what it sees ...")
     for path in dict.fromkeys(spec.about for spec in asked if spec.about):
         yield from _about(path, framework)
     for spec in asked:

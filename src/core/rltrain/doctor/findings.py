@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from rltrain.errors import RltrainError
 
-__all__ = ["Finding", "Level", "Section", "look", "ok", "problem", "warning"]
+__all__ = ["Finding", "Level", "Section", "look", "ok", "output_lines", "problem", "warning"]
 
 Level = Literal["ok", "warning", "problem"]
 
@@ -40,6 +40,12 @@ class Section:
 
     title: str
     findings: tuple[Finding, ...]
+
+
+def output_lines(data: Mapping[str, Any]) -> list[str]:
+    """Return a rank's output in the details of a finding; none of one line, which the text has."""
+    lines = str(data.get("error") or "").strip().splitlines()
+    return lines if len(lines) > 1 else []
 
 
 def ok(name: str, text: str, **data: Any) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from rltrain.doctor.findings import Finding, Section
+from rltrain.doctor.findings import Finding, Section, output_lines
 from rltrain.terminal import Plain, raw
 
 __all__ = ["print_section", "print_summary"]
@@ -52,8 +52,7 @@ def _details(finding: Finding) -> list[str]:
     """Return the end of a rank's output, if it has more than one line."""
     if finding.level == "ok":
         return []
-    lines = str(finding.data.get("error") or "").strip().splitlines()
-    return lines[-LINES:] if len(lines) > 1 else []
+    return output_lines(finding.data)[-LINES:]
 
 
 def _count(number: int, what: str) -> str:

@@ -6,8 +6,8 @@ import collections
 from collections.abc import Callable, Iterator, Mapping
 
 from rltrain.config import Placement
-from rltrain.doctor.child import Outcome, try_ranks
-from rltrain.doctor.findings import Finding, Level, ok, problem, warning
+from rltrain.doctor.child import Outcome, told, try_ranks
+from rltrain.doctor.findings import Finding, Level, ok, output_lines, problem, warning
 from rltrain.options.user_config import path, save_variables, saved_variables, unset
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec
@@ -36,7 +36,8 @@ def ranks(
         environ: the environment variables.
         timeout: seconds for each attempt.
         fix: whether to save what helps for this user's later runs.
-        report: called with a description of each attempt before it starts.
+        report: called with a description of each attempt before it starts, and from time to time
+            with what its ranks are doing.
     """
     backend = registry.get(BackendSpec, placement.backend)
     saved = unset(saved_variables(backend.name, environ), environ)
@@ -110,7 +111,7 @@ def _attempt(
     what = "joining the ranks" if world else f"starting {placement.nproc_per_node} rank(s)"
     how = f" with {_words(variables)}" if variables else ""
     report(f"{what}{how}, on {placement.backend}, for at most {timeout:g} s ...")
-    return try_ranks(placement, world, variables, timeout)
+    return try_ranks(placement, world, variables, timeout, report)
 
 
 def _failed(
@@ -122,7 +123,7 @@ def _failed(
     searched: bool,
 ) -> Finding:
     """Report how the ranks failed, and what to do if no fallback was tried."""
-    name, hint = "ranks", ""
+    name, hint, data = "ranks", "", _data(outcome)
     if outcome.result is not None:
         name = "all-reduce"
     with_ = f" with {_words(outcome.variables)}" if outcome.variables else ""
@@ -132,9 +133,9 @@ def _failed(
     if several and backend.fallbacks:
         each = "; ".join(_words(variables) for variables in backend.fallbacks)
         hint += f"Try on every node, one after the other: {each}. "
-    elif not searched and not outcome.hung and "\n" in outcome.error.strip():
+    elif not searched and not outcome.hung and output_lines(data):
         hint = "The rank's output is below."
-    return Finding(level, name, text, hint.strip(), _data(outcome))
+    return Finding(level, name, text, hint.strip(), data)
 
 
 def _helped(backend: BackendSpec, helps: Outcome, fix: bool, environ: Mapping[str, str]) -> Finding:
@@ -176,8 +177,7 @@ def _headline(outcome: Outcome) -> str:
         expected, found = outcome.result["expected"], outcome.result["found"]
         return f"wrong on rank {', '.join(wrong)}: {found} instead of {expected:g}"
     if outcome.hung:
-        at = "; ".join(f"rank {rank} {stage}" for rank, stage in outcome.ranks_at.items())
-        return f"{outcome.error}: {at or 'no rank started'}"
+        return f"{outcome.error}: {told(outcome.ranks_at)}"
     return outcome.error.strip().splitlines()[-1]
 
 

@@ -90,7 +90,7 @@ class Export:
         self, exporter: Exporter, session: PolicySession, policy: Policy, module: PolicyModule
     ) -> dict[str, Comparison]:
         runs = {format: exporter.load(path, format) for format, path in self.files.items()}
-        return verify(session, policy, module, runs, self.verify or 0)
+        return verify(session, policy, module, runs, self.verify or 0, say)
 
 
 def choose_files(

@@ -1,4 +1,4 @@
-"""How far an evaluation is, told from time to time."""
+"""How far an evaluation or a comparison is, told from time to time."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ _INTERVAL = 10.0
 
 
 class Progress:
-    """Tells how far a process is with its episodes: one line in ten seconds.
+    """Tells how far a process is with what it counts: one line in ten seconds.
 
     Args:
-        episodes: how many the process plays.
+        total: how many the process does.
         say: prints a line.
+        what: is counted.
     """
 
-    def __init__(self, episodes: int, say: Callable[[str], None]) -> None:
-        self._episodes, self._say = episodes, say
+    def __init__(self, total: int, say: Callable[[str], None], what: str = "episodes") -> None:
+        self._total, self._say, self._what = total, say, what
         self._before = 0
         self._began = self._said = time.monotonic()
 
@@ -29,12 +30,12 @@ class Progress:
         """Count the episodes of a block that is done."""
         self._before += episodes
 
-    def step(self, ended: int, steps: int) -> None:
+    def step(self, ended: int, steps: int | None = None) -> None:
         """Tell how far it is, if it is time for a line.
 
         Args:
-            ended: episodes of the present block that have ended.
-            steps: steps of the present block.
+            ended: how many of the present block have ended.
+            steps: steps of the present block, where one of what is counted takes many.
         """
         now = time.monotonic()
         if now - self._said < _INTERVAL:
@@ -42,6 +43,7 @@ class Progress:
         self._said, done = now, self._before + ended
         left = ""
         if done:
-            seconds = round((now - self._began) / done * (self._episodes - done))
+            seconds = round((now - self._began) / done * (self._total - done))
             left = f", about {timedelta(seconds=seconds)} left"
-        self._say(f"{done:,} of {self._episodes:,} episodes{left}; the next are at step {steps:,}")
+        at = "" if steps is None else f"; the next are at step {steps:,}"
+        self._say(f"{done:,} of {self._total:,} {self._what}{left}{at}")

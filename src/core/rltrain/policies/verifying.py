@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.policies.progress import Progress
 from rltrain.policies.session import PolicySession
 from rltrain.policy import Policy, PolicyModule
 
@@ -50,6 +51,7 @@ def verify(
     module: PolicyModule,
     files: Mapping[str, Run],
     observations: int,
+    say: Callable[[str], None],
 ) -> dict[str, Comparison]:
     """Play the policy, and compare what each file does with the same observations.
 
@@ -62,6 +64,7 @@ def verify(
         module: what was exported of it.
         files: functions of the files, by format.
         observations: how many to compare, at least.
+        say: prints a line on how far it is.
 
     Returns:
         The result by format.
@@ -74,6 +77,7 @@ def verify(
     results = {format: Comparison() for format in files}
     scale = half_range(session.env.single_action_space)
     steps = max(2, -(-observations // num_envs))
+    progress = Progress(steps * num_envs, say, "observations")
     for step in range(steps):
         if step in (0, steps // 2):
             observed = session.reset(session.seeds.environment + step)
@@ -89,6 +93,7 @@ def verify(
         observed, _, terminated, truncated, _ = session.env.step(actions)
         policy.reset(terminated | truncated)
         done = session.to_host(terminated | truncated)
+        progress.step((step + 1) * num_envs)
     return results
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.sources import mentions
+from rltrain.sources import import_for, mentions
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import TaskInfo
 from rltrain_playground.tasks import BUNDLED, MENAGERIE, has_menagerie
@@ -30,7 +29,8 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
         env: the user's `env.` options. Playground is imported if they set an episode's length.
 
     Raises:
-        UsageError: an option is wrong, or the task needs files that have not been downloaded.
+        UsageError: an option is wrong, the module cannot be imported, or the task needs files that
+            have not been downloaded.
     """
     if ":" in task:
         return _describe_registered(task, env)
@@ -60,13 +60,10 @@ def tasks() -> list[str]:
 
 def _describe_registered(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     """Import the module of a "module:Name", and describe the task with this name."""
-    module, _, name = task.partition(":")
+    module = task.rpartition(":")[0]
     if not all(part.isidentifier() for part in module.split(".")):
         return None
-    try:
-        importlib.import_module(module)
-    except ImportError:
-        return None
+    name = import_for(task)
     if "mujoco_playground" not in sys.modules:
         return None  # The module registered nothing with Playground; another suite may have it.
     from rltrain_playground.config import episode_steps, find, with_options

@@ -49,8 +49,13 @@ def test_tasks():
     assert tasks()[0] == "CartpoleBalance"
     info = describe("WalkerWalk", {})
     assert (info.name, info.action, info.options) == ("WalkerWalk", "continuous", None)
-    for unknown in ("CartPole-v1", "walkerwalk", "no_such_module:X", "a b:X"):
+    for unknown in ("CartPole-v1", "walkerwalk", "a b:X"):
         assert describe(unknown, {}) is None
+
+
+def test_a_module_that_cannot_be_imported_is_named():
+    with pytest.raises(UsageError, match="module 'no_such_module' cannot be imported: No module"):
+        describe("no_such_module:X", {})
 
 
 def test_a_task_of_a_module():
