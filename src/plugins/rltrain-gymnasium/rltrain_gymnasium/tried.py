@@ -91,7 +91,7 @@ def _try_step(env: gymnasium.Env[Any, Any]) -> None:
             "Return `float(reward)`."
         )
     for name, flag in {"terminated": terminated, "truncated": truncated}.items():
-        if not _is_scalar(flag, "b"):
+        if not _is_scalar(flag, "biu"):
             raise _Wrong(
                 f"`{name}`, which step() returned, must be True or False, and is {_shown(flag)}. "
                 f"Return `bool({name})`."
@@ -128,11 +128,12 @@ def _check_observation(method: str, space: Space[Any], observation: Any) -> None
         raise _Wrong(f"{wrong}: {method}() must return what observation_space says.")
 
 
-def _misfits(space: Space[Any], value: Any, name: str) -> Iterator[str]:
+def _misfits(space: Space[Any], value: Any, name: str, part_of: bool = False) -> Iterator[str]:
     """Yield where a value has not the form of its space.
 
     Bounds are not looked at. Of dtypes all are fine that numpy casts within a kind, such as float64
-    to float32, as the vector environment does.
+    to float32, as the vector environment does. A vector that is part of others is flattened: there
+    only the number of its elements counts.
     """
     if isinstance(space, Dict):
         if not isinstance(value, Mapping) or not set(space.spaces) <= set(value):
@@ -140,16 +141,19 @@ def _misfits(space: Space[Any], value: Any, name: str) -> Iterator[str]:
             yield f"{name} must be a dict with the keys {keys}, and is {_shown(value)}"
             return
         for key, part in space.spaces.items():
-            yield from _misfits(part, value[key], f"{name}[{key!r}]")
+            yield from _misfits(part, value[key], f"{name}[{key!r}]", part_of=True)
     elif isinstance(space, Tuple):
         if not isinstance(value, (tuple, list)) or len(value) != len(space.spaces):
             yield f"{name} must be a tuple of {len(space.spaces)}, and is {_shown(value)}"
             return
         for index, part in enumerate(space.spaces):
-            yield from _misfits(part, value[index], f"{name}[{index}]")
+            yield from _misfits(part, value[index], f"{name}[{index}]", part_of=True)
     elif isinstance(space, Box):
         array = _array(value)
-        if array.shape != space.shape or not np.can_cast(array.dtype, space.dtype, "same_kind"):
+        fits = array.shape == space.shape
+        if part_of and len(space.shape) == 1:
+            fits = array.size == space.shape[0]
+        if not fits or not np.can_cast(array.dtype, space.dtype, "same_kind"):
             wanted = f"{space.dtype} of shape {space.shape}"
             yield f"{name} must be {wanted}, and is {_shown(value)}"
     elif not space.contains(value):

@@ -121,6 +121,8 @@ def refusal(tried, **given):
         {"reward": np.float64(1)},
         {"reward": 1, "info": {"contacts": np.zeros(3)}},
         {"reward": torch.tensor(1.0)},
+        {"terminated": 0, "truncated": np.int64(1)},
+        {"space": Dict(arm=SPACE, speed=Box(-1, 1, (1,))), "here": {"arm": HERE, "speed": 0.5}},
         {"reward": np.array(1.0), "terminated": np.array(True)},
         {"space": Discrete(3), "here": np.int64(2)},
         {"space": IMAGE, "here": np.zeros((8, 8, 3), np.uint8)},
