@@ -18,7 +18,7 @@ from rltrain.errors import UsageError
 from rltrain.sources import import_for
 from rltrain.types import TaskInfo
 from rltrain_gymnasium.observed import described, grouped
-from rltrain_gymnasium.tried import is_gymnasiums_own, try_out
+from rltrain_gymnasium.tried import in_a_line, is_gymnasiums_own, try_out
 
 __all__ = ["action_kind", "describe_registered", "make_single"]
 
@@ -75,7 +75,7 @@ def make_single(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any
             `max_episode_steps`.
 
     Raises:
-        UsageError: a package is missing, or the options are wrong.
+        UsageError: a package is missing, the options are wrong, or the task raises an exception.
     """
     try:
         with warnings.catch_warnings():
@@ -91,13 +91,9 @@ def make_single(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any
         unexpected = re.search(r"unexpected keyword argument '(\w+)'", str(error))
         if unexpected and unexpected[1] in options:
             message = f"env.{unexpected[1]}: the task {task} has no such option."
-        elif options:
-            message = (
-                f"The task {task!r} cannot be made with the env. options {dict(options)}: "
-                f"{type(error).__name__}: {error}"
-            )
         else:
-            raise
+            given = f" with the env. options {dict(options)}" if options else ""
+            message = f"The task {task!r} cannot be made{given}: {in_a_line(error)}"
         raise UsageError(message) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import random
 import re
 import sys
@@ -19,7 +20,7 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
 from rltrain.errors import UsageError
 
-__all__ = ["is_gymnasiums_own", "try_out"]
+__all__ = ["in_a_line", "is_gymnasiums_own", "try_out"]
 
 _OWN = "gymnasium.envs"
 _STEP = "observation, reward, terminated, truncated, info"
@@ -111,12 +112,16 @@ def _called(name: str, call: Callable[[], Any]) -> Any:
                 "`def reset(self, *, seed=None, options=None)`, and begin with "
                 "`super().reset(seed=seed)`."
             ) from error
-        raise _Wrong(f"{name}() raised {_described(error)}.") from error
+        raise _Wrong(f"{name}() raised {in_a_line(error)}.") from error
 
 
-def _described(error: BaseException) -> str:
-    """Return an error in a line, with the place in the task's own code where it was raised."""
-    frames = traceback.extract_tb(error.__traceback__)[2:]  # Without those of this file.
+def in_a_line(error: BaseException) -> str:
+    """Describe an error of a task, with the place in the task's own code where it was raised."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if os.path.dirname(frame.filename) != os.path.dirname(__file__)
+    ]
     own = [frame for frame in frames if "site-packages" not in frame.filename] or frames
     where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
     words = " ".join(str(error).split())

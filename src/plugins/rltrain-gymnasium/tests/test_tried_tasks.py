@@ -67,6 +67,11 @@ class Drawing(Task):
         return self.then
 
 
+class Unmade(Task):
+    def __init__(self, **given):
+        raise KeyError("robot.xml")
+
+
 def line(task):
     return f"{__file__}:{task.step.__code__.co_firstlineno + 1}"
 
@@ -261,3 +266,10 @@ def test_only_tasks_that_are_not_gymnasiums_own_are_tried(monkeypatch):
     finally:
         del gymnasium.registry["Ours-v0"], gymnasium.registry["Ours-v1"]
     assert names == ["Ours-v1"]
+
+
+def test_a_task_that_cannot_be_made_is_named_with_its_line(tried):
+    with pytest.raises(UsageError, match=r"^The task 'Tried-v0' cannot be made: ") as refused:
+        tried(task=Unmade)
+    place = f"{__file__}:{Unmade.__init__.__code__.co_firstlineno + 1}"
+    assert str(refused.value).endswith(f": KeyError: 'robot.xml' ({place})")
