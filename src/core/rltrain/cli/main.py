@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
     0: done. 1: a run failed. 2: the command line, a file or a combination is wrong. 75: a signal
-    has ended a run, which can go on. 130: Ctrl-C.
+    has ended a run, which can go on. 130: Ctrl-C. 143: SIGTERM, while nothing was trained.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     with lasting_output(), plain_output():
