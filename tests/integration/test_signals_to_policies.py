@@ -52,3 +52,15 @@ def test_an_evaluation_that_is_ended_says_so_and_keeps_nothing(command, trained,
     assert run.returncode == code, run.stderr
     assert "Traceback" not in run.stderr
     assert not (trained / "evaluations.jsonl").exists()
+
+
+def test_sigterm_ends_play_at_once_and_leaves_nothing(command, trained, tmp_path_factory):
+    temporary = str(tmp_path_factory.mktemp("temporary"))
+    process = command.start("play", str(trained), *TASK, "--viewer", "none", TMPDIR=temporary)
+    for line in process.stdout:
+        if line.startswith("episode"):
+            break
+    process.terminate()
+    run = command.finish(process, timeout=60)
+    assert (run.returncode, "Traceback" in run.stderr) == (143, False), run.stderr
+    assert not [name for name in os.listdir(temporary) if name.startswith("rltrain")]

@@ -107,6 +107,6 @@ def _lasting(stream: TextIO | None, descriptor: int) -> TextIO:
         stream.flush()
     buffer = io.BufferedWriter(_UnreadFile(descriptor, closefd=False))
     made = io.TextIOWrapper(
-        buffer, stream.encoding, stream.errors, line_buffering=stream.line_buffering
+        buffer, stream.encoding, stream.errors, line_buffering=bool(stream.line_buffering)
     )
     return cast(TextIO, made)
