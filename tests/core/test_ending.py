@@ -141,3 +141,22 @@ def test_a_request_reaches_the_caller_once_the_run_has_ended(
     with pytest.raises(error) as caught:
         train(**{**stub.OPTIONS, "max_iterations": 3})
     assert getattr(caught.value, "code", None) == code
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, RankFailed)]
+)
+@pytest.mark.parametrize("then", ["is caught", "becomes another error"])
+def test_a_signal_that_a_library_catches_ends_the_work_all_the_same(number, error, then):
+    def run(config, world, log):
+        try:
+            os.kill(os.getpid(), number)
+        except Exception:
+            pytest.fail("compilers catch these, and say that a policy cannot be compiled")
+        except BaseException as caught:
+            if then != "is caught":
+                raise ValueError("cannot be exported") from caught
+
+    with pytest.raises(error) as caught:
+        here(run)
+    assert getattr(caught.value, "exit_code", 130) == 128 + number

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
     0: done. 1: a run failed. 2: the command line, a file or a combination is wrong. 75: a signal
-    has ended a run, which can go on. 130: Ctrl-C.
+    has ended a run, which can go on. 130: Ctrl-C. 143: SIGTERM, while nothing was trained.
     """
     if "_ARGCOMPLETE" in os.environ:  # A shell asks what could be typed: nothing may run.
         from rltrain.cli.completion import complete

@@ -106,5 +106,7 @@ def _lasting(stream: TextIO | None, descriptor: int) -> TextIO:
     with contextlib.suppress(OSError):
         stream.flush()
     buffer = io.BufferedWriter(_UnreadFile(descriptor, closefd=False))
-    how = {"errors": stream.errors, "line_buffering": stream.line_buffering}
-    return cast(TextIO, io.TextIOWrapper(buffer, stream.encoding, **how))
+    made = io.TextIOWrapper(
+        buffer, stream.encoding, stream.errors, line_buffering=bool(stream.line_buffering)
+    )
+    return cast(TextIO, made)

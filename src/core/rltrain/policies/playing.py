@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rltrain.builtin.recorder import frames_per_second
 from rltrain.errors import RltrainError
+from rltrain.launch import ended_by_signal
 from rltrain.policies.episodes import Finished
 from rltrain.policies.viewers.controls import Controls, Status
 
@@ -105,6 +106,9 @@ class Player:
         Args:
             observations: what the environments' reset returned.
             steps: how many; None for no end.
+
+        Raises:
+            RankFailed: SIGTERM has ended it.
         """
         self._observations = observations
         self._finished = Finished(self._session)
@@ -223,16 +227,22 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
     """Give a function that says whether Ctrl-C was pressed; pressed again, it interrupts.
 
     An exception at any point could be lost: Python ignores those in the `__del__` of others.
+
+    Raises:
+        RankFailed: at the end, if it was SIGTERM.
     """
-    pressed: list[int] = []
+    pressed: list[signal.Signals] = []
 
     def remember(number: int, frame: Any) -> None:
         if pressed:
             raise KeyboardInterrupt
-        pressed.append(number)
+        pressed.append(signal.Signals(number))
 
-    before = signal.signal(signal.SIGINT, remember)
+    before = {each: signal.signal(each, remember) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: bool(pressed)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    if signal.SIGTERM in pressed:
+        raise ended_by_signal(signal.SIGTERM)

@@ -11,16 +11,15 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import FrameType
 from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
 from rltrain.launch.collectives import describing
 from rltrain.launch.cores import bind_cores
 from rltrain.launch.echo import echoed, is_shown
-from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS, ask_to_end
+from rltrain.launch.ending import OF_SCHEDULERS
 from rltrain.launch.heap import keep_freed_memory
 from rltrain.launch.leftovers import private_folder
 from rltrain.launch.notes import Notes
@@ -33,13 +32,7 @@ from rltrain.launch.ranks import (
     restrict_to_own_gpu,
     with_device,
 )
-from rltrain.launch.reports import (
-    ended_by_signal,
-    forget_reports,
-    log_path,
-    make_report,
-    write_report,
-)
+from rltrain.launch.reports import forget_reports, log_path, make_report, write_report
 from rltrain.launch.self_watch import machine, watching
 from rltrain.launch.shared import use_folder
 from rltrain.launch.stacks import answering, stack_file
@@ -48,6 +41,7 @@ from rltrain.options.secrets import hide_in_text
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
+from rltrain.run.signals import ending_when_asked
 from rltrain.sources import find_modules_here
 from rltrain.specs import LibrarySpec, WriterSpec
 from rltrain.storage.run_folder import RunFolder
@@ -155,7 +149,7 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
         export_rank_env(world, config, os.environ)
     with (
         private_folder() as folder,
-        _ending_when_asked(folder, world),
+        ending_when_asked(folder, world),
         RankLog(log_path(folder, world.rank)) as log,
     ):
         try:
@@ -236,39 +230,6 @@ def run_launched(
         if report.kind == "peer_lost":
             time.sleep(CULPRIT_GRACE)
     os._exit(code)
-
-
-@contextlib.contextmanager
-def _ending_when_asked(folder: Path, world: World) -> Iterator[None]:
-    """Let signals to this process ask all ranks to end after their iteration.
-
-    A second one, or one before training starts, ends this process at once.
-    """
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if ask_to_end(folder, number, quiet=not world.is_root):
-            return
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        if world.world_size == 1:
-            raise ended_by_signal(signal.Signals(number))
-        # What this rank is blocked in may never return.
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Python allows handlers in the main thread only.
-        return
-    before = {
-        number: signal.signal(number, handle)
-        for number in REQUESTS
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _of_other_node(result: T) -> T | None:

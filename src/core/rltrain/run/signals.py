@@ -1,0 +1,74 @@
+"""Signals to a process that is a rank itself: no launcher handles them."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from rltrain.launch.ending import REQUESTS, ask_to_end
+from rltrain.launch.reports import ended_by_signal
+from rltrain.types import World
+
+__all__ = ["ending_when_asked"]
+
+
+class _Ended(BaseException):
+    """A signal ends this process. Compilers catch every Exception, and go on or say otherwise.
+
+    Attributes:
+        exit_code: the exit status of the process.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.exit_code = 128 + number
+
+
+@contextlib.contextmanager
+def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
+    """Let signals to this process ask all ranks to end after their iteration.
+
+    A second one, or one while nothing is trained, ends this process at once.
+
+    Args:
+        folder: where the ranks of this node report.
+        world: this rank's place.
+
+    Raises:
+        KeyboardInterrupt: by Ctrl-C; whatever the code in the context made of it.
+        RankFailed: by another signal, likewise.
+    """
+    ended: list[signal.Signals] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if ask_to_end(folder, number, quiet=not world.is_root):
+            return
+        if number == signal.SIGINT or world.world_size == 1:
+            ended.append(signal.Signals(number))
+            raise KeyboardInterrupt if number == signal.SIGINT else _Ended(number)
+        # What this rank is blocked in may never return.
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python allows handlers in the main thread only.
+        return
+    before = {
+        number: signal.signal(number, handle)
+        for number in REQUESTS
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+    }
+    try:
+        yield
+    except BaseException:
+        if not ended:
+            raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if ended:
+        raise ended_by_signal(ended[0])
