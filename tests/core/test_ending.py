@@ -121,7 +121,7 @@ def test_a_process_in_a_thread_handles_no_signals():
     ("number", "error", "code"),
     [
         (signal.SIGINT, KeyboardInterrupt, None),
-        (signal.SIGTERM, SystemExit, 143),
+        (signal.SIGTERM, SystemExit, 75),
         (signal.SIGUSR2, SystemExit, 75),
     ],
 )

@@ -32,10 +32,10 @@ if __name__ == "__main__":
     ("ranks", "number", "code"),
     [
         (1, signal.SIGINT, -signal.SIGINT),  # Python ends so after KeyboardInterrupt.
-        (1, signal.SIGTERM, 143),
+        (1, signal.SIGTERM, 75),
         (1, signal.SIGUSR1, 75),
         (2, signal.SIGINT, -signal.SIGINT),
-        (2, signal.SIGTERM, 143),
+        (2, signal.SIGTERM, 75),
     ],
 )
 def test_a_signal_ends_a_loop_of_runs_after_its_checkpoint(command, ranks, number, code):

@@ -38,8 +38,7 @@ def train(**options: Any) -> TrainResult:
         rltrain.errors.UsageError: an option is wrong, or a combination cannot work.
         rltrain.errors.RankFailed: a rank failed while training; or a signal ended the run at once.
         KeyboardInterrupt: Ctrl-C has ended the run after its iteration, with a checkpoint.
-        SystemExit: another signal has, so: with 143 after SIGTERM, and 75 after those that a
-            scheduler is asked to send, and where ranks elsewhere got the signal.
+        SystemExit: another signal has, so; the status is 75, "try again", as that of the command.
     """
     from rltrain.run.start import run
 

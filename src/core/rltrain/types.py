@@ -384,8 +384,8 @@ class TrainResult:
     exit_code: int = 0
     """The exit status of the command: 75 if a signal has ended the run before it was done, so that
     it should be started again to go on; 130 after Ctrl-C (`rltrain.train` raises in place of
-    returning these two); 74 if training is done, but the disk has
-    not taken the last checkpoint, the manifest or a writer's records."""
+    returning these two); 74 if training is done, but the disk has not taken the last checkpoint,
+    the manifest or a writer's records."""
 
 
 def is_image(space: Any) -> bool:

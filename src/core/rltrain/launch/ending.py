@@ -96,11 +96,9 @@ def pass_on(heard: Sequence[int], exit_code: int) -> None:
 
     Raises:
         KeyboardInterrupt: it was Ctrl-C.
-        SystemExit: it was another one.
+        SystemExit: it was another one; with the status 75, try again, as of the command.
     """
     if signal.SIGINT in heard or exit_code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
-    if signal.SIGTERM in heard:
-        raise SystemExit(128 + signal.SIGTERM)
     if heard or exit_code == AGAIN:
         raise SystemExit(AGAIN)

@@ -8,7 +8,6 @@ import functools
 import os
 import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
