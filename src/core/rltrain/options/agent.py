@@ -11,6 +11,7 @@ from rltrain.errors import UsageError, suggest
 from rltrain.options.agent_checks import check_keys, check_kinds, check_sections, check_words
 from rltrain.options.dotted import MISSING, flatten, get_dotted, set_dotted
 from rltrain.options.files import in_short, load_yaml
+from rltrain.options.hydra import GROUP
 from rltrain.plugins.registry import Registry
 from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.types import TaskInfo
@@ -103,6 +104,9 @@ def load_agent(
     """
     if path is not None:
         options = load(path, "--agent-config")
+        group = options.get(GROUP)
+        if isinstance(group, dict) and not _missing(group, library):
+            options = group
         _check_format(options, path, library, registry)
         return options, path
     return default_options(library, suite, task, algorithm, framework)
@@ -195,11 +199,15 @@ def _suggest_key(key: str, known: set[str]) -> str:
     return suggest(f"agent.{key}", [f"agent.{name}" for name in known])
 
 
+def _missing(options: Mapping[str, Any], library: LibrarySpec) -> list[str]:
+    return [key for key in library.required_keys if get_dotted(options, key) is MISSING]
+
+
 def _check_format(
     options: Mapping[str, Any], path: str, library: LibrarySpec, registry: Registry
 ) -> None:
     """Check that a file is in this library's format."""
-    missing = [key for key in library.required_keys if get_dotted(options, key) is MISSING]
+    missing = _missing(options, library)
     if not missing:
         return
     others = " or ".join(
@@ -209,6 +217,8 @@ def _check_format(
         and all(get_dotted(options, key) is not MISSING for key in spec.required_keys)
     )
     hint = f" It looks like a file of {others}: try --library {others}." if others else ""
+    if "defaults" in options:  # Hydra's list of files.
+        hint += " It takes options from other files by `defaults`: give one that has them all."
     raise UsageError(
         f"--agent-config {path}: this is not a file of {library.name}, whose options include "
         f"{', '.join(missing)}.{hint}"

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.options.hydra import read_alone
 
-__all__ = ["in_short", "load_yaml", "parse_yaml"]
+__all__ = ["in_short", "left_out", "load_yaml", "parse_yaml"]
 
 _LINES = 6
 """Of an error of YAML's."""
@@ -25,7 +26,8 @@ _TUPLE = re.compile(r"(?<=[:,\[-] )!!python/tuple(?=\s)")
 def load_yaml(path: str, option: str) -> dict[str, Any]:
     """Load a YAML file that holds a mapping, and resolve its interpolations.
 
-    OmegaConf reads it, so that `3e-4` is a number, as users of these libraries expect.
+    OmegaConf reads it, so that `3e-4` is a number, as users of these libraries expect. What is in
+    another file of a Hydra configuration is left out.
 
     Raises:
         UsageError: the file does not exist, does not parse, or does not hold a mapping.
@@ -33,8 +35,13 @@ def load_yaml(path: str, option: str) -> dict[str, Any]:
     if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
         raise UsageError(f"{option} {path}: there is no such file.")
     return _options(
-        lambda: copy.deepcopy(_parsed(path, Path(path).stat().st_mtime_ns)), path, option
+        lambda: copy.deepcopy(_parsed(path, Path(path).stat().st_mtime_ns)[0]), path, option
     )
+
+
+def left_out(path: str) -> list[str]:
+    """Return the dotted keys of a file whose values are in other files, so that it has none."""
+    return _parsed(path, Path(path).stat().st_mtime_ns)[1]
 
 
 def parse_yaml(text: str, path: str, option: str) -> dict[str, Any]:
@@ -49,11 +56,16 @@ def parse_yaml(text: str, path: str, option: str) -> dict[str, Any]:
 
 
 def _options(read: Callable[[], Any], path: str, option: str) -> dict[str, Any]:
+    from omegaconf.errors import InterpolationKeyError
+
     try:
         loaded = read()
-    except (
-        Exception
-    ) as error:  # Besides its own errors, OmegaConf raises AssertionError and others.
+    except InterpolationKeyError as error:
+        raise UsageError(
+            f"{option} {path}: {str(error).splitlines()[0]}. Write the value in its place, or give "
+            "a file that has it, such as the `config.yaml` that a run of Hydra's has written."
+        ) from error
+    except Exception as error:  # Besides its own, OmegaConf raises AssertionError and others.
         raise UsageError(f"{option} {path}: does not parse as YAML: {in_short(error)}") from error
     if not isinstance(loaded, dict) or not loaded:
         raise UsageError(f"{option} {path}: must hold a mapping of options, not {loaded!r}.")
@@ -61,11 +73,20 @@ def _options(read: Callable[[], Any], path: str, option: str) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=64)
-def _parsed(path: str, modified: int) -> Any:
-    """Return a file's contents. Cached: listing tasks reads the same few files many times."""
-    from omegaconf import OmegaConf
+def _parsed(path: str, modified: int) -> tuple[Any, list[str]]:
+    """Return a file's contents, and what is left out: see `read_alone`.
 
-    return OmegaConf.to_container(_loaded(Path(path).read_text("utf-8")), resolve=True)
+    Cached: listing tasks reads the same few files many times.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    text = Path(path).read_text("utf-8")
+    loaded = _loaded(text)
+    try:
+        return OmegaConf.to_container(loaded, resolve=True), []
+    except OmegaConfBaseException:
+        return read_alone(text, _loaded)
 
 
 def _loaded(text: str) -> Any:

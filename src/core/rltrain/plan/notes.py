@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from rltrain.options.files import left_out
 from rltrain.specs import LibrarySpec
 from rltrain.types import World
 
@@ -20,6 +21,10 @@ def tell(texts: Iterable[str], world: World | None = None) -> None:
 
 
 def of_file(path: str, library: LibrarySpec, agent: dict[str, Any]) -> Iterator[str]:
-    """Yield what a user's file says to other programs, and how it is said here."""
+    """Yield what a user's file lacks, and what it says to other programs, and how here."""
+    missing = left_out(path)
+    if missing:
+        keys = ", ".join(missing)
+        yield f"{path}: {keys}: left out, because other files of its Hydra configuration have them."
     for text in library.remarks(agent) if library.remarks is not None else ():
         yield f"{path}: {text}"
