@@ -97,6 +97,11 @@ class TestLines:
         assert commands(SAVED, ended(2, error="E: no")) == []
         assert commands(SAVED, asked)[-1] == f"--resume {folder}"
         assert commands(SAVED, asked, config={"nnodes": 2})[-1] == ""
+        named = f"{folder} --task my_envs:Pole-v0"  # Its module is not taken from the folder.
+        assert commands(SAVED, asked, config={"task": "my_envs:Pole-v0"}) == [
+            *(f"play {named}", f"evaluate {named}", f"export {named}", f"report {folder}"),
+            f"--resume {named}",
+        ]
         spaced = commands(ended(2), run_dir=str(Path("my logs/a").resolve()))
         assert spaced == ["report 'my logs/a'"]
 

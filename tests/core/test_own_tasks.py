@@ -110,6 +110,12 @@ def test_an_unknown_name_may_be_that_of_a_package_which_is_not_imported():
         find_task("games:Pong-v5", {}, None, Registry(light))
 
 
+def test_an_unknown_name_in_a_module_may_be_another_of_that_module(package):
+    light = Suite("light", has=["Both-v1"])
+    with pytest.raises(UsageError, match=r"Did you mean 'bots_of_ours:Bot-v0'\?"):
+        find_task("bots_of_ours:Bot-v1", {}, None, Registry(light))
+
+
 def test_a_task_of_a_suite_that_is_not_ready_is_no_misspelled_other():
     light = Suite("light", has=["CartPole-v1"])
     with pytest.raises(UsageError) as refused:

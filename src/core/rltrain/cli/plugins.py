@@ -15,7 +15,8 @@ __all__ = ["EPILOG", "add_arguments", "run", "split"]
 
 EPILOG = """\
 A plugin is ready, blocked (--no-plugin, RLTRAIN_PLUGINS), unmet (no supported version of what it
-adapts is installed) or broken (it raised; RLTRAIN_STRICT=1 shows where)."""
+adapts is installed) or broken (it raised; RLTRAIN_STRICT=1 shows where). No package index has
+rltrain's own yet: `make wheels` in its clone prints the line by which pip finds them."""
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:

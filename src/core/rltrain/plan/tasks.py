@@ -7,7 +7,7 @@ from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.plugins.registry import Registry
-from rltrain.sources import find_modules_here
+from rltrain.sources import find_modules_here, registered_names
 from rltrain.specs import SuiteSpec
 from rltrain.types import TaskInfo
 
@@ -36,7 +36,7 @@ def find_task(
             registry.get(SuiteSpec, "gymnasium")  # Says why there is none.
     found = having(task, env, suites, named=suite is not None)
     if not found:
-        known = [name for spec in suites for name in (*spec.tasks(), *_unimported(spec, task))]
+        known = _known(task, suites)
         family = task.partition("-")[0].lower()
         missing = [each for each in registry.unusable(SuiteSpec) if each.status != "blocked"]
         if any(record.name.startswith(family) for record in missing):
@@ -52,9 +52,16 @@ def find_task(
     return found[0]
 
 
-def _unimported(suite: SuiteSpec, task: str) -> list[str]:
-    """Return the names that a suite would know with their module, unless the user has named one."""
-    return [] if suite.unimported is None or ":" in task else suite.unimported()
+def _known(task: str, suites: Sequence[SuiteSpec]) -> list[str]:
+    """Return the names that may be meant: those in the module that the user names, or all."""
+    module, named, name = task.partition(":")
+    own = registered_names(module, "register", "id") if named else []
+    if own:
+        return [f"{module}:{each}" for each in own if each != name]
+    known = [each for spec in suites for each in spec.tasks()]
+    if not named:
+        known += [each for spec in suites if spec.unimported for each in spec.unimported()]
+    return known
 
 
 def having(

@@ -145,19 +145,21 @@ class RunState:
         """What to do next, and how, once the run has ended as it should."""
         if self.ended is None or self.ended.error is not None:
             return []
-        run = shlex.quote(shortest(self.started.run_dir))
+        config = self.started.config
+        run, task = shlex.quote(shortest(self.started.run_dir)), str(config.get("task"))
+        # No module is imported because a run folder names it.
+        used = f"{run} --task {shlex.quote(task)}" if ":" in task else run
         commands = []
         if self.checkpoint is not None:
-            commands += [("to play", f"rltrain play {run}")]
-            commands += [("to evaluate", f"rltrain evaluate {run}")]
-            commands += [("to export", f"rltrain export {run}")]
+            commands += [("to play", f"rltrain play {used}")]
+            commands += [("to evaluate", f"rltrain evaluate {used}")]
+            commands += [("to export", f"rltrain export {used}")]
         commands += [("to report", f"rltrain report {run}")]
         if self.ended.asked:
-            config = self.started.config
             # Others must start the ranks, or all nodes.
             by_others = config.get("cluster") or config.get("nnodes", 1) > 1
             again = "the same command with --checkpoint latest"
-            commands += [("to go on", again if by_others else f"rltrain --resume {run}")]
+            commands += [("to go on", again if by_others else f"rltrain --resume {used}")]
         return commands
 
 
