@@ -10,13 +10,23 @@ sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the t
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory):
-    """The folder of Isaac Lab's sources, fetched once for all processes of a test run."""
+def wheels(tmp_path_factory):
+    """Returns the folder of a version's sources, fetched once for all processes of a test run."""
     from wheel import Missing, unpacked
 
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    try:
-        return unpacked(shared / "isaaclab")
-    except Missing as reason:
-        pytest.skip(str(reason))
+
+    def of_version(version):
+        try:
+            return unpacked(shared / "isaaclab", version)
+        except Missing as reason:
+            pytest.skip(str(reason))
+
+    return of_version
+
+
+@pytest.fixture
+def wheel(wheels):
+    """The folder of the sources of Isaac Lab 2.3."""
+    return wheels("2.3.2.post1")

@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 import spaces
-from wheel import Bare
+from wheel import Bare, tasks_of
 
 from rltrain.errors import UsageError
 from rltrain.options.dotted import flatten
@@ -63,7 +63,7 @@ class File:
 
 def files(library: str, source: Path, folder: Path) -> list[File]:
     """Return all of Isaac Lab's files for a library; those made from classes go to `folder`."""
-    root = source / "isaaclab_tasks" / "isaaclab_tasks"
+    root = tasks_of(source)
     if library != "rsl_rl":
         found = sorted(root.rglob(f"agents/{library}_*.y*ml"))
         return [File(str(path.relative_to(root)), path, _made_for(path)) for path in found]
@@ -91,12 +91,14 @@ def _made_for(path: Path) -> int:
             int(number)
             for file in folder.glob("*.py")
             if bool(sees.search(file.name)) == bool(sees.search(path.name))
-            for number in re.findall(r"\bnum_envs=(\d+)", file.read_text())
+            for number in re.findall(r"(?<![.\w])num_envs ?= ?(\d+)", file.read_text())
         ]
         if numbers:
             return max(numbers)
         if folder.name == "isaaclab_tasks":
             break
+    if "contrib" in path.parts:  # A robot of the contributed ones, on a task of the core's.
+        return _made_for(Path(*("core" if part == "contrib" else part for part in path.parts)))
     return 128  # Forge's, which are Factory's; those of skrl's, elsewhere, make no difference.
 
 
@@ -209,7 +211,7 @@ def _start(source: Path) -> None:
     compat.start_to_look()
     import isaaclab_tasks
 
-    tasks = str(source / "isaaclab_tasks" / "isaaclab_tasks")
+    tasks = str(tasks_of(source))
     if tasks not in isaaclab_tasks.__path__:
         isaaclab_tasks.__path__.append(tasks)
     sys.meta_path.insert(0, Bare(source))

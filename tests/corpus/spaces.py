@@ -21,8 +21,9 @@ def vector(size: int = SIZE) -> Box:
     return Box(-float("inf"), float("inf"), (size,))
 
 
-def image() -> Box:
-    return Box(-float("inf"), float("inf"), IMAGE)
+def image(channels_first: bool = False) -> Box:
+    shape = (IMAGE[2], *IMAGE[:2]) if channels_first else IMAGE
+    return Box(-float("inf"), float("inf"), shape)
 
 
 def rl_games(name, options):
@@ -58,7 +59,8 @@ def skrl(name, options):
     parts = {}
     for layer in models["policy"].get("network", []):
         for found in _INPUT.finditer(str(layer["input"])):
-            parts[found["part"]] = image() if found["image"] else vector()
+            sees = found["image"] or "conv2d" in str(layer["layers"])
+            parts[found["part"]] = image(not found["image"]) if sees else vector()
     whole = parts.pop(None, None)
     if whole is None and any(part.isdigit() for part in parts):
         whole = Tuple([parts[part] for part in sorted(parts)])

@@ -13,32 +13,39 @@ from pathlib import Path
 
 import torch
 from outcomes import LIBRARIES, WORKS, all_outcomes
-from wheel import VERSION, unpacked
+from test_corpus import EXPECTED
+from wheel import unpacked
 
 
-def row(library, counts) -> str:
+def row(version, library, counts) -> str:
     refused = ", ".join(
         f"{number} {came.removeprefix('refused: ')}"
         for came, number in sorted(counts.items())
         if came != WORKS
     )
-    return f"| {library} | {counts.total()} | {counts[WORKS]} | {refused or 'none'} |"
+    cells = (version, library, counts.total(), counts[WORKS], refused or "none")
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def main(libraries) -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="rltrain-corpus-") as name:
         folder = Path(name)
-        source = unpacked(folder)
-        print(f"Isaac Lab {VERSION}\n\n| library | files | work | refused |\n|---|---|---|---|")
-        for library in libraries or LIBRARIES:
+        print("| Isaac Lab | library | files | work | refused |\n|---|---|---|---|---|", flush=True)
+        for version, library in EXPECTED:
+            if library not in libraries:
+                continue
+            source = unpacked(folder, version)
             with contextlib.redirect_stdout(sys.stderr):  # Because libraries print too.
                 counts = all_outcomes(
-                    library, source, folder / library, lambda file, came: print(file.name, came)
+                    library,
+                    source,
+                    folder / version / library,
+                    lambda file, came: print(file.name, came),
                 )
-            print(row(library, counts), flush=True)
+            print(row(version, library, counts), flush=True)
     os._exit(0)  # The stand-in's app ends a process in its own way, as Isaac Sim does.
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1:] or LIBRARIES)

@@ -9,9 +9,9 @@ import zipfile
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-__all__ = ["VERSION", "Bare", "Missing", "fetched", "unpacked"]
+__all__ = ["VERSIONS", "Bare", "Missing", "fetched", "tasks_of", "unpacked"]
 
-VERSION = "2.3.2.post1"
+VERSIONS = ("2.3.2.post1", "3.0.0")
 PYTHONS = {"2": "3.11", "3": "3.12"}
 """The Python of each major version."""
 TIMEOUT = 120
@@ -22,13 +22,20 @@ class Missing(Exception):
     """The wheel cannot be fetched here."""
 
 
-def unpacked(folder: Path) -> Path:
-    """Return the folder that holds Isaac Lab 2's source packages.
+def unpacked(folder: Path, version: str) -> Path:
+    """Return the folder that holds a version's packages; Isaac Lab 2 has each in one of its own.
 
     Raises:
         Missing: there is no index, or pip cannot be used.
     """
-    return fetched(folder, VERSION) / "isaaclab" / "source"
+    found = fetched(folder, version)
+    return found / "isaaclab" / "source" if version.startswith("2") else found
+
+
+def tasks_of(source: Path) -> Path:
+    """Return the package of the tasks, in what `unpacked` returns."""
+    package = source / "isaaclab_tasks"
+    return package / "isaaclab_tasks" if (package / "isaaclab_tasks").is_dir() else package
 
 
 def fetched(folder: Path, version: str) -> Path:

@@ -20,7 +20,7 @@ import wheel
 __all__ = ["FILE", "VERSIONS", "read"]
 
 FILE = Path(__file__).with_suffix(".json")
-VERSIONS = (wheel.VERSION, "3.0.0")
+VERSIONS = wheel.VERSIONS
 
 _REGISTERED = re.compile(r'"(Isaac\w*-[\w-]+)"')
 _LIBRARIES = ("rl_games", "rsl_rl", "skrl")
