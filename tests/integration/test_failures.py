@@ -82,7 +82,7 @@ def test_a_signal_ends_the_run_after_its_iteration(command, how, number, code):
     assert run.returncode == code, run.stderr
     assert "Traceback" not in run.stderr or joins
     assert "\nstopped  iteration" in run.stdout
-    again = f"rltrain --resume {os.path.relpath(run.folder, command.folder)}"
+    again = f"rltrain --resume {os.path.relpath(run.folder, command.folder)} --task {SLOW[1]}"
     again = "the same command with --checkpoint latest" if joins else again
     assert f"to go on     {again}\n" in run.stdout
     (checkpoint,) = json.loads((run.folder / "checkpoints.json").read_text())[-1:]
