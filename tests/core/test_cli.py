@@ -11,8 +11,7 @@ import sys
 
 import pytest
 
-from rltrain.cli import evaluate, tasks, train
-from rltrain.cli.main import main
+from rltrain.cli.main import command_of, main
 from rltrain.cli.parser import parse
 from rltrain.errors import UsageError
 from rltrain.options.checks import flag
@@ -303,12 +302,17 @@ SWITCHES = [
 ]
 
 
+def read(name, *words):
+    """Return what a command reads in its words."""
+    return parse(command_of([name])[1], name, list(words))
+
+
 @pytest.mark.parametrize("name", SWITCHES)
 def test_every_switch_takes_true_or_false(name):
     typed = flag(name)
 
     def parsed(*words):
-        return vars(parse(train, "train", ["--seed", "1", *words, "--keep", "2"])[0]).get(name)
+        return vars(read("train", "--seed", "1", *words, "--keep", "2")[0]).get(name)
 
     assert parsed() is None
     assert parsed(typed) is parsed(typed, "True") is parsed(f"{typed}=true") is True
@@ -318,9 +322,9 @@ def test_every_switch_takes_true_or_false(name):
 
 
 def test_switches_of_a_command_take_them_too_and_no_word_that_follows():
-    assert parse(tasks, "tasks", ["--json", "True"])[0].json is True
-    assert parse(tasks, "tasks", ["--json=False"])[0].json is False
-    assert parse(evaluate, "evaluate", ["--headless", "run"])[0].run == ["run"]
+    assert read("tasks", "--json", "True")[0].json is True
+    assert read("tasks", "--json=False")[0].json is False
+    assert read("evaluate", "--headless", "run")[0].run == ["run"]
 
 
 def test_plugins_are_listed_with_what_is_wrong(cli, site):
@@ -480,4 +484,5 @@ def test_a_plan_of_numbered_nodes_names_no_cluster(dry):
 
 
 def test_no_words_at_all_are_a_command():
-    assert train.split([]) == ([], [])
+    name, loaded, rest = command_of([])
+    assert (name, loaded.spec.name, rest) == (None, "train", [])

@@ -9,7 +9,7 @@ import types
 import pytest
 
 from rltrain.cli.main import main
-from rltrain.cli.train import split
+from rltrain.cli.train import separate
 from rltrain.errors import PluginError, UsageError
 from rltrain.options import RunOptions
 from rltrain.plugins.manager import RunPlugins
@@ -126,7 +126,7 @@ def test_a_section_in_a_file_or_in_python_sets_a_plugins_options(options):
 
 def test_a_flags_value_may_look_like_an_override():
     words = ["--run-name", "lr.a=3", "--gpu-ids", "0", "1", "csv.flush=10", "--config=a.b=c"]
-    assert split(words) == ([*words[:5], words[6]], ["csv.flush=10"])
+    assert separate(words) == ([*words[:5], words[6]], ["csv.flush=10"])
 
 
 def test_the_command_line_wins_over_the_file(tmp_path, monkeypatch):

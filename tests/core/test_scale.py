@@ -7,8 +7,8 @@ import json
 import pytest
 from made_up_runs import make_run
 
-from rltrain.cli import scale
-from rltrain.cli.main import main
+from rltrain.cli.main import command_of, main
+from rltrain.cli.parser import parse
 from rltrain.commands import read_run
 from rltrain.errors import UsageError
 from rltrain.report.runs import read_runs
@@ -94,9 +94,12 @@ def test_what_cannot_work_is_refused_before_a_run_starts(plan, monkeypatch, word
 
 def test_the_words_of_the_runs_are_kept_apart():
     of_scale = ["--ranks", "1", "2", "--seeds=2", "--output", "o", "--mode", "weak"]
-    of_runs = ["Ant-v5", "--library", "skrl", "--gpu_ids", "0", "1", "agent.x=1", "--seed", "-1"]
+    of_runs = ["Ant-v5", "--library", "skrl", "--gpu-ids", "0", "1", "agent.x=1", "--seed", "-1"]
     mixed = [*of_runs[:3], *of_scale[:4], *of_runs[3:], *of_scale[4:], "+agent.y=2"]
-    assert scale.split(mixed) == (of_scale, [*of_runs, "+agent.y=2"])
+    arguments, words = parse(command_of(["scale"])[1], "scale", mixed)
+    assert words == [*of_runs, "+agent.y=2"]
+    assert (arguments.ranks, arguments.seeds, arguments.mode) == ([1, 2], 2, "weak")
+    assert (arguments.output, arguments.runs) == ("o", None)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import stub_plugin
 
 from rltrain.builtin.video import VideoOptions
 from rltrain.cli.main import main
-from rltrain.cli.train import split
+from rltrain.cli.train import separate
 from rltrain.errors import UsageError
 from rltrain.options import RunOptions
 from rltrain.plan.resolve import make_plan
@@ -132,7 +132,7 @@ def test_the_command_line_wins_over_the_file(tmp_path, monkeypatch, file, typed,
 
 
 def test_an_override_of_the_observer_is_not_a_value_of_its_flag():
-    assert split(["--video", "video.length=5"]) == (["--video"], ["video.length=5"])
+    assert separate(["--video", "video.length=5"]) == (["--video"], ["video.length=5"])
 
 
 # In the plan

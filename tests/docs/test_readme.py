@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
@@ -13,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.cli import doctor, evaluate, export, foreign, new, play, plugins, report, scale, train
-from rltrain_kubernetes.command import ManifestCommand
+from rltrain.builtin.commands import COMMANDS
+from rltrain.cli import foreign
+from rltrain.cli.parser import load, make_parser
+from rltrain.plugins.registry import discover
+from rltrain.specs import CommandSpec
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
@@ -54,14 +56,12 @@ def blocks(language, page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_flag_that_a_page_names_exists(page):
     known = set()
-    commands = (train, play, evaluate, export, report, scale, plugins, doctor, new)
-    for command in (*commands, ManifestCommand()):
-        parser = argparse.ArgumentParser()
-        command.add_arguments(parser)
+    for spec in (*COMMANDS, *discover().all(CommandSpec)):
+        parser = make_parser(load(spec), spec.name)
         known |= {option for action in parser._actions for option in action.option_strings}
     if page.name == "coming-from.md":
         known |= {
-            *foreign.REFUSED_OF_POLICIES,
+            *(flag for spec in COMMANDS for flag in foreign.refused(spec)),
             *foreign.TRANSLATED,
             "--env",
         }  # --env.scene.num-envs, as mjlab writes it.

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rltrain.builtin.commands import TRAIN
 from rltrain.cli import torchrun, train
 from rltrain.cli.main import command_of
 from rltrain.cli.parser import parse
@@ -29,10 +30,10 @@ def read_run(words: Sequence[str]) -> dict[str, Any]:
     Raises:
         UsageError: a flag or the command is unknown, or another command than `train` was given.
     """
-    name, command, rest = command_of(list(words))
-    if command is not train:
+    name, loaded, rest = command_of(list(words))
+    if loaded.spec is not TRAIN:
         raise UsageError(f"rltrain {name}: does not train. Give the flags of a run.")
-    arguments, overrides = parse(command, name, rest)
+    arguments, overrides = parse(loaded, name, rest)
     given, _ = torchrun.separate(vars(arguments))
     options = train.read_options(given, overrides)
     options.pop("dry_run", None)

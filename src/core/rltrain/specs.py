@@ -10,7 +10,7 @@ import importlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from rltrain.clusters import StartedNode, StartedRank
 from rltrain.config import Placement, RunConfig
@@ -386,6 +386,10 @@ class CommandSpec(Spec):
 
     kind = "command"
     requires = ("add_arguments", "run")
+
+    takes: Literal["rest", "options", "run"] = "rest"
+    """The words that it reads itself: those after `--`; options such as `env.KEY=VALUE`, wherever
+    they stand; or the words of a run: all that are not the command's own flags."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch("[a-z-]+", self.name):

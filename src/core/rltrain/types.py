@@ -239,7 +239,7 @@ class Command(Protocol):
 
         Args:
             arguments: the parsed flags.
-            rest: the words after `--`.
+            rest: the words that the command reads itself; see `CommandSpec.takes`.
 
         Raises:
             rltrain.errors.UsageError: the user's input is wrong; it is printed without a traceback.

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rltrain.cli import new, scale, train
+from rltrain.builtin.commands import TRAIN
 from rltrain.cli.flags import add_flags
-from rltrain.cli.parser import make_parser
+from rltrain.cli.parser import Loaded, make_parser
 from rltrain.errors import RltrainError
 from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import discover
@@ -25,7 +25,7 @@ __all__ = ["complete"]
 
 Completer = Callable[..., Iterable[str]]
 """Called with `prefix`, what is typed of the word, and `parsed_args`, the words before it."""
-CommandOf = Callable[[list[str]], tuple[str | None, Any, list[str]]]
+CommandOf = Callable[[list[str]], tuple[str | None, Loaded, list[str]]]
 
 _FILES = ("FILE", "DIR")
 """How flags write a value that is a file or folder."""
@@ -71,15 +71,15 @@ def _parser(
         parser = argparse.ArgumentParser(add_help=False)
         parser.add_argument("command", choices=commands)
         return parser
-    name, command, _ = command_of(list(words[:1]))
-    parser = make_parser(command, name)
-    if command is scale:
-        add_flags(parser)  # Those of the runs, which it passes on.
+    name, loaded, _ = command_of(list(words[:1]))
+    parser = make_parser(loaded, name)
+    if loaded.spec.takes == "run":
+        add_flags(parser)
     for action in parser._actions:
         _complete_by(action, _completer(name, action))
     if not words:
         _complete_by(parser.add_argument("task", nargs="?"), _first(commands))
-    elif command is train and name is not None and len(words) == 1:
+    elif loaded.spec is TRAIN and name is not None and len(words) == 1:
         _complete_by(parser.add_argument("task", nargs="?"), _plain(_tasks))
     return parser
 
@@ -95,7 +95,7 @@ def _completer(command: str | None, action: argparse.Action) -> Completer | None
         **{"task": _tasks, "run": _runs, "runs": _runs, "resume": _runs},
         **{"checkpoint": _checkpoints, "algorithm": _algorithms, "framework": _frameworks},
         **{"no_plugins": _plugins, "no_plugin": _plugins},
-        **{"tasks words": _tasks, "plugins name": _plugins, "new kind": lambda **_: new.KINDS},
+        **{"tasks words": _tasks, "plugins name": _plugins},
     }
     kind = _KIND_OF.get(action.dest, action.dest)
     if kind in KINDS:

@@ -7,19 +7,7 @@ import math
 
 from rltrain.cli.flags import add_flags
 
-__all__ = ["EPILOG", "add_arguments", "run", "split"]
-
-EPILOG = """\
-examples:
-  rltrain doctor
-  rltrain doctor --fix                        save what NCCL needs here, for later runs
-  rltrain doctor --framework jax --nproc-per-node 4
-  rltrain doctor --nnodes 2 --node-rank 0 --master-addr HOST    on each node, with its number
-  torchrun --nproc_per_node 2 -m rltrain doctor                 the ranks of a launcher
-
-Each line is ok, a warning (some runs fail, or are slow) or a problem (no run can be expected to
-work). The exit status is 0 without a problem, 1 with one, 2 for a wrong command line."""
-
+__all__ = ["DoctorCommand"]
 
 _OPTIONS = (
     *("library", "framework", "log_root", "no_plugins"),
@@ -30,48 +18,56 @@ _OPTIONS = (
 """The options of a run that say where it runs."""
 
 
-def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return all words for argparse, and none for the command itself."""
-    return words, []
+class DoctorCommand:
+    """Check this machine with test ranks, to see whether a run is likely to work.
 
+    Examples:
+      rltrain doctor
+      rltrain doctor --fix                        save what NCCL needs here, for later runs
+      rltrain doctor --framework jax --nproc-per-node 4
+      rltrain doctor --nnodes 2 --node-rank 0 --master-addr HOST    on each node, with its number
+      torchrun --nproc_per_node 2 -m rltrain doctor                 the ranks of a launcher
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own flags, and the flags of a run that say where it runs."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument(
-        "--fix",
-        action="store_true",
-        help="if NCCL fails, save variables with which it works, for later runs",
-    )
-    parser.add_argument("--no-ranks", action="store_true", help="start no ranks")
-    parser.add_argument(
-        "--timeout",
-        type=_seconds,
-        default=90.0,
-        metavar="S",
-        help="time limit for each start of ranks, in seconds (90)",
-    )
-
-    add_flags(parser, _OPTIONS)
-
-
-def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Run all checks, print the findings, and return 1 if there is a problem.
-
-    Raises:
-        UsageError: the command line is wrong.
+    Each line is ok, a warning (some runs fail, or are slow) or a problem (no run can be expected to
+    work). The exit status is 0 without a problem, 1 with one, 2 for a wrong command line.
     """
-    from rltrain.doctor.checkup import checkup
 
-    options = dict(vars(arguments))
-    own = {name: options.pop(name) for name in ("json", "fix", "no_ranks", "timeout")}
-    return checkup(
-        options,
-        as_json=own["json"],
-        fix=own["fix"],
-        start_ranks=not own["no_ranks"],
-        timeout=own["timeout"],
-    )
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's own flags, and the flags of a run that say where it runs."""
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        parser.add_argument(
+            "--fix",
+            action="store_true",
+            help="if NCCL fails, save variables with which it works, for later runs",
+        )
+        parser.add_argument("--no-ranks", action="store_true", help="start no ranks")
+        parser.add_argument(
+            "--timeout",
+            type=_seconds,
+            default=90.0,
+            metavar="S",
+            help="time limit for each start of ranks, in seconds (90)",
+        )
+
+        add_flags(parser, _OPTIONS)
+
+    def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
+        """Run all checks, print the findings, and return 1 if there is a problem.
+
+        Raises:
+            UsageError: the command line is wrong.
+        """
+        from rltrain.doctor.checkup import checkup
+
+        options = dict(vars(arguments))
+        own = {name: options.pop(name) for name in ("json", "fix", "no_ranks", "timeout")}
+        return checkup(
+            options,
+            as_json=own["json"],
+            fix=own["fix"],
+            start_ranks=not own["no_ranks"],
+            timeout=own["timeout"],
+        )
 
 
 def _seconds(text: str) -> float:

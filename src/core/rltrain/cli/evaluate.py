@@ -8,26 +8,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from rltrain.cli import policy_flags
-from rltrain.cli.policy_flags import REFUSED, split
 
 if TYPE_CHECKING:
     from rltrain.policies.evaluating import Result
     from rltrain.policies.finding import Trained
 
-__all__ = ["EPILOG", "REFUSED", "add_arguments", "run", "split"]
-
-EPILOG = f"""\
-{policy_flags.EPILOG}
-
-examples:
-  rltrain evaluate latest
-  rltrain evaluate RUN --checkpoint best --episodes 1000 --num-envs 250
-  rltrain evaluate RUN --seeds 0 1 2 --distributed --nproc-per-node 2
-  rltrain evaluate RUN1 RUN2 --all-checkpoints --json > results.json
-  rltrain evaluate model_1499.pt --library rsl_rl --task T --agent-config agent.yaml
-
-Each environment plays equally many episodes, so that short ones are not favored. On any number of
-ranks the episodes are the same."""
+__all__ = ["EvaluateCommand"]
 
 _OWN = ("episodes", "seeds", "all_checkpoints", "success_key", "json")
 
@@ -41,62 +27,75 @@ _ENVIRONMENTS = 25
 """The default number of environments a rank: 100 episodes are four blocks for ranks to share."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own flags, and those of a run that a policy has."""
-    policy_flags.add_run(parser, nargs="+")
-    parser.add_argument(
-        "--episodes", type=_count, default=100, metavar="N", help="episodes of each seed (100)"
-    )
-    parser.add_argument(
-        "--seeds",
-        type=_seed,
-        nargs="+",
-        default=[0],
-        metavar="S",
-        help="seeds of the environments; the episodes of all are counted together (0)",
-    )
-    parser.add_argument(
-        "--all-checkpoints", action="store_true", help="evaluate every checkpoint of each run"
-    )
-    parser.add_argument(
-        "--success-key",
-        metavar="KEY",
-        help="where the task's infos say whether an episode was a success (success)",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, with each episode")
-    policy_flags.add_policy_flags(parser, _PLACE, without=("seed",))
+class EvaluateCommand:
+    """Measure what a run has learned: statistics of whole episodes of its policy.
 
+    Examples:
+      rltrain evaluate latest
+      rltrain evaluate RUN --checkpoint best --episodes 1000 --num-envs 250
+      rltrain evaluate RUN --seeds 0 1 2 --distributed --nproc-per-node 2
+      rltrain evaluate RUN1 RUN2 --all-checkpoints --json > results.json
+      rltrain evaluate model_1499.pt --library rsl_rl --task T --agent-config agent.yaml
 
-def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Evaluate, and print a table or JSON.
-
-    Raises:
-        UsageError: a RUN, a checkpoint or an option is wrong.
+    Each environment plays equally many episodes, so that short ones are not favored. On any number
+    of ranks the episodes are the same.
     """
-    from rltrain.errors import UsageError
-    from rltrain.policies.evaluating import table
-    from rltrain.policies.finding import find_trained
-    from rltrain.policies.statistics import check_installed
-    from rltrain.terminal import one_line
 
-    check_installed()
-    if arguments.all_checkpoints and arguments.checkpoint is not None:
-        raise UsageError(
-            f"--all-checkpoints and --checkpoint {arguments.checkpoint} contradict each other. "
-            "Give one of the two."
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's own flags, and those of a run that a policy has."""
+        policy_flags.add_run(parser, nargs="+")
+        parser.add_argument(
+            "--episodes", type=_count, default=100, metavar="N", help="episodes of each seed (100)"
         )
-    options = policy_flags.options_of(arguments, words, _OWN)
-    options.setdefault("num_envs", min(_ENVIRONMENTS, arguments.episodes))
-    found = [find_trained(name, arguments.checkpoint, options) for name in arguments.run]
-    results = [result for each in found for result in _evaluate(each, arguments)]
-    for result in results:
-        if (why := result.keep()) is not None:
-            print(f"rltrain: {one_line(why)}", file=sys.stderr)
-    if results and arguments.json:
-        print(json.dumps([result.as_json() for result in results], indent=1))
-    elif results:
-        print(table(results))
-    return 0
+        parser.add_argument(
+            "--seeds",
+            type=_seed,
+            nargs="+",
+            default=[0],
+            metavar="S",
+            help="seeds of the environments; the episodes of all are counted together (0)",
+        )
+        parser.add_argument(
+            "--all-checkpoints", action="store_true", help="evaluate every checkpoint of each run"
+        )
+        parser.add_argument(
+            "--success-key",
+            metavar="KEY",
+            help="where the task's infos say whether an episode was a success (success)",
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON, with each episode")
+        policy_flags.add_policy_flags(parser, _PLACE, without=("seed",))
+
+    def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
+        """Evaluate, and print a table or JSON.
+
+        Raises:
+            UsageError: a RUN, a checkpoint or an option is wrong.
+        """
+        from rltrain.errors import UsageError
+        from rltrain.policies.evaluating import table
+        from rltrain.policies.finding import find_trained
+        from rltrain.policies.statistics import check_installed
+        from rltrain.terminal import one_line
+
+        check_installed()
+        if arguments.all_checkpoints and arguments.checkpoint is not None:
+            raise UsageError(
+                f"--all-checkpoints and --checkpoint {arguments.checkpoint} contradict each other. "
+                "Give one of the two."
+            )
+        options = policy_flags.options_of(arguments, words, _OWN)
+        options.setdefault("num_envs", min(_ENVIRONMENTS, arguments.episodes))
+        found = [find_trained(name, arguments.checkpoint, options) for name in arguments.run]
+        results = [result for each in found for result in _evaluate(each, arguments)]
+        for result in results:
+            if (why := result.keep()) is not None:
+                print(f"rltrain: {one_line(why)}", file=sys.stderr)
+        if results and arguments.json:
+            print(json.dumps([result.as_json() for result in results], indent=1))
+        elif results:
+            print(table(results))
+        return 0
 
 
 def _evaluate(trained: Trained, arguments: argparse.Namespace) -> list[Result]:

@@ -8,17 +8,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
+from rltrain.builtin.commands import TRAIN
 from rltrain.errors import UsageError
+from rltrain.specs import CommandSpec
 
 __all__ = [
     "COMMANDS",
     "LIBRARY_OF_TRAIN_DISTRIBUTED",
-    "REFUSED",
-    "REFUSED_OF_POLICIES",
     "TRAIN_DISTRIBUTED",
     "TRANSLATED",
     "from_variables",
     "notes",
+    "refused",
     "translate",
 ]
 
@@ -180,11 +181,18 @@ def _messages(refusals: list[tuple[str, str, str]]) -> dict[str, str]:
     }
 
 
-REFUSED = _messages(_REFUSALS)
+_REFUSED = _messages(_REFUSALS)
 """Flags that are refused, each with the reason and what to type instead."""
 
-REFUSED_OF_POLICIES = REFUSED | _messages(_OF_POLICIES)
+_REFUSED_OF_POLICIES = _REFUSED | _messages(_OF_POLICIES)
 """The same, for commands that use a policy."""
+
+
+def refused(spec: CommandSpec) -> dict[str, str]:
+    """Return the flags that a command refuses, each with the reason and what to type instead."""
+    if spec.takes != "options":
+        return {}
+    return _REFUSED if spec is TRAIN else _REFUSED_OF_POLICIES
 
 
 def translate(words: list[str]) -> list[str]:
@@ -219,7 +227,7 @@ def translate(words: list[str]) -> list[str]:
             translated += [] if value == "torch" else [f"{name}={value}"]
         elif word == "--":  # Isaac Lab's launcher passes what follows to the script.
             continue
-        elif dashed in REFUSED or not (
+        elif dashed in _REFUSED or not (
             dashed in _RENAMED or name.startswith(("--env.", "--agent."))
         ):
             translated.append(word)

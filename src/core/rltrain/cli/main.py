@@ -11,35 +11,22 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
 
 from rltrain import __version__
-from rltrain.cli import (
-    doctor,
-    evaluate,
-    export,
-    foreign,
-    new,
-    play,
-    plugins,
-    report,
-    scale,
-    tasks,
-    train,
-)
+from rltrain.builtin.commands import COMMANDS, TRAIN
+from rltrain.cli import foreign
 from rltrain.cli.help import flags_about, overview
-from rltrain.cli.parser import make_parser, parse
+from rltrain.cli.parser import Loaded, load, make_parser, parse
 from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.launch.stream import lasting_output
 from rltrain.options.secrets import hide_in_text
+from rltrain.plugins.registry import discover
+from rltrain.specs import CommandSpec, SuiteSpec
 from rltrain.terminal import plain_output
 
 __all__ = ["command_of", "main"]
 
-_COMMANDS = {
-    **{"train": train, "tasks": tasks, "plugins": plugins, "doctor": doctor, "new": new},
-    **{"play": play, "evaluate": evaluate, "export": export, "report": report, "scale": scale},
-}
+_CORE = {spec.name: spec for spec in COMMANDS}
 _LIKE_A_COMMAND = re.compile("[a-z_-]+")
 _ENDLESS = re.compile(r"(\S{80})\S{400,}")
 """A word that would fill the screen: nobody types one, and no path is that long."""
@@ -54,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "_ARGCOMPLETE" in os.environ:  # A shell asks what could be typed: nothing may run.
         from rltrain.cli.completion import complete
 
-        return complete([*_about(), "help"], command_of)
+        return complete([*_commands(), "help"], command_of)
     words = list(sys.argv[1:] if argv is None else argv)
     with lasting_output(), plain_output():
         try:
@@ -78,23 +65,18 @@ def _run(words: list[str]) -> int:
         print(f"rltrain {__version__}")
         return 0
     if first in ("-h", "--help") or words == ["help"]:
-        print(overview(_about()))
+        print(overview({name: spec.summary for name, spec in _commands().items()}))
         return 0
     if first == "help":
         return _help(words[1])
-    name, command, rest = command_of(words)
-    arguments, passed_through = parse(command, name, rest)
-    status: int = command.run(arguments, passed_through)
-    return status
+    name, loaded, rest = command_of(words)
+    return loaded.command.run(*parse(loaded, name, rest))
 
 
-def _about() -> dict[str, str]:
-    """Return what each command does, by name; those of plugins too."""
-    from rltrain.plugins.registry import discover
-    from rltrain.specs import CommandSpec
-
-    added = {spec.name: spec.summary for spec in discover().all(CommandSpec)}
-    return {name: command.__doc__ or "" for name, command in _COMMANDS.items()} | added
+def _commands() -> dict[str, CommandSpec]:
+    """Return all commands by name, the core's first."""
+    added = discover().all(CommandSpec)
+    return _CORE | {spec.name: spec for spec in added if spec.name not in _CORE}
 
 
 def _help(word: str) -> int:
@@ -103,11 +85,12 @@ def _help(word: str) -> int:
     Raises:
         UsageError: there are none.
     """
-    if word in _about():
+    commands = _commands()
+    if word in commands:
         return _run([word, "--help"])
     known: set[str] = set()
-    for name, command in _COMMANDS.items():
-        if found := flags_about(word, make_parser(command, name), known):
+    for name in _CORE:
+        if found := flags_about(word, make_parser(load(commands[name]), name), known):
             print(f"rltrain {name}\n\n{found}")
     if not known:
         raise UsageError(
@@ -118,59 +101,39 @@ def _help(word: str) -> int:
     return 0
 
 
-def command_of(words: list[str]) -> tuple[str | None, Any, list[str]]:
+def command_of(words: list[str]) -> tuple[str | None, Loaded, list[str]]:
     """Return the command's name, the command, and the words after the name.
 
     A task may come first, as with mjlab: then the name is None, as for no words at all.
 
     Raises:
+        PluginError: the command cannot be loaded.
         UsageError: the first word is neither a command nor a task.
     """
     first = _bare(words)
     if first in foreign.TRAIN_DISTRIBUTED:
-        name, command, rest = command_of(["train", *words[1:]])
+        name, loaded, rest = command_of(["train", *words[1:]])
         usual = ("--usual-library", foreign.LIBRARY_OF_TRAIN_DISTRIBUTED)
-        return name, command, [*rest, "--distributed", *usual]
-    if first in _COMMANDS:
+        return name, loaded, [*rest, "--distributed", *usual]
+    if first in _CORE:
         task = _bare(words[1:]) if first == "train" else None
         is_task = task and _is_task(task)
-        return first, _COMMANDS[first], ["--task", *words[1:]] if is_task else words[1:]
+        return first, load(_CORE[first]), ["--task", *words[1:]] if is_task else words[1:]
     if first is None:
-        return None, train, words
-    added, others = _added(first)
-    if added is not None:
-        return first, added, words[1:]
+        return None, load(TRAIN), words
+    # Plugins are asked only if the word may be a command.
+    commands = _commands() if _LIKE_A_COMMAND.fullmatch(first) else _CORE
+    if first in commands:
+        return first, load(commands[first]), words[1:]
     if _is_task(first):
-        return None, train, ["--task", *words]
+        return None, load(TRAIN), ["--task", *words]
     if first in foreign.COMMANDS:
         raise UsageError(f"{first}: is a command of Isaac Lab. Type {foreign.COMMANDS[first]}.")
-    known = [*_COMMANDS, *others]
     raise UsageError(
-        f"Unknown command {first!r}.{suggest(first, known)} Commands: {', '.join(known)}. "
+        f"Unknown command {first!r}.{suggest(first, commands)} Commands: {', '.join(commands)}. "
         "It is not a task either; `rltrain tasks` lists those, and `rltrain plugins` says which "
         "plugins are not ready."
     )
-
-
-def _added(word: str) -> tuple[Any, list[str]]:
-    """Return the command of a plugin, or None, and the names of all such commands.
-
-    Plugins are asked only if the word may be a command.
-
-    Raises:
-        UsageError: the command cannot be used.
-    """
-    if not _LIKE_A_COMMAND.fullmatch(word):
-        return None, []
-    from rltrain.cli.added import AddedCommand
-    from rltrain.plugins.registry import discover
-    from rltrain.specs import CommandSpec
-
-    registry = discover()
-    names = registry.names(CommandSpec)
-    if word not in names:
-        return None, names
-    return AddedCommand(registry.get(CommandSpec, word)), names
 
 
 def _bare(words: list[str]) -> str | None:
@@ -184,8 +147,6 @@ def _is_task(word: str) -> bool:
     if not _LIKE_A_COMMAND.fullmatch(word):
         return True  # An unknown task has its own error message, with the closest name.
     from rltrain.plan.tasks import having
-    from rltrain.plugins.registry import discover
-    from rltrain.specs import SuiteSpec
 
     try:
         return bool(having(word, {}, discover().all(SuiteSpec)))

@@ -16,14 +16,7 @@ from packaging.utils import canonicalize_name
 from rltrain.errors import UsageError, suggest
 from rltrain.plugins.registry import discover
 
-__all__ = ["EPILOG", "KINDS", "add_arguments", "run", "split"]
-
-EPILOG = """\
-example:
-  rltrain new my_rl --kind library --into plugins
-
-The new plugin works as it is. Replace its example code with your library, transport, simulator or
-engine. Its tests then say what is missing."""
+__all__ = ["KINDS", "NewCommand"]
 
 TEMPLATES = Path(__file__).parent / "templates"
 """Has a folder for each kind, laid out like the distribution; `package` is renamed."""
@@ -43,49 +36,58 @@ KINDS = {
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
 
 
-def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return all words for argparse, and none for the command itself."""
-    return words, []
+class NewCommand:
+    """Create a plugin's distribution, which installs and passes its tests as it is.
 
+    Examples:
+      rltrain new my_rl --kind library --into plugins
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.add_argument("name", metavar="NAME", help="the name that users type, such as my_rl")
-    parser.add_argument("--kind", required=True, metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("--into", default=".", metavar="DIR", help="where to create the folder (.)")
-
-
-def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Write the complete distribution or nothing, and print the next steps.
-
-    Raises:
-        UsageError: an argument is wrong, or the folder cannot be written.
+    The new plugin works as it is. Replace its example code with your library, transport, simulator
+    or engine. Its tests then say what is missing.
     """
-    name, kind, into = arguments.name, arguments.kind, Path(arguments.into)
-    if kind not in KINDS:
-        raise UsageError(f"--kind {kind}: must be one of {', '.join(KINDS)}.{suggest(kind, KINDS)}")
-    if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"NAME {name!r}: must begin with a letter and have only letters and digits, with "
-            "single '-' or '_' between them."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments."""
+        parser.add_argument("name", metavar="NAME", help="the name that users type, such as my_rl")
+        kind = parser.add_argument("--kind", required=True, metavar="KIND", help=", ".join(KINDS))
+        kind.completer = lambda **_: KINDS  # type: ignore[attr-defined]  # Of argcomplete.
+        parser.add_argument(
+            "--into", default=".", metavar="DIR", help="where to create the folder (.)"
         )
-    fields = _fields(name)
-    _check_free(name, kind, fields["distribution"])
-    target = into / fields["distribution"]
-    if not into.is_dir():
-        raise UsageError(f"--into {into}: there is no such folder. Create it, or name another.")
-    if os.path.lexists(target):
-        raise UsageError(f"{target}: exists already. Choose another NAME, or another --into.")
-    files = _rendered(kind, fields)
-    try:
-        _write(files, target)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UsageError(
-            f"--into {into}: cannot be written to ({reason}). Choose another folder."
-        ) from error
-    print(_report(target, files, Template(KINDS[kind]).substitute(fields)))
-    return 0
+
+    def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
+        """Write the complete distribution or nothing, and print the next steps.
+
+        Raises:
+            UsageError: an argument is wrong, or the folder cannot be written.
+        """
+        name, kind, into = arguments.name, arguments.kind, Path(arguments.into)
+        if kind not in KINDS:
+            raise UsageError(
+                f"--kind {kind}: must be one of {', '.join(KINDS)}.{suggest(kind, KINDS)}"
+            )
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"NAME {name!r}: must begin with a letter and have only letters and digits, with "
+                "single '-' or '_' between them."
+            )
+        fields = _fields(name)
+        _check_free(name, kind, fields["distribution"])
+        target = into / fields["distribution"]
+        if not into.is_dir():
+            raise UsageError(f"--into {into}: there is no such folder. Create it, or name another.")
+        if os.path.lexists(target):
+            raise UsageError(f"{target}: exists already. Choose another NAME, or another --into.")
+        files = _rendered(kind, fields)
+        try:
+            _write(files, target)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise UsageError(
+                f"--into {into}: cannot be written to ({reason}). Choose another folder."
+            ) from error
+        print(_report(target, files, Template(KINDS[kind]).substitute(fields)))
+        return 0
 
 
 def _fields(name: str) -> dict[str, str]:

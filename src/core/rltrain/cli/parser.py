@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import itertools
-from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
-from rltrain.cli import train
+from rltrain.builtin.commands import TRAIN
+from rltrain.cli import foreign, train
 from rltrain.cli.help import add_help
-from rltrain.errors import UsageError, suggest
+from rltrain.errors import PluginError, UsageError, in_a_line, suggest
+from rltrain.plugins.options import make_plugin
+from rltrain.specs import CommandSpec
+from rltrain.types import Command
 
-__all__ = ["Parser", "make_parser", "parse"]
+__all__ = ["Loaded", "Parser", "load", "make_parser", "parse"]
 
 _VALUES = ("true", "false")
 """Of a switch, as mjlab's users and those of sweeps type it."""
@@ -21,44 +25,79 @@ _SWITCH = "must be True, which may be left out, or False."
 _OVERRIDES = " Write the library's options as agent.key=value, the task's as env.key=value."
 
 
-def parse(command: Any, name: str | None, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
+class Loaded(NamedTuple):
+    """A command, ready to read its words."""
+
+    spec: CommandSpec
+    command: Command
+
+
+def load(spec: CommandSpec) -> Loaded:
+    """Load the class that a spec names.
+
+    Raises:
+        PluginError: it cannot be loaded, or lacks a method.
+    """
+    label = f"The command {spec.name!r} ({spec.factory})"
+    try:
+        command: Command = make_plugin(spec, {})
+    except Exception as error:
+        raise PluginError(f"{label} could not be loaded: {in_a_line(error)}") from error
+    for method in spec.requires:
+        if not callable(getattr(command, method, None)):
+            raise PluginError(f"{label} has no method `{method}`.")
+    return Loaded(spec, command)
+
+
+def parse(
+    loaded: Loaded, name: str | None, words: list[str]
+) -> tuple[argparse.Namespace, list[str]]:
     """Return a command's arguments, and the words that it reads itself.
 
     Args:
-        command: a module of this package, or an object with the same functions.
+        loaded: the command.
         name: as it was typed; None for the default command.
         words: those after the name.
 
     Raises:
         UsageError: the words are wrong.
     """
-    words, passed_through = command.split(words)
-    parser = make_parser(command, name)
+    takes = loaded.spec.takes
+    rest: list[str] = []
+    if takes == "options":
+        words, rest = train.separate(words)
+    elif takes == "rest" and "--" in words:
+        end = words.index("--")
+        words, rest = words[:end], words[end + 1 :]
+    parser = make_parser(loaded, name)
     words = [_dashed(word) for word in words]
     arguments, unknown = parser.parse_known_args(parser.typed(words))
+    if takes == "run":
+        return arguments, unknown
     if unknown:
         parser.check_switches(words, unknown)
-        parser.refuse(unknown, getattr(command, "REFUSED", {}), is_train=command is train)
-    return arguments, passed_through
+        parser.refuse(unknown, loaded.spec)
+    return arguments, rest
 
 
-def make_parser(command: Any, name: str | None) -> Parser:
-    """Return a command's parser.
+def make_parser(loaded: Loaded, name: str | None) -> Parser:
+    """Return a command's parser. Its help has the command's docstring around the flags.
 
     Args:
-        command: see `parse`.
+        loaded: see `parse`.
         name: see `parse`.
     """
+    description, _, epilog = (inspect.getdoc(loaded.command) or "").partition("\n\n")
     parser = Parser(
         prog="rltrain" if name is None else f"rltrain {name}",
-        description=command.__doc__,
-        epilog=command.EPILOG,
+        description=description,
+        epilog=epilog,
         allow_abbrev=False,
         add_help=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_help(parser)
-    command.add_arguments(parser)
+    loaded.command.add_arguments(parser)
     return parser
 
 
@@ -102,13 +141,12 @@ class Parser(argparse.ArgumentParser):
     def _switches(self) -> set[str]:
         return {o for a in self._actions if a.nargs == 0 for o in a.option_strings}
 
-    def refuse(self, unknown: list[str], refused: Mapping[str, str], *, is_train: bool) -> None:
+    def refuse(self, unknown: list[str], spec: CommandSpec) -> None:
         """Report the first unknown flag, or else the first unknown word.
 
         Args:
             unknown: the words that the command does not know.
-            refused: flags of other programs, and what to say of each.
-            is_train: whether the command trains.
+            spec: of the command.
 
         Raises:
             UsageError: always.
@@ -116,13 +154,14 @@ class Parser(argparse.ArgumentParser):
         word = next((word for word in unknown if word.startswith("-")), unknown[0])
         known = [option for action in self._actions for option in action.option_strings]
         flag = word.partition("=")[0]
+        refused = foreign.refused(spec)
         if flag in refused:
             raise UsageError(refused[flag])
         hint = ""
         if flag.startswith("--"):
             hint = suggest(flag[2:], [each[2:] for each in known if each.startswith("--")])
             hint = hint.replace("'", "'--", 1)
-        hint = hint or (_OVERRIDES if is_train else "")
+        hint = hint or (_OVERRIDES if spec is TRAIN else "")
         raise UsageError(f"Unknown argument {flag!r}.{hint} See {self.prog} --help.")
 
 

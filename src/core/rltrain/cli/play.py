@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from rltrain.builtin.plugin import NO_ENCODER
 from rltrain.builtin.video import FOLDER as VIDEOS
 from rltrain.cli import policy_flags
-from rltrain.cli.policy_flags import REFUSED, split
 from rltrain.errors import UsageError
 from rltrain.policies.agents import AGENTS
 from rltrain.policies.viewers.choosing import VIEWERS
@@ -27,89 +26,101 @@ if TYPE_CHECKING:
     from rltrain.policies.following import Follower
     from rltrain.policies.session import PolicySession
 
-__all__ = ["EPILOG", "REFUSED", "add_arguments", "run", "split"]
-
-EPILOG = f"""\
-{policy_flags.EPILOG}
-
-examples:
-  rltrain play latest
-  rltrain play RUN --checkpoint best --num-envs 4 --viewer viser
-  rltrain play RUN --video --video-length 500        into RUN/videos, without a viewer
-  rltrain play RUN --follow                          each new checkpoint of a run that trains
-  rltrain play --task Hopper-v5 --agent random       no run is needed
-
-It plays until the window is closed, --steps are done, the video is complete, or Ctrl-C."""
+__all__ = ["PlayCommand"]
 
 _OWN = ("agent", "viewer", "port", "video", "video_length", "real_time", "steps", "follow")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own flags, and those of a run that a policy has."""
-    policy_flags.add_run(parser)
-    parser.add_argument(
-        "--agent",
-        choices=AGENTS,
-        default="trained",
-        help="the trained policy, actions of zero, or random ones, which need no RUN (trained)",
-    )
-    parser.add_argument(
-        "--viewer",
-        choices=VIEWERS,
-        default=None,
-        help="a window, a page in the browser, or none; auto is a window where there is a display, "
-        "else a page (auto; with --video, none)",
-    )
-    parser.add_argument(
-        "--port", type=_count, default=8080, metavar="N", help="of the page in the browser (8080)"
-    )
-    parser.add_argument("--video", action="store_true", help="record a video")
-    parser.add_argument(
-        "--video-length", type=_count, default=200, metavar="N", help="of the video, in steps (200)"
-    )
-    parser.add_argument(
-        "--real-time",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="step at the pace of the simulation (where there is a viewer)",
-    )
-    parser.add_argument("--steps", type=_count, metavar="N", help="stop after so many steps")
-    parser.add_argument(
-        "--follow", action="store_true", help="take each new checkpoint of a run that still trains"
-    )
-    policy_flags.add_policy_flags(parser)
+class PlayCommand:
+    """Watch a policy: in a window, in the browser, as a video, or by its returns.
 
+    Examples:
+      rltrain play latest
+      rltrain play RUN --checkpoint best --num-envs 4 --viewer viser
+      rltrain play RUN --video --video-length 500        into RUN/videos, without a viewer
+      rltrain play RUN --follow                          each new checkpoint of a run that trains
+      rltrain play --task Hopper-v5 --agent random       no run is needed
 
-def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Play, and print a line for each episode.
-
-    Raises:
-        UsageError: RUN, a checkpoint or an option is wrong, or the viewer cannot work here.
+    It plays until the window is closed, --steps are done, the video is complete, or Ctrl-C.
     """
-    from rltrain.policies.planning import plan_environments, plan_policy, with_drawing
-    from rltrain.policies.session import open_session
-    from rltrain.policies.viewers.choosing import choose_viewer
-    from rltrain.specs import SuiteSpec
 
-    _check(arguments)
-    given = policy_flags.options_of(arguments, words, _OWN)
-    # It is one process, whatever has started it.
-    options = {"num_envs": 1, **given, "cluster": "none"}
-    cast = _find(arguments, options)
-    plan = plan_environments(cast.options) if cast.trained is None else plan_policy(cast.trained)
-    world = plan.world
-    if world is None:
-        raise UsageError("rltrain play is one process, on one device: give one of --gpu-ids.")
-    suite = plan.registry.get(SuiteSpec, plan.config.suite)
-    asked = arguments.viewer or ("none" if arguments.video else "auto")
-    viewer, note = choose_viewer(asked, suite, os.environ)
-    if arguments.video or (viewer != "none" and not suite.mujoco_scenes):
-        plan = with_drawing(plan)
-    if note:
-        _tell(note)
-    with open_session(plan.config, world, plan.registry) as session:
-        _play(session, cast, viewer, arguments)
-    return 0
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's own flags, and those of a run that a policy has."""
+        policy_flags.add_run(parser)
+        parser.add_argument(
+            "--agent",
+            choices=AGENTS,
+            default="trained",
+            help="the trained policy, actions of zero, or random ones, which need no RUN (trained)",
+        )
+        parser.add_argument(
+            "--viewer",
+            choices=VIEWERS,
+            default=None,
+            help="a window, a page in the browser, or none; auto is a window where there is a "
+            "display, else a page (auto; with --video, none)",
+        )
+        parser.add_argument(
+            "--port",
+            type=_count,
+            default=8080,
+            metavar="N",
+            help="of the page in the browser (8080)",
+        )
+        parser.add_argument("--video", action="store_true", help="record a video")
+        parser.add_argument(
+            "--video-length",
+            type=_count,
+            default=200,
+            metavar="N",
+            help="of the video, in steps (200)",
+        )
+        parser.add_argument(
+            "--real-time",
+            action=argparse.BooleanOptionalAction,
+            default=None,
+            help="step at the pace of the simulation (where there is a viewer)",
+        )
+        parser.add_argument("--steps", type=_count, metavar="N", help="stop after so many steps")
+        parser.add_argument(
+            "--follow",
+            action="store_true",
+            help="take each new checkpoint of a run that still trains",
+        )
+        policy_flags.add_policy_flags(parser)
+
+    def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
+        """Play, and print a line for each episode.
+
+        Raises:
+            UsageError: RUN, a checkpoint or an option is wrong, or the viewer cannot work here.
+        """
+        from rltrain.policies.planning import plan_environments, plan_policy, with_drawing
+        from rltrain.policies.session import open_session
+        from rltrain.policies.viewers.choosing import choose_viewer
+        from rltrain.specs import SuiteSpec
+
+        _check(arguments)
+        given = policy_flags.options_of(arguments, words, _OWN)
+        # It is one process, whatever has started it.
+        options = {"num_envs": 1, **given, "cluster": "none"}
+        cast = _find(arguments, options)
+        plan = (
+            plan_environments(cast.options) if cast.trained is None else plan_policy(cast.trained)
+        )
+        world = plan.world
+        if world is None:
+            raise UsageError("rltrain play is one process, on one device: give one of --gpu-ids.")
+        suite = plan.registry.get(SuiteSpec, plan.config.suite)
+        asked = arguments.viewer or ("none" if arguments.video else "auto")
+        viewer, note = choose_viewer(asked, suite, os.environ)
+        if arguments.video or (viewer != "none" and not suite.mujoco_scenes):
+            plan = with_drawing(plan)
+        if note:
+            _tell(note)
+        with open_session(plan.config, world, plan.registry) as session:
+            _play(session, cast, viewer, arguments)
+        return 0
 
 
 @dataclass(frozen=True)

@@ -11,49 +11,48 @@ from rltrain.errors import UsageError, suggest
 from rltrain.plugins.registry import PluginRecord, Registry, discover
 from rltrain.terminal import one_line
 
-__all__ = ["EPILOG", "add_arguments", "run", "split"]
-
-EPILOG = """\
-A plugin is ready, blocked (--no-plugin, RLTRAIN_PLUGINS), unmet (no supported version of what it
-adapts is installed) or broken (it raised; RLTRAIN_STRICT=1 shows where). No package index has
-rltrain's own yet: `make wheels` in its clone prints the line by which pip finds them."""
+__all__ = ["PluginsCommand"]
 
 
-def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return all words for argparse, and none for the command itself."""
-    return words, []
+class PluginsCommand:
+    """List the installed plugins, whether they can be used, and if not, why.
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="list the options of this plugin")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out"
-    )
-
-
-def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Print one row for each thing provided, and one for each plugin that provides nothing.
-
-    Raises:
-        UsageError: no plugin that is ready has the given name.
+    A plugin is ready, blocked (--no-plugin, RLTRAIN_PLUGINS), unmet (no supported version of what
+    it adapts is installed) or broken (it raised; RLTRAIN_STRICT=1 shows where). No package index
+    has rltrain's own yet: `make wheels` in its clone prints the line by which pip finds them.
     """
-    registry = discover(arguments.no_plugin)
-    if arguments.name is not None:
-        return _print_options(registry, arguments.name, arguments.json)
-    rows = _rows(registry)
-    if arguments.json:
-        print(json.dumps(rows, indent=2))
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments."""
+        parser.add_argument(
+            "name", nargs="?", metavar="NAME", help="list the options of this plugin"
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.add_argument(
+            "--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out"
+        )
+
+    def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
+        """Print one row for each thing provided, and one for each plugin that provides nothing.
+
+        Raises:
+            UsageError: no plugin that is ready has the given name.
+        """
+        registry = discover(arguments.no_plugin)
+        if arguments.name is not None:
+            return _print_options(registry, arguments.name, arguments.json)
+        rows = _rows(registry)
+        if arguments.json:
+            print(json.dumps(rows, indent=2))
+            return 0
+        rows = [{name: one_line(text) for name, text in row.items()} for row in rows]
+        columns = ("kind", "name", "version", "distribution", "status", "supports")
+        widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
+        for row in [{name: name.upper() for name in columns}, *rows]:
+            print("  ".join(row[name].ljust(widths[name]) for name in columns).rstrip())
+            if row.get("reason"):
+                print(f"    {row['reason']}")
         return 0
-    rows = [{name: one_line(text) for name, text in row.items()} for row in rows]
-    columns = ("kind", "name", "version", "distribution", "status", "supports")
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
-    for row in [{name: name.upper() for name in columns}, *rows]:
-        print("  ".join(row[name].ljust(widths[name]) for name in columns).rstrip())
-        if row.get("reason"):
-            print(f"    {row['reason']}")
-    return 0
 
 
 def _print_options(registry: Registry, name: str, as_json: bool) -> int:

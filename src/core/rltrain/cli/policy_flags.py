@@ -9,10 +9,9 @@ from typing import Any
 
 from rltrain.cli import train
 from rltrain.cli.flags import add_flags
-from rltrain.cli.foreign import REFUSED_OF_POLICIES as REFUSED
 from rltrain.errors import UsageError
 
-__all__ = ["REFUSED", "RUN", "add_policy_flags", "add_run", "find_run", "options_of", "split"]
+__all__ = ["RUN", "add_policy_flags", "add_run", "find_run", "options_of"]
 
 RUN = "a run folder, a checkpoint, or latest: the newest run below --log-root"
 
@@ -23,18 +22,13 @@ _OPTIONS = (
 )
 """Options of a run that a policy has, too. Those not given are the run's own."""
 
-EPILOG = """\
+_EPILOG = """\
 options of the task:
   env.KEY=VALUE        set an option of the task; the others are the run's own
 
 A checkpoint that a library's own script wrote needs --library, --task and --agent-config. The last
 is found beside it in params/agent.yaml, as Isaac Lab and mjlab write it; else the suite's options
 for the task are taken, if there are any."""
-
-
-def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Separate the overrides from the flags."""
-    return train.split(words)
 
 
 def add_run(parser: argparse.ArgumentParser, **settings: Any) -> None:
@@ -82,6 +76,7 @@ def add_policy_flags(
         without: fields to leave out.
     """
     add_flags(parser, {*_OPTIONS, *more} - set(without))
+    parser.epilog = f"{_EPILOG}\n\n{parser.epilog}"
 
 
 def options_of(

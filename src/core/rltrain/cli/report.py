@@ -7,65 +7,63 @@ from pathlib import Path
 
 from rltrain.options.run import RunOptions
 
-__all__ = ["EPILOG", "add_arguments", "new_folder", "run", "split", "tell"]
-
-EPILOG = """\
-examples:
-  rltrain report latest
-  rltrain report logs/rl_games/CartPole-v1/* --output cartpole
-
-Runs that differ in nothing but the seed are drawn as one line with a band. The page opens without
-a network. A run that still trains is shown as far as it has come."""
+__all__ = ["ReportCommand", "new_folder", "tell"]
 
 
-def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return all words for argparse, and none for the command itself."""
-    return words, []
+class ReportCommand:
+    """Write what runs have done as one HTML page, with its pictures beside it.
 
+    Examples:
+      rltrain report latest
+      rltrain report logs/rl_games/CartPole-v1/* --output cartpole
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        metavar="RUN",
-        help="run folder, checkpoint in one, or latest: the newest below --log-root",
-    )
-    parser.add_argument(
-        "--output",
-        metavar="DIR",
-        help="folder for the page (report in the run folder; of several runs, a new folder here)",
-    )
-    parser.add_argument(
-        "--log-root",
-        default=RunOptions.log_root,
-        metavar="DIR",
-        help=f"folder for run folders ({RunOptions.log_root})",
-    )
-
-
-def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Write the page and say where it is.
-
-    Raises:
-        UsageError: a run is not there, nothing can be shown, or the folder cannot be written.
+    Runs that differ in nothing but the seed are drawn as one line with a band. The page opens
+    without a network. A run that still trains is shown as far as it has come.
     """
-    from rltrain.plan.run_files import check_inside
-    from rltrain.report.drawing import check_installed
-    from rltrain.report.page import write_page
-    from rltrain.report.report import report_page
-    from rltrain.report.runs import read_runs
 
-    check_installed()
-    runs = read_runs(arguments.runs, arguments.log_root)
-    if arguments.output is not None:
-        folder = Path(arguments.output).expanduser()
-    else:
-        folder = runs[0].path / "report" if len(runs) == 1 else new_folder("report")
-        if len(runs) == 1:
-            check_inside(runs[0].path, folder, False, "Name another folder with --output")
-    tell(write_page(report_page(runs), folder, "report.html"))
-    return 0
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments."""
+        parser.add_argument(
+            "runs",
+            nargs="+",
+            metavar="RUN",
+            help="run folder, checkpoint in one, or latest: the newest below --log-root",
+        )
+        parser.add_argument(
+            "--output",
+            metavar="DIR",
+            help="folder for the page (report in the run folder; of several runs, a new folder "
+            "here)",
+        )
+        parser.add_argument(
+            "--log-root",
+            default=RunOptions.log_root,
+            metavar="DIR",
+            help=f"folder for run folders ({RunOptions.log_root})",
+        )
+
+    def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
+        """Write the page and say where it is.
+
+        Raises:
+            UsageError: a run is not there, nothing can be shown, or the folder cannot be written.
+        """
+        from rltrain.plan.run_files import check_inside
+        from rltrain.report.drawing import check_installed
+        from rltrain.report.page import write_page
+        from rltrain.report.report import report_page
+        from rltrain.report.runs import read_runs
+
+        check_installed()
+        runs = read_runs(arguments.runs, arguments.log_root)
+        if arguments.output is not None:
+            folder = Path(arguments.output).expanduser()
+        else:
+            folder = runs[0].path / "report" if len(runs) == 1 else new_folder("report")
+            if len(runs) == 1:
+                check_inside(runs[0].path, folder, False, "Name another folder with --output")
+        tell(write_page(report_page(runs), folder, "report.html"))
+        return 0
 
 
 def new_folder(name: str) -> Path:

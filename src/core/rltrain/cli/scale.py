@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,109 +12,82 @@ from rltrain.errors import UsageError
 if TYPE_CHECKING:
     from rltrain.report.runs import Run
 
-__all__ = ["EPILOG", "add_arguments", "run", "split"]
-
-EPILOG = """\
-All other flags and overrides are those of a run, and given to each: `rltrain train --help`.
-
-examples:
-  rltrain scale --ranks 1 2 4 --library rl_games --max-iterations 20
-  rltrain scale --ranks 1 2 4 8 --mode strong --total-envs 4096 --seeds 3 --task Ant-v5
-  rltrain scale --ranks 8 16 32 --nnodes 4 --launcher slurm --target-return 300
-  rltrain scale --runs logs/rl_games/Ant-v5/*
-
-Interrupted, the same command goes on with the runs that are missing. Where each node needs a
-launcher of its own, train by hand on each number of ranks, and compare the runs by --runs."""
-
-_LISTS, _VALUES = ("--ranks", "--runs"), ("--mode", "--seeds", "--output")
-_HELP = ("-h", "--help", "--help-all")
+__all__ = ["ScaleCommand"]
 
 
-def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Separate the command's own flags from the words of the runs."""
-    own: list[str] = []
-    others: list[str] = []
-    takes = 0.0
-    for word in words:
-        name, equals, _ = word.replace("_", "-").partition("=")
-        if word.startswith("-") and not word[1:].isdecimal():
-            takes = 0
-            if name in _LISTS:
-                takes = float("inf")
-            elif name in _VALUES:
-                takes = 0 if equals else 1
-            elif word not in _HELP:
-                others.append(word)
-                continue
-        elif takes:
-            takes -= 1
-        else:
-            others.append(word)
-            continue
-        own.append(word)
-    return own, others
+class ScaleCommand:
+    """Train on several numbers of ranks, and say how much faster more are, and why.
 
+    All other flags and overrides are those of a run, and given to each: `rltrain train --help`.
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own flags."""
-    parser.add_argument(
-        "--ranks", nargs="+", type=_positive, metavar="N", help="the numbers of ranks, of all nodes"
-    )
-    parser.add_argument(
-        "--mode",
-        choices=("weak", "strong"),
-        help="weak: the same environments a rank; strong: the same in all (weak)",
-    )
-    parser.add_argument(
-        "--seeds", type=_positive, metavar="N", help="runs on each number, from --seed on (1)"
-    )
-    parser.add_argument(
-        "--runs", nargs="+", metavar="RUN", help="start nothing: compare these runs"
-    )
-    parser.add_argument(
-        "--output",
-        metavar="DIR",
-        help="folder of the results (below scale, named by library, task and mode)",
-    )
+    Examples:
+      rltrain scale --ranks 1 2 4 --library rl_games --max-iterations 20
+      rltrain scale --ranks 1 2 4 8 --mode strong --total-envs 4096 --seeds 3 --task Ant-v5
+      rltrain scale --ranks 8 16 32 --nnodes 4 --launcher slurm --target-return 300
+      rltrain scale --runs logs/rl_games/Ant-v5/*
 
-
-def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Run what is missing, print the table, and write the page.
-
-    Returns:
-        1 if a run failed.
-
-    Raises:
-        UsageError: a flag is wrong, or a run cannot work.
+    Interrupted, the same command goes on with the runs that are missing. Where each node needs a
+    launcher of its own, train by hand on each number of ranks, and compare the runs by --runs.
     """
-    from rltrain.report.drawing import check_installed
 
-    check_installed()
-    if arguments.runs is not None:
-        return _compare(arguments, words)
-    if arguments.ranks is None:
-        raise UsageError(
-            "Give --ranks N..., the numbers of ranks; or --runs RUN..., what to compare."
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's own flags."""
+        parser.add_argument(
+            "--ranks",
+            nargs="+",
+            type=_positive,
+            metavar="N",
+            help="the numbers of ranks, of all nodes",
         )
-    if len(set(arguments.ranks)) < 2:
-        raise UsageError("--ranks: give at least two numbers, such as --ranks 1 2 4.")
-    return _train(arguments, words)
+        parser.add_argument(
+            "--mode",
+            choices=("weak", "strong"),
+            help="weak: the same environments a rank; strong: the same in all (weak)",
+        )
+        parser.add_argument(
+            "--seeds", type=_positive, metavar="N", help="runs on each number, from --seed on (1)"
+        )
+        parser.add_argument(
+            "--runs", nargs="+", metavar="RUN", help="start nothing: compare these runs"
+        )
+        parser.add_argument(
+            "--output",
+            metavar="DIR",
+            help="folder of the results (below scale, named by library, task and mode)",
+        )
+
+    def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
+        """Run what is missing, print the table, and write the page.
+
+        Returns:
+            1 if a run failed.
+
+        Raises:
+            UsageError: a flag is wrong, or a run cannot work.
+        """
+        from rltrain.report.drawing import check_installed
+
+        check_installed()
+        if arguments.runs is not None:
+            return _compare(arguments, words)
+        if arguments.ranks is None:
+            raise UsageError(
+                "Give --ranks N..., the numbers of ranks; or --runs RUN..., what to compare."
+            )
+        if len(set(arguments.ranks)) < 2:
+            raise UsageError("--ranks: give at least two numbers, such as --ranks 1 2 4.")
+        return _train(arguments, words)
 
 
 def _train(arguments: argparse.Namespace, words: Sequence[str]) -> int:
-    from rltrain.cli import foreign, torchrun, train
-    from rltrain.cli.parser import parse
+    from rltrain.commands import read_run
     from rltrain.report.runs import read_folders, shortest
     from rltrain.scale.experiment import plan_experiment
     from rltrain.scale.running import run_jobs
 
-    if words and not words[0].startswith(("-", "+")) and "=" not in words[0]:
-        words = ["--task", *words]
-    given, overrides = parse(train, "train", list(words))
-    options, _ = torchrun.separate(vars(given))
-    options = train.read_options(foreign.from_variables(os.environ) | options, overrides)
-    if options.pop("dry_run", False):
+    if any(word.replace("_", "-").startswith("--dry-run") for word in words):
         raise UsageError("--dry-run: rltrain scale plans every run before it starts one.")
+    options = read_run(["train", *words])
     mode = arguments.mode or "weak"
     experiment = plan_experiment(
         words,

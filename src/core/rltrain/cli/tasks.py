@@ -17,67 +17,66 @@ from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.terminal import one_line
 from rltrain.types import TaskInfo
 
-__all__ = ["EPILOG", "add_arguments", "run", "split"]
+__all__ = ["TasksCommand"]
 
 _NARROW = 12
 """Characters that a column keeps at least."""
 
-EPILOG = """\
-A library is listed if its default algorithm can learn the task. If a task's spaces are known only
-once the environment is made, they are left out."""
 
+class TasksCommand:
+    """List tasks: their spaces, what can learn them, and which have tuned options.
 
-def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return all words for argparse, and none for the command itself."""
-    return words, []
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
-    parser.add_argument(
-        "words", nargs="*", metavar="WORD", help="only tasks that have each word in their name"
-    )
-    parser.add_argument("--suite", metavar="NAME", help="only this suite's tasks")
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON, with the tasks that cannot be made here"
-    )
-    parser.add_argument(
-        "--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out"
-    )
-
-
-def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Print one row for each task that can be made here, and count the others.
-
-    Raises:
-        UsageError: there is no such suite.
+    A library is listed if its default algorithm can learn the task. If a task's spaces are known
+    only once the environment is made, they are left out.
     """
-    registry = discover(arguments.no_plugin)
-    asked = [registry.get(SuiteSpec, arguments.suite)] if arguments.suite else []
-    wanted = [word.lower() for word in arguments.words]
-    # Environments that are made to look at them leave logs in the current folder, as MuJoCo's do.
-    with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):
-        rows = [
-            _row(suite, task, registry)
-            for suite in asked or registry.all(SuiteSpec)
-            for task in suite.tasks()
-            if all(word in task.lower() for word in wanted)
-        ]
-    if arguments.json:
-        print(json.dumps(rows, indent=2))
-        return 0
-    if not rows:
-        raise UsageError(
-            f"tasks {' '.join(arguments.words)}: no task has that in its name."
-            f"{registry.not_ready(SuiteSpec)}"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the flags."""
+        parser.add_argument(
+            "words", nargs="*", metavar="WORD", help="only tasks that have each word in their name"
         )
-    ready = [row for row in rows if not row["reason"]]
-    _print_table([_texts(row) for row in ready])
-    if any(row["tuned"] for row in ready):
-        print("\n* has options that were tuned for the task.")
-    if len(ready) < len(rows):
-        print(f"\n{len(rows) - len(ready)} more cannot be made here; --json says why.")
-    return 0
+        parser.add_argument("--suite", metavar="NAME", help="only this suite's tasks")
+        parser.add_argument(
+            "--json",
+            action="store_true",
+            help="print JSON, with the tasks that cannot be made here",
+        )
+        parser.add_argument(
+            "--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out"
+        )
+
+    def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
+        """Print one row for each task that can be made here, and count the others.
+
+        Raises:
+            UsageError: there is no such suite.
+        """
+        registry = discover(arguments.no_plugin)
+        asked = [registry.get(SuiteSpec, arguments.suite)] if arguments.suite else []
+        wanted = [word.lower() for word in arguments.words]
+        # Environments that are made to look at them leave logs in the current folder, as MuJoCo's.
+        with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):
+            rows = [
+                _row(suite, task, registry)
+                for suite in asked or registry.all(SuiteSpec)
+                for task in suite.tasks()
+                if all(word in task.lower() for word in wanted)
+            ]
+        if arguments.json:
+            print(json.dumps(rows, indent=2))
+            return 0
+        if not rows:
+            raise UsageError(
+                f"tasks {' '.join(arguments.words)}: no task has that in its name."
+                f"{registry.not_ready(SuiteSpec)}"
+            )
+        ready = [row for row in rows if not row["reason"]]
+        _print_table([_texts(row) for row in ready])
+        if any(row["tuned"] for row in ready):
+            print("\n* has options that were tuned for the task.")
+        if len(ready) < len(rows):
+            print(f"\n{len(rows) - len(ready)} more cannot be made here; --json says why.")
+        return 0
 
 
 def _row(suite: SuiteSpec, task: str, registry: Registry) -> dict[str, Any]:

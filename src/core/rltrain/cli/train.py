@@ -13,29 +13,7 @@ from rltrain.cli import foreign, torchrun
 from rltrain.cli.flags import add_flags, value_flags
 from rltrain.options.files import load_yaml
 
-__all__ = ["EPILOG", "REFUSED", "add_arguments", "read_options", "run", "split"]
-
-EPILOG = """\
-options of the library, of the task and of plugins:
-  agent.KEY=VALUE      override an option of the library, such as agent.params.config.gamma=0.98
-  env.KEY=VALUE        set an option of the task, such as env.pole_length=0.8
-  +agent.KEY=VALUE     add an option that the library's file does not have
-  NAME.KEY=VALUE       set an option of a plugin, such as tensorboard.flush=10; `rltrain plugins
-                       NAME` lists them
-
-examples:
-  rltrain --library rl_games --distributed
-  rltrain --library skrl --task Pendulum-v1 --num-envs 64 --max-iterations 100
-  rltrain --library skrl --framework jax --distributed
-  torchrun --nproc_per_node 2 -m rltrain --library rl_games --distributed
-  rltrain Mjlab-Cartpole-Balance --library rsl_rl --gpu-ids all
-
-The task may come first, without its flag. `train_multigpu` is `train --distributed --library
-rsl_rl`, unless another library is named. Flags take dashes or underscores; switches may have a
-value, True or False."""
-
-REFUSED = foreign.REFUSED
-"""Flags of other programs, and what is said of each."""
+__all__ = ["TrainCommand", "read_options", "separate"]
 
 _OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
 
@@ -43,8 +21,11 @@ _TAKE_A_VALUE = {"--config", *value_flags()}
 """Flags that take the next word as their value, even if it looks like an override."""
 
 
-def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Separate the overrides, which argparse would add to lists such as `--gpu-ids 0 1`."""
+def separate(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return words without overrides, and the overrides.
+
+    argparse would add them to lists such as `--gpu-ids 0 1`.
+    """
     words = foreign.translate(words)
     before = ["", *words]
     overrides = [
@@ -55,55 +36,78 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
     return [word for word in words if word not in overrides], overrides
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of a run, and those of the command itself."""
-    add_flags(parser)
-    command = parser.add_argument_group("this command")
-    command.add_argument(
-        "--config",
-        default=argparse.SUPPRESS,
-        metavar="FILE",
-        help="YAML file with any of these options, and sections agent: and env:",
-    )
-    command.add_argument(
-        "--dry-run",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="print the plan and start nothing",
-    )
-    # That of train_multigpu, if neither a flag nor a file names one.
-    parser.add_argument("--usual-library", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-    torchrun.add_arguments(parser)
+class TrainCommand:
+    """Train a task with an RL library, on one process or many.
 
+    options of the library, of the task and of plugins:
+      agent.KEY=VALUE      override an option of the library, such as agent.params.config.gamma=0.98
+      env.KEY=VALUE        set an option of the task, such as env.pole_length=0.8
+      +agent.KEY=VALUE     add an option that the library's file does not have
+      NAME.KEY=VALUE       set an option of a plugin, such as tensorboard.flush=10; `rltrain plugins
+                           NAME` lists them
 
-def run(arguments: argparse.Namespace, words: list[str]) -> int:
-    """Train, or print the plan."""
-    from rltrain.launch.cores import crowding
-    from rltrain.plan.resolve import make_plan
-    from rltrain.run.start import start
+    Examples:
+      rltrain --library rl_games --distributed
+      rltrain --library skrl --task Pendulum-v1 --num-envs 64 --max-iterations 100
+      rltrain --library skrl --framework jax --distributed
+      torchrun --nproc_per_node 2 -m rltrain --library rl_games --distributed
+      rltrain Mjlab-Cartpole-Balance --library rsl_rl --gpu-ids all
 
-    given, settings = torchrun.separate(vars(arguments))
-    options = read_options(foreign.from_variables(os.environ) | given, words)
-    dry_run = options.pop("dry_run", False)
-    plan = make_plan(options)
-    torchrun.check(settings, plan)
-    if plan.world is None or plan.world.is_root:
-        for line in [*torchrun.notes(settings), *foreign.notes(os.environ)]:
-            print(line, file=sys.stderr)
-    if dry_run:
-        from rltrain.plan.table import plan_table
+    The task may come first, without its flag. `train_multigpu` is `train --distributed --library
+    rsl_rl`, unless another library is named. Flags take dashes or underscores; switches may have a
+    value, True or False.
+    """
 
-        print(plan_table(plan))
-        return 0
-    if plan.world is None and not plan.starts_nodes:
-        # Ranks print nothing for the seconds in which they import frameworks.
-        config = plan.config
-        text = f"starting {config.nproc_per_node} rank(s) on this node, backend {config.backend}"
-        if config.nodes_are_numbered:
-            text += f", once all {config.nnodes} nodes have met at {config.endpoint}"
-        crowded = crowding(int(config.nproc_per_node or 1))
-        print(f"{text}; {crowded}" if crowded else text, flush=True)
-    return start(plan).exit_code
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the flags of a run, and those of the command itself."""
+        add_flags(parser)
+        command = parser.add_argument_group("this command")
+        command.add_argument(
+            "--config",
+            default=argparse.SUPPRESS,
+            metavar="FILE",
+            help="YAML file with any of these options, and sections agent: and env:",
+        )
+        command.add_argument(
+            "--dry-run",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="print the plan and start nothing",
+        )
+        # That of train_multigpu, if neither a flag nor a file names one.
+        parser.add_argument("--usual-library", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        torchrun.add_arguments(parser)
+
+    def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
+        """Train, or print the plan."""
+        from rltrain.launch.cores import crowding
+        from rltrain.plan.resolve import make_plan
+        from rltrain.run.start import start
+
+        given, settings = torchrun.separate(vars(arguments))
+        options = read_options(foreign.from_variables(os.environ) | given, words)
+        dry_run = options.pop("dry_run", False)
+        plan = make_plan(options)
+        torchrun.check(settings, plan)
+        if plan.world is None or plan.world.is_root:
+            for line in [*torchrun.notes(settings), *foreign.notes(os.environ)]:
+                print(line, file=sys.stderr)
+        if dry_run:
+            from rltrain.plan.table import plan_table
+
+            print(plan_table(plan))
+            return 0
+        if plan.world is None and not plan.starts_nodes:
+            # Ranks print nothing for the seconds in which they import frameworks.
+            config = plan.config
+            text = (
+                f"starting {config.nproc_per_node} rank(s) on this node, backend {config.backend}"
+            )
+            if config.nodes_are_numbered:
+                text += f", once all {config.nnodes} nodes have met at {config.endpoint}"
+            crowded = crowding(int(config.nproc_per_node or 1))
+            print(f"{text}; {crowded}" if crowded else text, flush=True)
+        return start(plan).exit_code
 
 
 def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
