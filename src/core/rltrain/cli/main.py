@@ -11,10 +11,11 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 from rltrain import __version__
 from rltrain.builtin.commands import COMMANDS, TRAIN
-from rltrain.cli import foreign
+from rltrain.cli import foreign, torchrun, train
 from rltrain.cli.help import flags_about, overview
 from rltrain.cli.parser import Loaded, load, make_parser, parse
 from rltrain.errors import RltrainError, UsageError, suggest
@@ -24,7 +25,7 @@ from rltrain.plugins.registry import discover
 from rltrain.specs import CommandSpec, SuiteSpec
 from rltrain.terminal import plain_output
 
-__all__ = ["command_of", "main"]
+__all__ = ["command_of", "main", "read_run"]
 
 _CORE = {spec.name: spec for spec in COMMANDS}
 _LIKE_A_COMMAND = re.compile("[a-z_-]+")
@@ -134,6 +135,26 @@ def command_of(words: list[str]) -> tuple[str | None, Loaded, list[str]]:
         "It is not a task either; `rltrain tasks` lists those, and `rltrain plugins` says which "
         "plugins are not ready."
     )
+
+
+def read_run(words: Sequence[str]) -> dict[str, Any]:
+    """Read the words after `rltrain` of a command that trains.
+
+    Returns:
+        The options that were given, here or in a --config file, as they were typed. They are fields
+        of `rltrain.options.RunOptions`, whose `from_mapping` checks types and ranges.
+
+    Raises:
+        UsageError: a flag or the command is unknown, or another command than `train` was given.
+    """
+    name, loaded, rest = command_of(list(words))
+    if loaded.spec is not TRAIN:
+        raise UsageError(f"rltrain {name}: does not train. Give the flags of a run.")
+    arguments, overrides = parse(loaded, name, rest)
+    given, _ = torchrun.separate(vars(arguments))
+    options = train.read_options(given, overrides)
+    options.pop("dry_run", None)
+    return options
 
 
 def _bare(words: list[str]) -> str | None:

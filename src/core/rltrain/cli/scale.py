@@ -80,7 +80,7 @@ class ScaleCommand:
 
 
 def _train(arguments: argparse.Namespace, words: Sequence[str]) -> int:
-    from rltrain.commands import read_run
+    from rltrain.cli.main import read_run
     from rltrain.report.runs import read_folders, shortest
     from rltrain.scale.experiment import plan_experiment
     from rltrain.scale.running import run_jobs
