@@ -17,7 +17,7 @@ from rltrain.hookspecs import hookimpl
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.registry import discover
 from rltrain.policies.episodes import Block, Episode, make_blocks, play_block
-from rltrain.policies.finding import all_checkpoints, find_trained
+from rltrain.policies.finding import find_trained
 from rltrain.policies.planning import plan_policy, with_drawing
 from rltrain.policies.session import open_session
 from rltrain.policies.statistics import summarize
@@ -67,7 +67,7 @@ def test_a_checkpoint_in_a_run_folder_has_its_runs_options(run):
     trained = find_trained(str(run / "checkpoints" / "last.txt"), None, {"env": {"gravity": 2}})
     assert trained.run == run
     assert trained.options["env"] == {"gravity": 2}
-    assert all_checkpoints(run) == [trained.checkpoint]
+    assert trained.all_checkpoints() == [trained.checkpoint]
 
 
 def test_a_file_of_a_librarys_own_script_needs_its_options(run, tmp_path):

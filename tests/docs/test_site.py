@@ -26,13 +26,16 @@ MODULES = [
     "rltrain.hookspecs",
     "rltrain.launch",
     "rltrain.options",
+    "rltrain.policies",
     "rltrain.policy",
     "rltrain.records",
+    "rltrain.runs",
     "rltrain.seeding",
     "rltrain.session",
     "rltrain.specs",
     "rltrain.testing",
     "rltrain.types",
+    "rltrain.work",
 ]
 
 

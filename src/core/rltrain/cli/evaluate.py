@@ -5,13 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING
 
 from rltrain.cli import policy_flags
-
-if TYPE_CHECKING:
-    from rltrain.policies.evaluating import Result
-    from rltrain.policies.finding import Trained
 
 __all__ = ["EvaluateCommand"]
 
@@ -73,12 +68,10 @@ class EvaluateCommand:
             UsageError: a RUN, a checkpoint or an option is wrong.
         """
         from rltrain.errors import UsageError
+        from rltrain.policies import evaluate, find_trained
         from rltrain.policies.evaluating import table
-        from rltrain.policies.finding import find_trained
-        from rltrain.policies.statistics import check_installed
         from rltrain.terminal import one_line
 
-        check_installed()
         if arguments.all_checkpoints and arguments.checkpoint is not None:
             raise UsageError(
                 f"--all-checkpoints and --checkpoint {arguments.checkpoint} contradict each other. "
@@ -87,7 +80,17 @@ class EvaluateCommand:
         options = policy_flags.options_of(arguments, words, _OWN)
         options.setdefault("num_envs", min(_ENVIRONMENTS, arguments.episodes))
         found = [find_trained(name, arguments.checkpoint, options) for name in arguments.run]
-        results = [result for each in found for result in _evaluate(each, arguments)]
+        results = [
+            result
+            for trained in found
+            for result in evaluate(
+                trained,
+                episodes=arguments.episodes,
+                seeds=arguments.seeds,
+                checkpoints=trained.all_checkpoints() if arguments.all_checkpoints else (),
+                success_key=arguments.success_key,
+            )
+        ]
         for result in results:
             if (why := result.keep()) is not None:
                 print(f"rltrain: {one_line(why)}", file=sys.stderr)
@@ -96,48 +99,6 @@ class EvaluateCommand:
         elif results:
             print(table(results))
         return 0
-
-
-def _evaluate(trained: Trained, arguments: argparse.Namespace) -> list[Result]:
-    """Evaluate the checkpoints of one RUN; return nothing on nodes without rank 0."""
-    from rltrain.options.secrets import hide
-    from rltrain.policies.episodes import make_blocks
-    from rltrain.policies.evaluating import Evaluation, Result
-    from rltrain.policies.finding import all_checkpoints, iteration_of
-    from rltrain.policies.planning import plan_policy
-    from rltrain.policies.ranks import on_ranks
-
-    checkpoints = [trained.checkpoint]
-    if arguments.all_checkpoints and trained.run is not None:
-        checkpoints = all_checkpoints(trained.run, bool(trained.options.get("trust_run")))
-    plan = plan_policy(trained)
-    config = plan.config
-    blocks = make_blocks(arguments.seeds, arguments.episodes, config.num_envs)
-    played = len(blocks) // len(arguments.seeds) * config.num_envs
-    if plan.world is None or plan.world.is_root:
-        text = f"{config.library} {config.algorithm} on {config.task}: {played} episodes"
-        if played != arguments.episodes:
-            text += (
-                f" (--episodes {arguments.episodes}, made equal for {config.num_envs} environments)"
-            )
-        if len(arguments.seeds) > 1:
-            text += f" of each of {len(arguments.seeds)} seeds"
-        print(f"rltrain: {text}, {len(checkpoints)} checkpoint(s)", file=sys.stderr, flush=True)
-    work = Evaluation(tuple(map(str, checkpoints)), tuple(blocks), arguments.success_key)
-    return [
-        Result(
-            run=str(trained.run) if trained.run else None,
-            checkpoint=str(checkpoint),
-            iteration=iteration_of(checkpoint, config.trust_checkpoint),
-            library=config.library,
-            algorithm=config.algorithm,
-            task=config.task,
-            env=hide(dict(config.env)),
-            seeds=tuple(arguments.seeds),
-            episodes=tuple(episodes),
-        )
-        for checkpoint, episodes in zip(checkpoints, on_ranks(plan, work) or [], strict=False)
-    ]
 
 
 def _count(text: str) -> int:

@@ -60,7 +60,7 @@ class ExportCommand:
         from rltrain.policies.exporting import Export, choose_files
         from rltrain.policies.finding import find_trained
         from rltrain.policies.planning import plan_policy
-        from rltrain.policies.ranks import on_ranks
+        from rltrain.work import on_ranks
 
         policy_flags.find_run(arguments)
         options = policy_flags.options_of(arguments, words, _OWN)

@@ -76,7 +76,7 @@ def new_folder(name: str) -> Path:
 
 def tell(written: list[Path]) -> None:
     """Say what was written."""
-    from rltrain.report.runs import shortest
+    from rltrain.runs import shortest
 
     page, *pictures = written
     print(f"page      {shortest(page.resolve())}  {page.stat().st_size / 1e6:.1f} MB")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rltrain.errors import UsageError
 
 if TYPE_CHECKING:
-    from rltrain.report.runs import Run
+    from rltrain.runs import Run
 
 __all__ = ["ScaleCommand"]
 
@@ -81,7 +81,7 @@ class ScaleCommand:
 
 def _train(arguments: argparse.Namespace, words: Sequence[str]) -> int:
     from rltrain.cli.main import read_run
-    from rltrain.report.runs import read_folders, shortest
+    from rltrain.runs import load_runs, shortest
     from rltrain.scale.experiment import plan_experiment
     from rltrain.scale.running import run_jobs
 
@@ -99,7 +99,7 @@ def _train(arguments: argparse.Namespace, words: Sequence[str]) -> int:
     )
     print(f"{len(experiment.jobs)} runs, {mode} scaling; results in {shortest(experiment.folder)}")
     done, failed = run_jobs(experiment)
-    runs = read_folders(done.values())
+    runs = load_runs(done.values())
     if len({run.metrics.started.world_size for run in runs}) < 2:
         print("Nothing can be compared: runs have failed. The same command tries them again.")
         return 1

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import functools
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +15,19 @@ from typing import Any
 from rltrain.config import RunConfig
 from rltrain.launch import console_stream
 from rltrain.launch.rank_log import RankLog
+from rltrain.options.secrets import hide
 from rltrain.plugins.registry import discover
-from rltrain.policies.episodes import Block, Episode, play_block
+from rltrain.policies.episodes import Block, Episode, make_blocks, play_block
+from rltrain.policies.finding import Trained, iteration_of
+from rltrain.policies.planning import plan_policy
 from rltrain.policies.progress import Progress
 from rltrain.policies.session import open_session
-from rltrain.policies.statistics import Summary, summarize
+from rltrain.policies.statistics import Summary, check_installed, summarize
 from rltrain.storage.evaluations import EVALUATIONS, Evaluated, add_evaluation
 from rltrain.types import World
+from rltrain.work import on_ranks
 
-__all__ = ["Evaluation", "Result", "table"]
+__all__ = ["Result", "evaluate", "table"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,63 @@ class Evaluation:
 
 def _say(text: str) -> None:
     print(f"rltrain: {text}", file=console_stream(), flush=True)
+
+
+def evaluate(
+    trained: Trained,
+    *,
+    episodes: int = 100,
+    seeds: Sequence[int] = (0,),
+    checkpoints: Sequence[Path] = (),
+    success_key: str | None = None,
+) -> list[Result]:
+    """Play whole episodes of a policy, on the ranks that its options ask for.
+
+    Each environment plays equally many episodes, so that short ones are not favored. On any number
+    of ranks the episodes are the same.
+
+    Args:
+        trained: the policy, and the options with which it plays.
+        episodes: the least number of each seed; each environment plays as many as the others.
+        seeds: of the environments.
+        checkpoints: those of the run to evaluate; by default the policy's own.
+        success_key: where the task's infos say whether an episode was a success.
+
+    Returns:
+        A result for each checkpoint; none on nodes without rank 0.
+
+    Raises:
+        UsageError: an option, a checkpoint or the success key is wrong.
+        RankFailed: a rank failed.
+    """
+    check_installed()
+    checkpoints = tuple(checkpoints) or (trained.checkpoint,)
+    plan = plan_policy(trained)
+    config = plan.config
+    blocks = make_blocks(seeds, episodes, config.num_envs)
+    played = len(blocks) // len(seeds) * config.num_envs
+    if plan.world is None or plan.world.is_root:
+        text = f"{config.library} {config.algorithm} on {config.task}: {played} episodes"
+        if played != episodes:
+            text += f" (--episodes {episodes}, made equal for {config.num_envs} environments)"
+        if len(seeds) > 1:
+            text += f" of each of {len(seeds)} seeds"
+        print(f"rltrain: {text}, {len(checkpoints)} checkpoint(s)", file=sys.stderr, flush=True)
+    work = Evaluation(tuple(map(str, checkpoints)), tuple(blocks), success_key)
+    return [
+        Result(
+            run=str(trained.run) if trained.run else None,
+            checkpoint=str(checkpoint),
+            iteration=iteration_of(checkpoint, config.trust_checkpoint),
+            library=config.library,
+            algorithm=config.algorithm,
+            task=config.task,
+            env=hide(dict(config.env)),
+            seeds=tuple(seeds),
+            episodes=tuple(found),
+        )
+        for checkpoint, found in zip(checkpoints, on_ranks(plan, work) or [], strict=False)
+    ]
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,11 @@ from rltrain.plan.run_files import read_file
 from rltrain.plan.trust import take
 from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
-from rltrain.storage.checkpoints import read_state, saved_checkpoints
-from rltrain.storage.finding import checkpoint_of_run, checkpoint_path, newest_run
+from rltrain.storage.checkpoints import read_state
+from rltrain.storage.finding import all_checkpoints, checkpoint_of_run, newest_run
 
 __all__ = [
     "Trained",
-    "all_checkpoints",
     "find_run",
     "find_trained",
     "iteration_of",
@@ -49,6 +48,12 @@ class Trained:
     """Fields of `RunOptions`."""
     run: Path | None
     """The run folder; None for a file that a library's own script wrote."""
+
+    def all_checkpoints(self) -> list[Path]:
+        """Return its run's checkpoints that are still there, in the order of saving."""
+        if self.run is None:
+            return [self.checkpoint]
+        return all_checkpoints(self.run, _warn, bool(self.options.get("trust_run")))
 
 
 def find_run(named: str, given: Mapping[str, Any]) -> Path:
@@ -112,19 +117,6 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
         trusted = bool(given.get("trust_run"))
         checkpoint = checkpoint_of_run(run, choice or "latest", _warn, trusted)
     return Trained(checkpoint, _trusting(checkpoint, run, options_of_run(run, given)), run)
-
-
-def all_checkpoints(run: Path, trusted: bool = False) -> list[Path]:
-    """Return a run's checkpoints that are still there, in the order of saving.
-
-    Args:
-        run: the run folder.
-        trusted: whether to follow links out of it.
-    """
-    paths = (
-        checkpoint_path(run, str(entry["name"]), trusted) for entry in saved_checkpoints(run, _warn)
-    )
-    return [path for path in paths if path is not None and path.is_file()]
 
 
 def iteration_of(checkpoint: Path, trusted: bool) -> int | None:

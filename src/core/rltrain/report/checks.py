@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rltrain.report.page import Quoted, Table, Text
-from rltrain.report.runs import Run
+from rltrain.runs import Run
 
 __all__ = ["check_blocks", "warning_blocks"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rltrain.report.page import Clip, Text
-from rltrain.report.runs import Run
+from rltrain.runs import Run
 from rltrain.storage.reading import read_bytes
 
 __all__ = ["MOST_BYTES", "clip_blocks"]

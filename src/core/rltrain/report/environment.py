@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rltrain.report.page import Folded, Quoted, Section, Table, Text
-from rltrain.report.runs import Run, common_folder
+from rltrain.runs import Run, common_folder
 
 __all__ = ["environment_section"]
 

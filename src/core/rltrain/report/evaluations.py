@@ -7,7 +7,7 @@ from typing import Any
 
 from rltrain.report.numbers import number
 from rltrain.report.page import Table, Text
-from rltrain.report.runs import Run
+from rltrain.runs import Run
 from rltrain.storage.evaluations import Evaluated, read_evaluations
 
 __all__ = ["evaluation_blocks"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltrain.options.dotted import flatten
-from rltrain.report.runs import Run
+from rltrain.runs import Run
 
 __all__ = ["Group", "differences", "grouped"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from rltrain.report.numbers import number
 from rltrain.report.page import Folded, Table, Text
-from rltrain.report.runs import Run
 from rltrain.run.profile import PROFILE
+from rltrain.runs import Run
 from rltrain.storage.reading import read_bytes
 
 __all__ = ["profile_blocks"]

@@ -15,12 +15,12 @@ from rltrain.report.drawing import Picture
 from rltrain.report.environment import environment_section
 from rltrain.report.evaluations import evaluation_blocks
 from rltrain.report.groups import Group, differences, grouped
-from rltrain.report.numbers import slugs
+from rltrain.report.numbers import HIGHEST, slugs
 from rltrain.report.page import Folded, Heading, Page, Pictures, Section, Table, Text
 from rltrain.report.profile import profile_blocks
-from rltrain.report.runs import Run
 from rltrain.report.summary import summary_section
 from rltrain.report.timing import mean_times, rank_times, slowest
+from rltrain.runs import Run
 
 __all__ = ["report_page"]
 
@@ -99,8 +99,8 @@ def _of_task(groups: Sequence[Group], task: str, name: str) -> list[Section]:
 def _learning(groups: Sequence[Group], suffix: str) -> list[Any]:
     blocks: list[Any] = []
     names = slugs(_EPISODES)
-    wanted = {run.target_return for group in groups for run in group.runs}
-    targets = {"Return": sorted(each for each in wanted if each is not None)}
+    wanted = [run.target_return for group in groups for run in group.runs]
+    targets = {"Return": sorted({x for x in wanted if x is not None and abs(x) < HIGHEST})}
     for across in ("frames", "seconds"):
         drawn = _there(
             curve_picture(

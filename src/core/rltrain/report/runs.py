@@ -1,97 +1,16 @@
-"""The runs that a report is about: found, and read from their run folders."""
+"""The runs that a report is about: those that the user named, and that have something to show."""
 
 from __future__ import annotations
 
-import json
-import os
-import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
 
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
-from rltrain.records import Scalars
-from rltrain.report.numbers import HIGHEST
-from rltrain.run.restarts import STORY
-from rltrain.storage.manifest import read_manifest
-from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
-from rltrain.storage.reading import read_text
+from rltrain.runs import Run, find_run, load_runs
 from rltrain.terminal import one_line
 
-_LARGEST = 16 << 20
-"""Bytes of the story of restarts that is read."""
-
-__all__ = ["Run", "common_folder", "read_folders", "read_runs", "shortest"]
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run folder, as it was when it was read: the run may still train."""
-
-    path: Path
-    metrics: RunMetrics
-    manifest: Mapping[str, Any]
-    """Empty if the user has removed it."""
-    name: str
-    """What it is called here: the run folder, or that below the one of all runs."""
-
-    @property
-    def scalars(self) -> Sequence[Scalars]:
-        """What was recorded after each iteration."""
-        return self.metrics.scalars
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The resolved run; empty if it is not known."""
-        found: Mapping[str, Any] = self.manifest.get("config", {})
-        return found
-
-    @property
-    def seconds(self) -> float:
-        """How long it has trained."""
-        return self.scalars[-1].seconds if self.scalars else 0.0
-
-    @property
-    def best_return(self) -> float | None:
-        """The highest mean return that was recorded."""
-        found = [each.episode_return for each in self.scalars if each.episode_return is not None]
-        return max(found, default=None)
-
-    @property
-    def target_return(self) -> float | None:
-        """The return at which it was to end; None if none was given."""
-        found: Any = self.config.get("target_return")
-        usable = type(found) in (int, float) and abs(found) < HIGHEST  # Nor NaN.
-        return float(found) if usable else None
-
-    @property
-    def outcome(self) -> str:
-        """How the run ended, in a word."""
-        ended = self.metrics.ended
-        if ended is None:
-            return "still training, or killed"
-        if ended.error is not None:
-            return "interrupted" if ended.error.startswith("KeyboardInterrupt") else "failed"
-        return "stopped" if ended.asked else "solved" if ended.solved else "finished"
-
-    def restarts(self) -> list[str]:
-        """Return the failures after which the ranks were started again, and the last one."""
-        try:
-            failures = json.loads(read_text(self.path / STORY, _LARGEST, self.path))
-            return [
-                f"failed after iteration {each['iteration']}: {each['error']}; {each['then']}"
-                for each in failures
-            ]
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
-            return []  # There were none, or the user has changed the file.
-
-
-def shortest(path: Path) -> str:
-    """Return a path as it is, or relative to the working folder: the shorter one."""
-    return min(str(path), os.path.relpath(path), key=len)
+__all__ = ["read_runs"]
 
 
 def read_runs(words: Iterable[str], log_root: str = RunOptions.log_root) -> list[Run]:
@@ -104,7 +23,7 @@ def read_runs(words: Iterable[str], log_root: str = RunOptions.log_root) -> list
     Raises:
         UsageError: a run is not there, or none has recorded an iteration.
     """
-    runs = read_folders(dict.fromkeys(_find(word, log_root) for word in words))
+    runs = load_runs(dict.fromkeys(find_run(word, log_root) for word in words))
     shown = [run for run in runs if run.scalars]
     for run in runs:
         if not run.scalars:
@@ -113,59 +32,6 @@ def read_runs(words: Iterable[str], log_root: str = RunOptions.log_root) -> list
     if not shown:
         raise UsageError("There is nothing to show: no run has recorded an iteration.")
     return shown
-
-
-def read_folders(paths: Iterable[Path]) -> list[Run]:
-    """Read run folders.
-
-    Raises:
-        UsageError: one is not a run's, or its metrics are damaged.
-    """
-    paths = list(paths)
-    base = common_folder(paths)
-    return [_read(path, str(path.relative_to(base)) if base else shortest(path)) for path in paths]
-
-
-def common_folder(paths: Sequence[Path]) -> Path | None:
-    """Return the folder that all of several run folders are in; None of a single one."""
-    return Path(os.path.commonpath([path.parent for path in paths])) if len(paths) > 1 else None
-
-
-def _read(path: Path, name: str) -> Run:
-    return Run(path, read_metrics(path), read_manifest(path) or {}, name)
-
-
-def _find(word: str, log_root: str) -> Path:
-    """Return the run folder that a word means."""
-    if word == "latest":
-        files = Path(log_root).expanduser().resolve().glob(f"*/*/*/{METRICS}")
-        found = max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
-        if found is None:
-            raise UsageError(
-                f"latest: there is no run below {log_root}. Name a run folder, or the --log-root "
-                "of the run."
-            )
-        return found.parent
-    path = Path(os.path.abspath(os.path.expanduser(word)))
-    if os.path.isfile(path):  # Path.is_file raises if the name is too long.
-        path = path.parent.parent if path.parent.name == "checkpoints" else path.parent
-    elif not os.path.isdir(path):
-        raise UsageError(
-            f"{word}: is not there. Name a run folder, a checkpoint in one, or latest."
-        )
-    if not (path / METRICS).is_file():
-        raise UsageError(f"{word}: is no run folder: {METRICS} is missing. {_instead(path)}")
-    return path
-
-
-def _instead(path: Path) -> str:
-    """Return what to name instead of a folder that is not a run's."""
-    for pattern in ("*", "*/*", "*/*/*"):
-        count = sum(1 for _ in path.glob(f"{pattern}/{METRICS}"))
-        if count:
-            runs = f"{shlex.quote(shortest(path))}/{pattern}"
-            return f"Below it are {count} of them: name one, or all by {runs}."
-    return "Runs of rltrain 0.1.0 and of other programs have none; train again, or name another."
 
 
 def _why_empty(run: Run) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from rltrain.report.groups import Group
 from rltrain.report.numbers import compact, duration, number, spread
 from rltrain.report.page import Folded, Section, Table, Text
-from rltrain.report.runs import Run
 from rltrain.report.timing import frames_a_second
+from rltrain.runs import Run
 
 __all__ = ["summary_section"]
 

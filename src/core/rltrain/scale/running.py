@@ -13,7 +13,7 @@ from types import FrameType
 
 from rltrain.errors import UsageError
 from rltrain.report.numbers import duration
-from rltrain.report.runs import shortest
+from rltrain.runs import shortest
 from rltrain.scale.experiment import Experiment, Job
 from rltrain.storage.metrics_file import METRICS
 

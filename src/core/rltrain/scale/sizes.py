@@ -10,8 +10,8 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.records import Scalars
 from rltrain.report.groups import options_of
-from rltrain.report.runs import Run
 from rltrain.report.timing import RankTime, frames_a_second, mean_times, rank_times
+from rltrain.runs import Run
 
 __all__ = ["Size", "also_differing", "mode_of", "sizes_of"]
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHOICES",
+    "all_checkpoints",
     "checkpoint_of_run",
     "checkpoint_path",
     "find_checkpoint",
@@ -119,6 +120,18 @@ def checkpoint_of_run(
         there = f"It has those of the iterations {saved}." if saved else "It has saved none yet."
         raise UsageError(f"--checkpoint {choice}: the run {run} has no such checkpoint. {there}")
     return found
+
+
+def all_checkpoints(run: Path, warn: Callable[[str], None], trusted: bool = False) -> list[Path]:
+    """Return a run's checkpoints that are still there, in the order of saving.
+
+    Args:
+        run: the run folder.
+        warn: takes a message for each checkpoint that is passed over.
+        trusted: whether to follow links out of the run folder.
+    """
+    paths = (checkpoint_path(run, str(e["name"]), trusted) for e in saved_checkpoints(run, warn))
+    return [path for path in paths if path is not None and path.is_file()]
 
 
 def newest_run(log_root: str, library: str | None, task: str | None) -> Path | None:

@@ -1,4 +1,4 @@
-"""Work on policies that several ranks share."""
+"""Work that several ranks share, whatever it is: an evaluation, a check. For commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def on_ranks(plan: Plan, work: Callable[[RunConfig, World, RankLog], T | None]) 
     """Do work on the ranks of a plan: start them, or be one that was started.
 
     Args:
-        plan: of a policy.
+        plan: says where, such as `rltrain.policies.plan_policy` returns.
         work: what each rank does. It can be pickled.
 
     Returns:
