@@ -133,16 +133,16 @@ def test_the_cores_commands_do_not_look_for_plugins(line):
 
 def test_the_command_of_the_guide_works(site, tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[2] / "docs" / "plugin-by-hand.md").read_text()
-    (source,) = re.findall(r"^```python\n((?:(?!^```).)*CommandSpec.*?)^```", page, re.M | re.S)
+    source, _ = re.findall(r"^```python\n((?:(?!^```).)*CommandSpec.*?)^```", page, re.M | re.S)
     site.install("newest", source)
     monkeypatch.chdir(tmp_path)
     assert main(["newest"]) == 2
     assert capsys.readouterr().err == "rltrain: --log-root logs: there are no runs. Name another.\n"
-    run = tmp_path / "logs" / "rl_games" / "run"
+    run = tmp_path / "logs" / "rl_games" / "Task-v0" / "run"
     run.mkdir(parents=True)
-    (run / "manifest.json").touch()
+    (run / "metrics.jsonl").touch()
     assert main(["newest"]) == 0
-    assert capsys.readouterr().out == "logs/rl_games/run\n"
+    assert capsys.readouterr().out == f"{run}\n"
 
 
 # A run's command line, for a command that starts it elsewhere

@@ -8,7 +8,6 @@ print(run.name, run.outcome, run.best_return, run.checkpoint("best"))
 from __future__ import annotations
 
 import json
-import math
 import os
 import shlex
 import sys
@@ -69,7 +68,7 @@ class Run:
     def target_return(self) -> float | None:
         """The return at which it was to end; None if none was given."""
         found: Any = self.config.get("target_return")
-        usable = type(found) in (int, float) and math.isfinite(found)
+        usable = type(found) in (int, float) and abs(found) <= sys.float_info.max
         return float(found) if usable else None
 
     @property
