@@ -5,6 +5,7 @@ Plugins may add commands.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -83,8 +84,9 @@ def _run(words: list[str]) -> int:
     if first == "help":
         return _help(words[1])
     name, command, rest = command_of(words)
-    arguments, passed_through = parse(command, name, rest)
-    status: int = command.run(arguments, passed_through)
+    with train.telling_others(rest) if command is train else contextlib.nullcontext():
+        arguments, passed_through = parse(command, name, rest)
+        status: int = command.run(arguments, passed_through)
     return status
 
 
