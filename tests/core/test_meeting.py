@@ -233,16 +233,17 @@ def test_a_wrong_member_that_may_be_a_stranger_does_not_end_the_meeting(monkeypa
 
 
 def test_a_member_that_leaves_is_missing_again():
-    with waiting(*ranks(0, of=2)) as (port, outcome):
+    with waiting(*ranks(0, of=3)) as (port, outcome), ThreadPoolExecutor(1) as threads:
         key = messages.key_of("", "")
         with stranger_at(port, b"") as early:
             challenge = messages.parse_challenge(receive_line(early, 5))
-            hello = messages.Hello(*ranks(1, of=2), "0" * 64)
+            hello = messages.Hello(*ranks(1, of=3), "0" * 64)
             early.sendall(messages.pack_hello(key, challenge, hello))
             answer = messages.parse_answer(key, hello.nonce, receive_line(early, 5))
             assert answer == messages.Answer("", "m0")
-            # With the right answer the meeting would be over, for it was the last one.
-        assert outcome() is None
+        second = threads.submit(meet, *ranks(2, of=3), "127.0.0.1", port, 30.0)
+        meet(*ranks(1, of=3), "127.0.0.1", port, 30.0)
+        assert second.exception(30) is outcome() is None
 
 
 def test_a_secret_ends_the_meeting_at_once_when_a_member_is_wrong(monkeypatch):

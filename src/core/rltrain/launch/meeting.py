@@ -17,9 +17,10 @@ from rltrain.config import endpoint
 from rltrain.errors import UsageError
 from rltrain.launch.callers import ANSWER_TIMEOUT, Callers
 from rltrain.launch.calling import NoAnswer, call
-from rltrain.launch.messages import SECRET, Answer, Member, key_of
+from rltrain.launch.messages import SECRET, Answer, BadMessage, Member, key_of
 from rltrain.launch.network import can_listen, is_loopback
 from rltrain.launch.rank_log import say
+from rltrain.launch.reach import unreached
 from rltrain.launch.waiting import Waiting
 
 __all__ = ["Member", "gather", "meet", "meetings", "refuse"]
@@ -50,7 +51,8 @@ def meet(member: Member, host: str, port: int, timeout: float) -> None:
         timeout: in seconds.
 
     Raises:
-        UsageError: a member is missing, connected twice, or differs from number 0.
+        UsageError: a member is missing, connected twice, differs from number 0, or does not reach
+            another one.
     """
     connections = gather(member, host, port, timeout)
     deadline = time.monotonic() + ANSWER_TIMEOUT
@@ -77,8 +79,19 @@ def gather(
     _begun += 1
     key = key_of(os.environ.get(SECRET, ""), member.run)
     if member.number == 0:
-        return _wait_for_all(member, host, port, timeout, key)
-    return [_report(member, host, port, timeout, key)]
+        connections = _wait_for_all(member, host, port, timeout, key)
+    else:
+        connections = [_report(member, host, port, timeout, key)]
+    try:
+        wrong = unreached(member, connections, host)
+    except (OSError, EOFError, BadMessage) as error:
+        others = "another one" if member.number == 0 else f"{member.kind} 0"
+        wrong = f"All have met, and then {others} did not answer any more: {error}."
+    if not wrong:
+        return connections
+    for connection, _ in connections:
+        connection.close()
+    raise UsageError(f"The {member.kind}s have met at {endpoint(host, port)}. {wrong}")
 
 
 def _wait_for_all(

@@ -20,8 +20,9 @@ from rltrain.specs import BackendSpec, LauncherSpec
 
 __all__ = ["of_the_nodes", "telling_others"]
 
-_PATIENCE = 5.0
-"""Seconds in which the others are told: all of a job start at about the same time."""
+_PATIENCE = {"node": 15.0, "rank": 60.0}
+"""Seconds in which the others are told: all of a job start at about the same time, and ranks import
+their framework before they meet."""
 
 _MORE = ("distributed", "framework", "cluster", "num_gpus")
 """Options that, besides those of `Placement`, decide where ranks meet."""
@@ -61,10 +62,11 @@ def _tell(options: Mapping[str, Any], error: Exception) -> None:
     if found is None:
         return
     member, host, port = found
+    patience = _PATIENCE[member.kind]
     if member.number == 0:
-        say(f"{member} does not start; it tells the others so for up to {_PATIENCE:g} s")
+        say(f"{member} does not start; it tells the others so for up to {patience:g} s")
     text = str(error) or type(error).__name__
-    refuse(member, host, port, hide_in_text(text, options), _PATIENCE)
+    refuse(member, host, port, hide_in_text(text, options), patience)
 
 
 def _place(requested: RunOptions, registry: Registry) -> tuple[Member, str, int] | None:

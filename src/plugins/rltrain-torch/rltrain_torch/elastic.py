@@ -262,6 +262,8 @@ def _prepared_process(config: Placement, reports: Path) -> Iterator[None]:
         with served(config, reports):  # Ranks have the environment of the server.
             multiprocessing.set_forkserver_preload(PRELOADED)
             multiprocessing.forkserver.ensure_running()  # It imports while this process does.
+            # Where addresses have no names, torch's store would say so in each run's first line.
+            os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
             yield
     finally:
         for number, handler in handlers.items():
