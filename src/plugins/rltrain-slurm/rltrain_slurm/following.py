@@ -155,7 +155,10 @@ def _watch(job: Job, timeout: float = float("inf")) -> None:
             if told != shown:
                 print(f"job {job.number}: {told or 'ended'}", flush=True)
                 if why := hint(told):
-                    print(f"  It may wait for ever: {why}. To end it: scancel {job.number}")
+                    print(
+                        f"  It may wait for ever: {why}. To end it: scancel {job.number}",
+                        flush=True,
+                    )
             shown = told
         job.show_output()
         if job.ended or now - start > timeout:

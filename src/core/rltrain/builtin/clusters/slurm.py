@@ -25,6 +25,9 @@ _PORTS = 4096
 """The coordinator's port is one of the last so many, chosen by the job's number, as in jax's
 `jax/_src/clusters/slurm_cluster.py`: two jobs on a node rarely meet."""
 
+_APART = 521
+"""How far the ports of two steps of a job, which may run side by side, are apart."""
+
 _ANSWER_TIMEOUT = 10.0
 """Seconds for an answer of scontrol."""
 
@@ -43,6 +46,7 @@ def find(environ: Mapping[str, str]) -> StartedRank | None:
         _check_outside(environ)
         return None
     rank, local, job = read_numbers(environ, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_JOB_ID")
+    (step,) = read_numbers({"SLURM_STEP_ID": "0", **environ}, "SLURM_STEP_ID")
     # In a job step, SLURM_NTASKS may be that of the whole allocation.
     size = "SLURM_STEP_NUM_TASKS" if environ.get("SLURM_STEP_NUM_TASKS") else "SLURM_NTASKS"
     (ranks,) = read_numbers(environ, size)
@@ -63,7 +67,7 @@ def find(environ: Mapping[str, str]) -> StartedRank | None:
         world=world,
         variables=(*_VARIABLES[:2], size),
         master_addr=first_host(environ["SLURM_STEP_NODELIST"]),
-        master_port=65536 - _PORTS + job % _PORTS,
+        master_port=65536 - _PORTS + (job + _APART * step) % _PORTS,
     )
 
 
