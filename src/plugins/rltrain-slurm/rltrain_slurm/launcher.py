@@ -68,8 +68,8 @@ class SlurmLauncher:
             raise UsageError(f"--launcher slurm: the job was refused: {_reason(error)}") from error
         except OSError as error:
             raise UsageError(
-                f"{folder}: cannot be written ({error.strerror}). Choose a folder on a disk that all "
-                "nodes have: slurm.folder=DIR."
+                f"{folder}: cannot be written ({error.strerror}). Choose a folder on a disk that "
+                "all nodes have: slurm.folder=DIR."
             ) from error
         # They hold the options and the setup, in which may be secrets.
         for path in (job.paths.submitted_pickle, job.paths.submission_file):
