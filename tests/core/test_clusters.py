@@ -381,6 +381,32 @@ def test_a_rank_meets_the_others_where_the_cluster_says():
     assert (asked.cluster, asked.master_addr, asked.master_port) == ("slurm", "n1", 61452)
 
 
+def test_steps_of_a_job_that_run_side_by_side_meet_at_ports_of_their_own():
+    ports = {joined({**SLURM, "SLURM_STEP_ID": step})[0].master_port for step in ("0", "1", "2")}
+    assert len(ports) == 3
+    assert 61452 in ports
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        # In the script of sbatch, in the shell of salloc, and in one that is a step.
+        without(SLURM, "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_TASKS"),
+        {**SLURM, "SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_ID": "4294967290"},
+    ],
+)
+def test_a_job_of_several_nodes_does_not_train_on_one_of_them_without_a_word(environ):
+    environ = {**environ, "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "n[1-2]"}
+    with pytest.raises(
+        UsageError, match=r"Job 12 of SLURM has 2 nodes \(n\[1-2\]\), and .* Type `srun rltrain"
+    ):
+        found(environ)
+    assert found(environ, cluster="none") is None
+    assert found(environ, distributed=True, nnodes=2, node_rank=1) is None
+    assert found({**environ, "SLURM_JOB_NUM_NODES": "1"}) is None
+    assert found({**environ, **OPEN_MPI})[0].name == "open-mpi"
+
+
 def test_a_node_whose_name_does_not_resolve_is_looked_up_with_scontrol(tmp_path, monkeypatch):
     scontrol = tmp_path / "scontrol"
     scontrol.write_text("#!/bin/sh\necho NodeName=n1 CPUTot=2 NodeAddr=10.7.0.1 NodeHostName=$4\n")

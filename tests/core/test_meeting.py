@@ -12,7 +12,8 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.launch import callers, meeting, messages
-from rltrain.launch.meeting import Member, meet
+from rltrain.launch import waiting as waits
+from rltrain.launch.meeting import Member, meet, refuse
 from rltrain.launch.wire import receive_line
 
 
@@ -232,16 +233,17 @@ def test_a_wrong_member_that_may_be_a_stranger_does_not_end_the_meeting(monkeypa
 
 
 def test_a_member_that_leaves_is_missing_again():
-    with waiting(*ranks(0, of=2)) as (port, outcome):
+    with waiting(*ranks(0, of=3)) as (port, outcome), ThreadPoolExecutor(1) as threads:
         key = messages.key_of("", "")
         with stranger_at(port, b"") as early:
             challenge = messages.parse_challenge(receive_line(early, 5))
-            hello = messages.Hello(*ranks(1, of=2), "0" * 64)
+            hello = messages.Hello(*ranks(1, of=3), "0" * 64)
             early.sendall(messages.pack_hello(key, challenge, hello))
             answer = messages.parse_answer(key, hello.nonce, receive_line(early, 5))
             assert answer == messages.Answer("", "m0")
-            # With the right answer the meeting would be over, for it was the last one.
-        assert outcome() is None
+        second = threads.submit(meet, *ranks(2, of=3), "127.0.0.1", port, 30.0)
+        meet(*ranks(1, of=3), "127.0.0.1", port, 30.0)
+        assert second.exception(30) is outcome() is None
 
 
 def test_a_secret_ends_the_meeting_at_once_when_a_member_is_wrong(monkeypatch):
@@ -282,3 +284,39 @@ def test_a_port_in_use_is_reported():
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"127.0.0.1:{port}. Rank 0 cannot listen there"):
             meet(*ranks(0, of=2), "127.0.0.1", port, 30.0)
+
+
+def test_all_are_told_why_one_does_not_start(monkeypatch):
+    monkeypatch.setattr(meeting, "_LOOK_AFTER_REFUSAL", 0.2)
+    with waiting(*ranks(0, of=3)) as (port, outcome), ThreadPoolExecutor(1) as threads:
+        second = threads.submit(meet, *ranks(1, of=3), "127.0.0.1", port, 30.0)
+        refuse(*ranks(2, of=3), "127.0.0.1", port, "no GPU\x1b[2J\nis visible", 30.0)
+        said = "Rank 2 (m2) does not start: no GPU\\x1b[2J\nis visible"
+        assert str(second.exception(30)) == str(outcome()) == said
+
+
+def test_number_0_tells_all_others_why_it_does_not_start():
+    port = free_port()
+    with ThreadPoolExecutor(2) as threads:
+        others = [threads.submit(meet, each, "127.0.0.1", port, 30.0) for each in ranks(1, 2, of=3)]
+        refuse(*ranks(0, of=3), "127.0.0.1", port, "the disk is full", 30.0)
+        said = {str(each.exception(30)) for each in others}
+    assert said == {"Rank 0 (m0) does not start: the disk is full"}
+
+
+def test_one_that_refuses_and_comes_after_all_is_there(monkeypatch):
+    with waiting(*ranks(0, of=2)) as (port, outcome):
+        refuse(*ranks(1, of=2), "127.0.0.1", port, "a flag is wrong", 30.0)
+        meet(*ranks(1, of=2), "127.0.0.1", port, 30.0)
+        assert outcome() is None
+
+
+def test_those_that_wait_say_for_whom(monkeypatch, capsys):
+    monkeypatch.setattr(waits, "_FIRST", 0.5)
+    nodes = [Member("node", number, 3, host=f"M{number}") for number in (0, 1)]
+    met(nodes, timeout=2.0)
+    said = capsys.readouterr().out
+    # Node 1 hears it from node 0.
+    assert said.count("waiting for node 2 of 3 (") == 2
+    met(nodes[1:], timeout=1.0)
+    assert "waiting for node 0 at 127.0.0.1:" in capsys.readouterr().out

@@ -68,6 +68,36 @@ def test_two_nodes_end_with_the_same_parameters_too(command):
     check_parameters(command, "rl_games")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--no-such-flag"], "Unknown argument '--no-such-flag'."),
+        (["--suite", "none"], "Unknown suite 'none'."),
+    ],
+)
+def test_what_one_node_refuses_is_said_on_the_other(command, wrong, said):
+    nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--master-port", free_port()]
+    second = command.start(*RUN, *nodes, "--node-rank", "1", *wrong)
+    run, other = command(*RUN, *nodes, "--node-rank", "0"), command.finish(second)
+    assert (run.returncode, other.returncode) == (2, 2)
+    assert other.stderr.startswith(f"rltrain: {said}")
+    assert f"rltrain: Node 1 ({socket.gethostname()}) does not start: {said}" in run.stderr
+
+
+def test_what_one_task_of_srun_refuses_is_said_by_the_other(command):
+    job = {
+        "SLURM_JOB_ID": free_port(),
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_NTASKS": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "2",
+    }
+    second = command.start(*RUN, **job, SLURM_PROCID="1", SLURM_LOCALID="1")
+    run = command(*RUN[2:], "--library", "none", **job, SLURM_PROCID="0", SLURM_LOCALID="0")
+    other = command.finish(second)
+    assert (run.returncode, other.returncode) == (2, 2)
+    assert f"Rank 0 ({socket.gethostname()}) does not start: Unknown library" in other.stderr
+
+
 def test_tasks_of_srun_are_joined(command):
     """Two tasks of a job; the master's port comes from the job's number."""
     job = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import time
 
 import pytest
@@ -18,6 +20,13 @@ TORCH = ("--task", "probe_plugin:Slow-v0", "--num-envs", "2")
 JAX = ("--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--device", "cpu")
 LIMIT = 30
 """Seconds in which a lost node must have ended the others."""
+
+FIREWALL = (
+    "table inet filter { chain input { type filter hook input priority 0; policy accept; "
+    "iifname lo accept; ct state established accept; tcp dport 29500 accept; "
+    "meta l4proto tcp drop; }; }"
+)
+"""Drops what comes by TCP to other ports than the master's."""
 
 WRITES = '''
 """An observer with a file of each rank in the run folder, and a message to the user."""
@@ -230,6 +239,25 @@ def test_a_rank_that_hangs_is_named_on_all_machines(command, machines):
     assert "rltrain: Rank 1 hangs, without progress for" in other.stderr
     assert "Node 1 (machine1) failed. Rank 1 hangs, without progress for" in run.stderr
     assert "rank 1 sleeps while stepping the environment" in run.stderr
+
+
+def test_a_firewall_that_is_open_at_the_masters_port_only_is_named(command, three):
+    if shutil.which("nft") is None:
+        pytest.skip("nft is not installed: apt-get install nftables")
+    into_third = ("ip", "netns", "exec", three[2].name, "nft")
+    subprocess.run([*into_third, FIREWALL], check=True, timeout=30)
+    try:
+        runs = run_on(command, three, *TORCH, *SHORT, "--nproc-per-node", "1")
+    finally:
+        subprocess.run([*into_third, "flush", "ruleset"], check=True, timeout=30)
+    for run in runs:
+        assert run.returncode == 2
+        for number in (0, 1):
+            assert (
+                f"ode {number} (machine{number}) does not reach node 2 (machine2) at "
+                f"{three[2].address}:"
+            ) in run.stderr
+        assert ": timed out. A firewall may let the master's port through" in run.stderr
 
 
 def test_an_option_that_all_ranks_refuse_is_shown_on_each_machine(command, machines):

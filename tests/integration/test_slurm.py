@@ -115,6 +115,8 @@ def test_a_job_that_is_queued_again_goes_on_to_the_same_bytes(command, cluster):
     done = command.finish(run)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("Resuming") == 2
+    # It goes on from where it was asked to end, not from a checkpoint of the library's interval.
+    assert done.stdout.count("ending after this iteration, with a checkpoint") == 2
     assert "submitit" not in done.stdout
     names = {path.parent.name for path in command.log_root.rglob("manifest.json")}
     assert {name.partition("_mine_")[2] for name in names} == {f"slurm-{number}"}

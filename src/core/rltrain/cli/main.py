@@ -5,6 +5,7 @@ Plugins may add commands.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -71,7 +72,8 @@ def _run(words: list[str]) -> int:
     if first == "help":
         return _help(words[1])
     name, loaded, rest = command_of(words)
-    return loaded.command.run(*parse(loaded, name, rest))
+    with train.telling_others(rest) if loaded.spec is TRAIN else contextlib.nullcontext():
+        return loaded.command.run(*parse(loaded, name, rest))
 
 
 def _commands() -> dict[str, CommandSpec]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import sys
@@ -13,7 +14,7 @@ from rltrain.cli import foreign, torchrun
 from rltrain.cli.flags import add_flags, value_flags
 from rltrain.options.files import load_yaml
 
-__all__ = ["TrainCommand", "read_options", "separate"]
+__all__ = ["TrainCommand", "read_options", "separate", "telling_others"]
 
 _OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
 
@@ -108,6 +109,33 @@ class TrainCommand:
             crowded = crowding(int(config.nproc_per_node or 1))
             print(f"{text}; {crowded}" if crowded else text, flush=True)
         return start(plan).exit_code
+
+
+def telling_others(words: list[str]) -> contextlib.AbstractContextManager[None]:
+    """Return the context in which other nodes are told why this one does not start.
+
+    Args:
+        words: those of the command, which may be wrong.
+    """
+    from rltrain.run.telling import of_the_nodes, telling_others
+
+    def options() -> Mapping[str, Any]:
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+        add_flags(parser, of_the_nodes())
+        parser.add_argument("--config")
+        named = (word.partition("=") for word in words)
+        typed = [
+            (name.replace("_", "-") if name.startswith("--") else name) + equals + value
+            for name, equals, value in named
+        ]
+        known, rest = parser.parse_known_args(typed)
+        flags = vars(known)
+        path = flags.pop("config")
+        if "--dry-run" in rest:
+            return {}
+        return {**(_options_in(path, flags) if path else {}), **flags}
+
+    return telling_others(options)
 
 
 def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:

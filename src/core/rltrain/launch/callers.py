@@ -56,6 +56,11 @@ class Caller:
         assert self.hello is not None, "it has said hello"
         return self.hello.member
 
+    @property
+    def refuses(self) -> str:
+        """Why it does not take part; "" if it does."""
+        return self.hello.refuses if self.hello is not None else ""
+
 
 class Callers:
     """Accepts connections, and reads from all of them.

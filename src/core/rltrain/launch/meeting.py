@@ -9,40 +9,32 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import socket
-import sys
 import time
 from collections.abc import Iterator
 
 from rltrain.config import endpoint
 from rltrain.errors import UsageError
 from rltrain.launch.callers import ANSWER_TIMEOUT, Callers
-from rltrain.launch.messages import (
-    SECRET,
-    Answer,
-    BadMessage,
-    Hello,
-    Member,
-    Unproven,
-    key_of,
-    pack_hello,
-    parse_answer,
-    parse_challenge,
-)
+from rltrain.launch.calling import NoAnswer, call
+from rltrain.launch.messages import SECRET, Answer, BadMessage, Member, key_of
 from rltrain.launch.network import can_listen, is_loopback
-from rltrain.launch.wire import receive_line
+from rltrain.launch.rank_log import say
+from rltrain.launch.reach import unreached
+from rltrain.launch.waiting import Waiting
 
-__all__ = ["Member", "gather", "meet"]
-
-_RETRY = 0.2
-"""Seconds between two attempts to reach number 0."""
-
-_RETRY_STRANGER = 2.0
-"""The same, if another run answered there."""
+__all__ = ["Member", "gather", "meet", "meetings", "refuse"]
 
 _SECOND_LOOK = 20.0
 """Seconds that number 0 still waits after a wrong member has come that nobody knows to be one."""
+
+_LOOK_AFTER_REFUSAL = 3.0
+"""The same after a member has said that it does not take part."""
+
+_WORDS = 2000
+"""Length, in characters, to which its reason is cut."""
+
+_begun = 0
 
 _CHECK = (
     "Check --nnodes, --node-rank, --nproc-per-node, --master-addr and --master-port on every node."
@@ -59,7 +51,8 @@ def meet(member: Member, host: str, port: int, timeout: float) -> None:
         timeout: in seconds.
 
     Raises:
-        UsageError: a member is missing, connected twice, or differs from number 0.
+        UsageError: a member is missing, connected twice, differs from number 0, or does not reach
+            another one.
     """
     connections = gather(member, host, port, timeout)
     deadline = time.monotonic() + ANSWER_TIMEOUT
@@ -67,6 +60,11 @@ def meet(member: Member, host: str, port: int, timeout: float) -> None:
         if member.number == 0:
             _wait_until_closed(connection, deadline)
         connection.close()
+
+
+def meetings() -> int:
+    """Return how many meetings this process has begun."""
+    return _begun
 
 
 def gather(
@@ -77,10 +75,23 @@ def gather(
     Number 0 gets one to each of the others, and each of those the one to number 0. Who cannot
     prove that it belongs to the run is ignored.
     """
+    global _begun
+    _begun += 1
     key = key_of(os.environ.get(SECRET, ""), member.run)
     if member.number == 0:
-        return _wait_for_all(member, host, port, timeout, key)
-    return [_report(member, host, port, timeout, key)]
+        connections = _wait_for_all(member, host, port, timeout, key)
+    else:
+        connections = [_report(member, host, port, timeout, key)]
+    try:
+        wrong = unreached(member, connections, host)
+    except (OSError, EOFError, BadMessage) as error:
+        others = "another one" if member.number == 0 else f"{member.kind} 0"
+        wrong = f"All have met, and then {others} did not answer any more: {error}."
+    if not wrong:
+        return connections
+    for connection, _ in connections:
+        connection.close()
+    raise UsageError(f"The {member.kind}s have met at {endpoint(host, port)}. {wrong}")
 
 
 def _wait_for_all(
@@ -89,34 +100,78 @@ def _wait_for_all(
     """Wait for all others on number 0, and send each of them the outcome."""
     deadline = time.monotonic() + timeout
     missing = set(range(1, member.count))
-    wrong = ""
+    wrong = refuses = ""
+    waiting = Waiting(timeout)
     with _listening(member, host, port) as server, Callers(server, key) as callers:
         while missing and time.monotonic() < deadline:
             callers.listen(min(deadline - time.monotonic(), 1.0))
             missing |= callers.gone()
             for caller in callers.arrived():
                 objection = _objection(member, caller.member, missing)
-                if not objection:
+                if caller.refuses:
+                    refuses = refuses or does_not_start(caller.member, caller.refuses)
+                elif not objection:
                     missing.discard(caller.member.number)
                     callers.keep(caller, Answer("", member.host))
                     continue
-                callers.refuse(caller, Answer(objection, member.host))
+                callers.refuse(caller, Answer(objection, member.host, refuses))
                 wrong = wrong or objection
-                if os.environ.get(SECRET):
-                    deadline = 0.0  # It is one of this run.
-                else:
-                    deadline = min(deadline, time.monotonic() + _SECOND_LOOK)
+                look = _LOOK_AFTER_REFUSAL if refuses else _SECOND_LOOK
+                # With a secret, it is one of this run.
+                look = 0.0 if os.environ.get(SECRET) else look
+                deadline = min(deadline, time.monotonic() + look)
+            if line := waiting.due(_some(member, missing)):
+                say(line)
+                if member.kind == "node":  # One line from a thousand ranks is enough.
+                    callers.answer_all(Answer("", member.host, waits=line))
         if missing:
             wrong = wrong or _missing(member, missing, timeout, callers.ignored)
-            callers.answer_all(Answer(wrong, member.host))
-            raise _not_met(member, host, port, wrong)
+            answer = Answer(wrong, member.host, refuses)
+            callers.answer_all(answer)
+            raise _outcome(member, host, port, answer)
         callers.answer_all(Answer("", member.host))
         return callers.take()
 
 
-def _missing(member: Member, numbers: set[int], timeout: float, ignored: int) -> str:
+def refuse(member: Member, host: str, port: int, words: str, patience: float) -> None:
+    """Tell those who wait for this member why it does not take part.
+
+    Args:
+        member: this one. Number 0 tells all others that come.
+        host: of number 0.
+        port: on that host.
+        words: why.
+        patience: seconds for it: the others may start later.
+    """
+    key = key_of(os.environ.get(SECRET, ""), member.run)
+    words = words[:_WORDS]
+    if member.number != 0:
+        with contextlib.suppress(NoAnswer):
+            call(member, host, port, patience, key, words)[0].close()
+        return
+    answer = Answer("", member.host, does_not_start(member, words))
+    deadline, untold = time.monotonic() + patience, set(range(1, member.count))
+    with _listening(member, host, port) as server, Callers(server, key) as callers:
+        while untold and time.monotonic() < deadline:
+            callers.listen(min(deadline - time.monotonic(), 1.0))
+            for caller in callers.arrived():
+                untold.discard(caller.member.number)
+                callers.refuse(caller, answer)
+
+
+def does_not_start(member: Member, words: str) -> str:
+    """Return a member's reason not to start, for the others."""
+    return f"{_first_upper(str(member))} does not start: {words}"
+
+
+def _some(member: Member, numbers: set[int]) -> str:
+    """Return the names of some members."""
     some = ", ".join(map(str, sorted(numbers)[:100])) + (", ..." if len(numbers) > 100 else "")
-    which = f"{member.kind}{'s' if len(numbers) > 1 else ''} {some} of {member.count}"
+    return f"{member.kind}{'s' if len(numbers) > 1 else ''} {some} of {member.count}"
+
+
+def _missing(member: Member, numbers: set[int], timeout: float, ignored: int) -> str:
+    which = _some(member, numbers)
     others = f" {ignored} connection(s) of others were ignored." if ignored else ""
     return f"{_first_upper(which)} did not arrive within {timeout:g} s (--join-timeout).{others}"
 
@@ -147,56 +202,22 @@ def _report(
     member: Member, host: str, port: int, timeout: float, key: bytes
 ) -> tuple[socket.socket, Member]:
     """Connect to number 0, and receive the outcome."""
-    deadline = time.monotonic() + timeout
-    failed: Exception | None = None
-    told = False
-    while (left := deadline - time.monotonic()) > 0:
-        pause = _RETRY
-        try:
-            connection = socket.create_connection((host, port), min(left, ANSWER_TIMEOUT))
-        except OSError as error:
-            failed = error
-            time.sleep(pause)
-            continue
-        try:
-            answer = _call(connection, member, key, min(left, ANSWER_TIMEOUT), timeout)
-        except Unproven:
-            failed = ValueError(
-                f"another run answers there, or {SECRET} or --rdzv-id is not the same on all nodes"
-            )
-            if not told:
-                print(f"{endpoint(host, port)}: {failed}", file=sys.stderr, flush=True)
-            told, pause = True, _RETRY_STRANGER
-        except BadMessage:
-            failed = ValueError("another program answers there")
-        except (OSError, EOFError) as error:
-            failed = error
-        else:
-            if answer.wrong:
-                connection.close()
-                raise _not_met(member, host, port, answer.wrong)
-            return connection, Member(member.kind, 0, member.count, member.facts, answer.host)
-        connection.close()
-        time.sleep(pause)
-    what = f"{_first_upper(member.kind)} 0 did not answer within {timeout:g} s (--join-timeout): "
-    raise _not_met(member, host, port, f"{what}{failed}.")
+    try:
+        connection, answer = call(member, host, port, timeout, key)
+    except NoAnswer as error:
+        what = f"{_first_upper(member.kind)} 0 did not answer within {timeout:g} s (--join-timeout)"
+        raise _not_met(member, host, port, f"{what}: {error}.") from None
+    if not answer.wrong and not answer.refuses:
+        return connection, Member(member.kind, 0, member.count, member.facts, answer.host)
+    connection.close()
+    raise _outcome(member, host, port, answer)
 
 
-def _call(
-    connection: socket.socket, member: Member, key: bytes, patience: float, timeout: float
-) -> Answer:
-    """Introduce this member to whoever is there, and return what it answers.
-
-    Number 0 answers twice: at once, and when all are there. It may have started later than this
-    one, so from its first answer on it has the timeout.
-    """
-    challenge = parse_challenge(receive_line(connection, patience))
-    hello = Hello(member, secrets.token_hex(32))
-    connection.sendall(pack_hello(key, challenge, hello))
-    first = parse_answer(key, hello.nonce, receive_line(connection, patience))
-    if first.wrong:
-        return first
-    return parse_answer(key, hello.nonce, receive_line(connection, timeout + ANSWER_TIMEOUT))
+def _outcome(member: Member, host: str, port: int, answer: Answer) -> UsageError:
+    """Return the error of a meeting that has failed: who has refused something knows best."""
+    return (
+        UsageError(answer.refuses) if answer.refuses else _not_met(member, host, port, answer.wrong)
+    )
 
 
 def _not_met(member: Member, host: str, port: int, what: str) -> UsageError:

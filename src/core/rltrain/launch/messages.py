@@ -14,7 +14,7 @@ import hashlib
 import hmac
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -94,6 +94,8 @@ class Hello:
     member: Member
     nonce: str
     """What number 0 signs its answer with."""
+    refuses: str = ""
+    """Why it does not take part; "" if it does."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,10 @@ class Answer:
     """Why it has failed; "" if all are there."""
     host: str
     """Number 0's."""
+    refuses: str = ""
+    """Who does not take part, and why; then the meeting has failed, too."""
+    waits: str = ""
+    """For whom it still waits; then another answer follows."""
 
 
 def key_of(secret: str, run: str) -> bytes:
@@ -123,13 +129,14 @@ def pack_challenge(nonce: str) -> bytes:
 
 def parse_challenge(line: bytes) -> str:
     """Return number 0's nonce."""
-    return _nonce(_fields(line, "rltrain")["rltrain"])
+    return _nonce(_fields(line, {"rltrain"})["rltrain"])
 
 
 def pack_hello(key: bytes, challenge: str, hello: Hello) -> bytes:
     """Return the line of one that connects, signed with number 0's nonce."""
     member = {name: getattr(hello.member, name) for name in _OF_MEMBER}
-    return _signed(key, challenge, {"member": member, "nonce": hello.nonce})
+    body = {"member": member, "nonce": hello.nonce}
+    return _signed(key, challenge, body | _if_any(refuses=hello.refuses))
 
 
 def parse_hello(key: bytes, challenge: str, line: bytes) -> Hello:
@@ -139,7 +146,7 @@ def parse_hello(key: bytes, challenge: str, line: bytes) -> Hello:
         BadMessage: it is another program.
         Unproven: it is one of another run.
     """
-    body = _opened(key, challenge, line, "member", "nonce")
+    body = _opened(key, challenge, line, {"member", "nonce"}, {"refuses"})
     member = body["member"]
     if not isinstance(member, dict) or set(member) != set(_OF_MEMBER):
         raise BadMessage("this is no member")
@@ -150,12 +157,15 @@ def parse_hello(key: bytes, challenge: str, line: bytes) -> Hello:
         raise BadMessage("these are no facts")
     own = {_name(name): _name(value) for name, value in facts.items()}
     who = Member(_name(member["kind"]), number, count, own, _name(member["host"]))
-    return Hello(who, _nonce(body["nonce"]))
+    return Hello(who, _nonce(body["nonce"]), _text(body.get("refuses", "")))
 
 
 def pack_answer(key: bytes, nonce: str, answer: Answer) -> bytes:
     """Return number 0's line, signed with the other's nonce."""
-    return _signed(key, nonce, asdict(answer))
+    body = asdict(answer)
+    return _signed(
+        key, nonce, {name: body.pop(name) for name in ("wrong", "host")} | _if_any(**body)
+    )
 
 
 def parse_answer(key: bytes, nonce: str, line: bytes) -> Answer:
@@ -165,8 +175,9 @@ def parse_answer(key: bytes, nonce: str, line: bytes) -> Answer:
         BadMessage: another program answers there.
         Unproven: it is number 0 of another run.
     """
-    body = _opened(key, nonce, line, "wrong", "host")
-    return Answer(_text(body["wrong"]), _name(body["host"]))
+    body = _opened(key, nonce, line, {"wrong", "host"}, {"refuses", "waits"})
+    more = {name: _text(body.get(name, "")) for name in ("refuses", "waits")}
+    return Answer(_text(body["wrong"]), _name(body["host"]), **more)
 
 
 class Refused(str):
@@ -245,8 +256,16 @@ def _signed(key: bytes, nonce: str, body: Mapping[str, Any]) -> bytes:
     return _line({**body, "proof": _proof(key, nonce, body)})
 
 
-def _opened(key: bytes, nonce: str, line: bytes, *names: str) -> dict[str, Any]:
-    body = _fields(line, *names, "proof")
+def _if_any(**texts: str) -> dict[str, str]:
+    """Return the texts that are not empty: what says nothing is left out."""
+    return {name: text for name, text in texts.items() if text}
+
+
+def _opened(
+    key: bytes, nonce: str, line: bytes, names: Set[str], others: Set[str]
+) -> dict[str, Any]:
+    """Return what a signed line says: all of the names, and some of the others."""
+    body = _fields(line, names | {"proof"}, others)
     proof = _nonce(body.pop("proof"))
     if not hmac.compare_digest(proof, _proof(key, nonce, body)):
         raise Unproven("it is of another run, or does not know the secret")
@@ -257,10 +276,10 @@ def _proof(key: bytes, nonce: str, body: Mapping[str, Any]) -> str:
     return hmac.new(key, nonce.encode() + b"\n" + _line(body), hashlib.sha256).hexdigest()
 
 
-def _fields(line: bytes, *names: str) -> dict[str, Any]:
+def _fields(line: bytes, names: Set[str], others: Set[str] = frozenset()) -> dict[str, Any]:
     message = _json(line)
-    if not isinstance(message, dict) or set(message) != set(names):
-        raise BadMessage(f"it has not the fields {', '.join(names)}")
+    if not isinstance(message, dict) or not names <= set(message) <= names | others:
+        raise BadMessage(f"it has not the fields {', '.join(sorted(names))}")
     return message
 
 

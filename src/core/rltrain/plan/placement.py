@@ -18,7 +18,7 @@ from rltrain.plugins.usual import usual
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec
 from rltrain.types import World
 
-__all__ = ["check_shown", "choose_launcher", "of_framework", "place"]
+__all__ = ["check_shown", "choose_launcher", "of_framework", "place", "unplaced"]
 
 _OF_THE_NODES = (
     *("node_rank", "master_addr", "master_port", "coordinator_address", "local_addr", "cluster"),
@@ -64,7 +64,7 @@ def place(
     launcher = None
     if requested.distributed or requested.launcher is not None:
         launcher = choose_launcher(requested, backend, registry).name
-    placement = _placement(requested, backend.name, kind)
+    placement = unplaced(requested, backend.name, kind)
     if joined and requested.min_nodes is not None:
         raise UsageError(
             f"--nnodes {requested.nnodes}: {requested.cluster} has started the ranks already. "
@@ -161,7 +161,7 @@ def _check_distributed(requested: RunOptions) -> None:
         )
 
 
-def _placement(requested: RunOptions, backend: str, kind: str) -> Placement:
+def unplaced(requested: RunOptions, backend: str, kind: str) -> Placement:
     """Return the placement of a run whose ranks are not counted yet."""
     settled = {
         "backend": backend,

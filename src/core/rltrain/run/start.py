@@ -26,6 +26,7 @@ from rltrain.options.user_config import path, saved_variables, unset
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.plugins.options import make_plugin
 from rltrain.run.restarts import restarts_here, with_restarts
+from rltrain.run.telling import telling_others
 from rltrain.run.worker import run_here, run_rank, work
 from rltrain.specs import LauncherSpec
 from rltrain.types import Launcher, TrainResult, World
@@ -36,7 +37,7 @@ __all__ = ["NodeWork", "apply_saved_variables", "launcher_of", "run", "start"]
 def run(options: Mapping[str, Any]) -> TrainResult:
     """Plan a run and start it, for a script; see `rltrain.train`."""
     refuse_in_import(bool(options.get("distributed")))
-    with lasting_output(), heard_requests() as heard:
+    with lasting_output(), heard_requests() as heard, telling_others(lambda: options):
         result = start(make_plan(options))
     pass_on(heard, result.exit_code)
     return result
@@ -105,7 +106,8 @@ class NodeWork:
             ) from error
         sys.argv = list(self.command)
         options = {**self.options, "launcher": None, "distributed": True, **of_node}
-        return start(make_plan(options))
+        with telling_others(lambda: options):
+            return start(make_plan(options))
 
 
 def _of_every_node(plan: Plan) -> dict[str, Any]:

@@ -13,12 +13,17 @@ from rltrain.errors import UsageError, suggest
 from rltrain.options import hide_words
 from rltrain_kubernetes.inside import read_inside
 from rltrain_kubernetes.manifests import KINDS, Job
+from rltrain_kubernetes.patching import read_patch
 
 __all__ = ["ManifestCommand"]
 
 RUNTIME = "torch-distributed"
 """The runtime that Kubeflow Trainer installs for torch."""
 
+_RESTARTS = 3
+"""How often all pods are started again, if nothing is said."""
+
+_QUANTITY = re.compile(r"\d+(\.\d+)?([numkMGTPE]|[KMGTPE]i)?")
 _LABEL = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 _LONGEST = 40
 """Kubernetes makes the names of pods and hosts from the job's, with 63 characters at most."""
@@ -73,6 +78,24 @@ class ManifestCommand:
             help="environment variable of the pods; may be repeated",
         )
         parser.add_argument(
+            "--restarts",
+            type=int,
+            metavar="N",
+            help="how often all pods are started again after a failure or an eviction; the run "
+            f"goes on from its newest checkpoint ({_RESTARTS}; without --volume 0)",
+        )
+        parser.add_argument("--cpus", metavar="N", help="CPUs that each pod requests")
+        parser.add_argument("--memory", metavar="SIZE", help="memory of each pod, such as 64Gi")
+        parser.add_argument(
+            "--queue", metavar="NAME", help="queue of Kueue, which starts all pods or none"
+        )
+        parser.add_argument(
+            "--patch",
+            metavar="FILE",
+            help="YAML file that is merged into the pods' spec: tolerations, imagePullSecrets, "
+            "nodeSelector and others",
+        )
+        parser.add_argument(
             "--runtime", metavar="NAME", help=f"ClusterTrainingRuntime of a trainjob ({RUNTIME})"
         )
         parser.add_argument("--output", default="-", metavar="FILE", help="file to write (stdout)")
@@ -95,16 +118,23 @@ class ManifestCommand:
             _check_name("--namespace", arguments.namespace)
         if not arguments.image or any(letter.isspace() for letter in arguments.image):
             raise UsageError(f"--image {arguments.image!r}: must be the name of an image.")
+        if arguments.queue is not None:
+            _check_name("--queue", arguments.queue)
         claim, path = _volume(arguments.volume)
+        restarts = _restarts(arguments.restarts, kind, claim)
         job = Job(
             name=arguments.name,
             image=arguments.image,
-            inside=read_inside(rest, path),
+            inside=read_inside(rest, path, arguments.name, restarts),
             namespace=arguments.namespace,
             env=_env(arguments.env),
             claim=claim,
             volume=path,
             runtime=arguments.runtime or RUNTIME,
+            restarts=restarts,
+            requests=_requests(arguments.cpus, arguments.memory),
+            queue=arguments.queue,
+            patch=read_patch(arguments.patch),
         )
         _warn_of_secrets([*arguments.env, *rest])
         _write(KINDS[kind](job), job, arguments.output)
@@ -127,6 +157,34 @@ def _check_name(flag: str, name: str) -> None:
             f"{flag} {name}: must have small letters, digits and dashes, begin with a letter, not "
             f"end with a dash, and have {_LONGEST} characters at most."
         )
+
+
+def _restarts(given: int | None, kind: str, claim: str | None) -> int:
+    """Return how often the job is started again."""
+    if given is None:
+        return _RESTARTS if claim else 0
+    if given < 0:
+        raise UsageError(f"--restarts {given}: must not be negative.")
+    if given and claim is None:
+        raise UsageError(
+            f"--restarts {given}: without --volume CLAIM:PATH its checkpoints are lost with a pod."
+        )
+    if kind == "trainjob":
+        raise UsageError(
+            f"--restarts {given}: a trainjob has the policy of its runtime. Choose one with "
+            "--runtime; the run goes on from its newest checkpoint."
+        )
+    return given
+
+
+def _requests(cpus: str | None, memory: str | None) -> Mapping[str, str]:
+    """Return what each pod requests."""
+    for flag, value in (("--cpus", cpus), ("--memory", memory)):
+        if value is not None and not _QUANTITY.fullmatch(value):
+            raise UsageError(
+                f"{flag} {value}: must be a quantity of Kubernetes, such as 8 or 64Gi."
+            )
+    return {name: each for name, each in (("cpu", cpus), ("memory", memory)) if each is not None}
 
 
 def _volume(text: str | None) -> tuple[str | None, str | None]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any
 
 from rltrain.commands import read_run, resolve_run
 from rltrain.errors import UsageError
@@ -28,6 +29,9 @@ _REFUSED = {
 }
 """Options that a pod must not have, and why."""
 
+_JOIN_TIMEOUT = 1800
+"""Seconds in which all pods must have met: one may have an image of 20 GB to pull."""
+
 
 @dataclass(frozen=True)
 class Inside:
@@ -42,12 +46,14 @@ class Inside:
     distributed: bool
 
 
-def read_inside(words: Sequence[str], volume: str | None) -> Inside:
+def read_inside(words: Sequence[str], volume: str | None, name: str, restarts: int) -> Inside:
     """Check a run's command line, and return what the pods need for it.
 
     Args:
         words: those after `rltrain`.
         volume: the folder that outlives the pods, where run folders go; None without one.
+        name: of the job, and of the run unless it has one.
+        restarts: how often the job is started again.
 
     Raises:
         UsageError: the run cannot work, or not inside pods.
@@ -60,15 +66,19 @@ def read_inside(words: Sequence[str], volume: str | None) -> Inside:
     if words[0] == "rltrain":
         raise UsageError("rltrain: leave it out. Only the run's flags follow the --.")
     given = read_run(words)
-    for name, reason in _REFUSED.items():
-        if name in given:
-            leave = "" if name == "gpu_ids" else " Leave it out."
-            raise UsageError(f"--{name.replace('_', '-')}: {reason}{leave}")
+    for option, reason in _REFUSED.items():
+        if option in given:
+            leave = "" if option == "gpu_ids" else " Leave it out."
+            raise UsageError(f"--{option.replace('_', '-')}: {reason}{leave}")
     asked = RunOptions.from_mapping(given)
     gpus = _gpus(asked)
     run = resolve_run(given, gpus=gpus)
     if volume is not None:
         words = _into(volume, words, given.get("log_root"))
+    if restarts:
+        words = [*words, *_going_on(given, name)]
+    if run.nnodes > 1 and "join_timeout" not in given:
+        words = [*words, "--join-timeout", str(_JOIN_TIMEOUT)]
     return Inside(
         words=tuple(words),
         nodes=run.nnodes,
@@ -90,6 +100,16 @@ def _gpus(asked: RunOptions) -> int:
     raise UsageError(
         f"{what}: a manifest requests a number of GPUs for each node. Give --num-gpus N, or for "
         "the CPU --nproc-per-node N --device cpu."
+    )
+
+
+def _going_on(given: Mapping[str, Any], name: str) -> list[str]:
+    """Return the words by which a run that is started again goes on from its newest checkpoint."""
+    named = [] if "run_name" in given else ["--run-name", name]
+    return (
+        []
+        if "resume" in given
+        else [*([] if given.get("auto_resume") else ["--auto-resume"]), *named]
     )
 
 

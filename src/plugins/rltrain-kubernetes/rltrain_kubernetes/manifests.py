@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rltrain_kubernetes.inside import Inside
+from rltrain_kubernetes.patching import merged
 
 __all__ = ["KINDS", "Job"]
+
+_GRACE = {"terminationGracePeriodSeconds": 120}
+"""A run that must make room ends after its iteration, with a checkpoint: 30 s are often too few."""
 
 NODE = "node"
 """The group of pods in a JobSet, and in the runtimes of Kubeflow Trainer."""
@@ -34,6 +38,22 @@ class Job:
     """Where it is mounted."""
     runtime: str
     """The ClusterTrainingRuntime of a TrainJob."""
+    restarts: int = 0
+    """How often all pods are started again. A TrainJob has the policy of its runtime."""
+    requests: Mapping[str, Any] = field(default_factory=dict)
+    """CPUs and memory that each pod requests."""
+    queue: str | None = None
+    """Kueue's queue, which starts all pods or none."""
+    patch: Mapping[str, Any] = field(default_factory=dict)
+    """What is merged into the pods' specification."""
+
+    @property
+    def resources(self) -> dict[str, Any]:
+        """What each pod requests, and its limits; empty for neither."""
+        limits = {"nvidia.com/gpu": self.inside.gpus} if self.inside.gpus else {}
+        limits |= {name: self.requests[name] for name in ("memory",) if name in self.requests}
+        both = {"limits": limits, "requests": dict(self.requests)}
+        return {name: each for name, each in both.items() if each}
 
 
 def trainjob(job: Job) -> dict[str, Any]:
@@ -41,14 +61,19 @@ def trainjob(job: Job) -> dict[str, Any]:
 
     Its runtime makes the pods, a JobSet with stable host names, and sets PET_....
     """
-    patch = {"volumes": _volumes(job), "containers": [{"name": NODE, "volumeMounts": _mounts(job)}]}
+    pod = {
+        "volumes": _volumes(job),
+        "containers": [{"name": NODE, "volumeMounts": _mounts(job)}],
+        **_GRACE,
+    }
+    patch = merged(pod, job.patch)
     spec = {
         "runtimeRef": {"name": job.runtime},
         "trainer": {
             "numNodes": job.inside.nodes,
             "image": job.image,
             **_command(job),
-            **({"resourcesPerNode": _resources(job)} if job.inside.gpus else {}),
+            **({"resourcesPerNode": job.resources} if job.resources else {}),
         },
         "runtimePatches": [
             {
@@ -67,15 +92,17 @@ def pytorchjob(job: Job) -> dict[str, Any]:
     """
     counts = {"Master": 1, "Worker": job.inside.nodes - 1}
     spec = {
+        "runPolicy": {"backoffLimit": job.restarts},
         "pytorchReplicaSpecs": {
             role: {
                 "replicas": count,
-                "restartPolicy": "Never",
+                # When a node fails, the launchers of all end: each pod is started again.
+                "restartPolicy": "OnFailure" if job.restarts else "Never",
                 "template": {"spec": _pod(job, "pytorch")},
             }
             for role, count in counts.items()
             if count
-        }
+        },
     }
     return _resource("kubeflow.org/v1", "PyTorchJob", job, spec)
 
@@ -98,7 +125,7 @@ def jobset(job: Job) -> dict[str, Any]:
     }
     spec = {
         "network": {"enableDNSHostnames": True},
-        "failurePolicy": {"maxRestarts": 0},
+        "failurePolicy": {"maxRestarts": job.restarts},
         "replicatedJobs": [{"name": NODE, "replicas": 1, "template": {"spec": pods}}],
     }
     return _resource("jobset.x-k8s.io/v1alpha2", "JobSet", job, spec)
@@ -113,7 +140,11 @@ KINDS: Mapping[str, Callable[[Job], dict[str, Any]]] = {
 
 
 def _resource(version: str, kind: str, job: Job, spec: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = {"name": job.name, **({"namespace": job.namespace} if job.namespace else {})}
+    metadata: dict[str, Any] = {"name": job.name}
+    if job.namespace:
+        metadata["namespace"] = job.namespace
+    if job.queue:
+        metadata["labels"] = {"kueue.x-k8s.io/queue-name": job.queue}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": dict(spec)}
 
 
@@ -123,18 +154,20 @@ def _of_jobs(template: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pod(job: Job, container: str) -> dict[str, Any]:
     """Return the specification of a pod of one container."""
-    return {
+    pod = {
         "containers": [
             {
                 "name": container,
                 "image": job.image,
                 **_command(job),
-                **({"resources": _resources(job)} if job.inside.gpus else {}),
+                **({"resources": job.resources} if job.resources else {}),
                 "volumeMounts": _mounts(job),
             }
         ],
         "volumes": _volumes(job),
+        **_GRACE,
     }
+    return merged(pod, job.patch)
 
 
 def _command(job: Job) -> dict[str, Any]:
@@ -147,10 +180,6 @@ def _command(job: Job) -> dict[str, Any]:
 def _literal(text: str) -> str:
     """Keep Kubernetes from expanding $(NAME) in a word or a value."""
     return text.replace("$", "$$")
-
-
-def _resources(job: Job) -> dict[str, Any]:
-    return {"limits": {"nvidia.com/gpu": job.inside.gpus}}
 
 
 def _volumes(job: Job) -> list[dict[str, Any]]:

@@ -150,17 +150,68 @@ def test_pods_have_shared_memory_variables_and_the_volume(manifest, kind):
             {"name": "runs", "mountPath": "/data/runs"},
         ]
     for pod in pods_of(written):
-        assert pod.words == ["rltrain", *GPUS.split(), "--log-root", "/data/runs"]
+        assert pod.words == ["rltrain", *GPUS.split(), "--log-root", "/data/runs", *GOING_ON, *PULL]
         assert pod.environ["A"] == "$(B)$$"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_failed_pod_is_not_started_again(manifest, kind):
-    written = manifest(kind, GPUS)
+GOING_ON, PULL = ["--auto-resume", "--run-name", "walk"], ["--join-timeout", "1800"]
+RUNS_KEPT = ("--volume", "runs:/runs")
+
+
+def policies(written) -> tuple[set, list]:
+    """Return the restart policies of the pods, and how often all are started again."""
     found = dict(walk(written, ()))
-    policies = {each for path, each in found.items() if path and path[-1] == "restartPolicy"}
+    often = [value for path, value in found.items() if path and path[-1] in LIMITS]
+    return {each for path, each in found.items() if path and path[-1] == "restartPolicy"}, often
+
+
+LIMITS = ("maxRestarts", "backoffLimit")
+
+
+def test_pods_are_started_again_and_the_run_goes_on(manifest):
+    # A JobSet starts all of its pods again together, so that none of them may be started alone.
+    assert policies(manifest("jobset", GPUS, *RUNS_KEPT)) == ({"Never"}, [3, 0])
+    assert policies(manifest("pytorchjob", GPUS, *RUNS_KEPT)) == ({"OnFailure"}, [3])
     # A TrainJob has the policy of its runtime.
-    assert policies == (set() if kind == "trainjob" else {"Never"})
+    assert policies(manifest("trainjob", GPUS, *RUNS_KEPT)) == (set(), [])
+    named = f"{GPUS} --run-name mine --join-timeout 60"
+    words = pods_of(manifest("jobset", named, *RUNS_KEPT, "--restarts", "5"))[0].words
+    assert words == ["rltrain", *named.split(), "--log-root", "/runs", "--auto-resume"]
+    # What was learned is lost with a pod, or nobody wants it.
+    for more in ((), (*RUNS_KEPT, "--restarts", "0")):
+        written = manifest("pytorchjob", GPUS, *more)
+        assert policies(written) == ({"Never"}, [0])
+        assert "--auto-resume" not in pods_of(written)[0].words
+
+
+PATCH = """
+nodeSelector: {gpu: h100}
+imagePullSecrets: [{name: registry}]
+tolerations: [{key: gpu, operator: Exists}]
+terminationGracePeriodSeconds: 600
+volumes: [{name: shared-memory, emptyDir: {sizeLimit: 8Gi}}, {name: data, emptyDir: {}}]
+containers: [{volumeMounts: [{name: data, mountPath: /data}]}]
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_patch_requests_and_a_queue_have_the_form_that_is_published(manifest, kind, tmp_path):
+    path = tmp_path / "patch.yaml"
+    path.write_text(PATCH)
+    asked = ("--cpus", "8", "--memory", "64Gi", "--queue", "robots", "--patch", str(path))
+    written = manifest(kind, GPUS, *RUNS_KEPT, *asked)
+    assert errors(written) == []
+    assert written["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "robots"}
+    last = {path[-1]: value for path, value in walk(written, ()) if path}
+    assert last["requests"] == {"cpu": "8", "memory": "64Gi"}
+    assert last["limits"] == {"nvidia.com/gpu": 4, "memory": "64Gi"}
+    assert last["nodeSelector"] == {"gpu": "h100"}
+    assert last["imagePullSecrets"] == [{"name": "registry"}]
+    assert last["terminationGracePeriodSeconds"] == 600
+    assert [each["name"] for each in last["volumes"]] == ["shared-memory", "runs", "data"]
+    assert last["volumes"][0]["emptyDir"] == {"medium": "Memory", "sizeLimit": "8Gi"}
+    assert [each["name"] for each in last["volumeMounts"]] == ["shared-memory", "runs", "data"]
+    assert len(pods_of(written)) == 3
 
 
 def test_a_trainjob_passes_what_the_operator_checks_besides(manifest):
@@ -181,7 +232,7 @@ def test_a_trainjob_has_the_runtime_that_is_named(manifest):
 
 def test_run_folders_may_be_below_the_volume(manifest):
     written = manifest("jobset", f"{GPUS} --log-root /runs/mine", "--volume", "runs:/runs")
-    assert pods_of(written)[0].words[-2:] == ["--log-root", "/runs/mine"]
+    assert pods_of(written)[0].words[-7:-5] == ["--log-root", "/runs/mine"]
 
 
 def test_a_manifest_goes_to_stdout_and_the_file_is_the_same(manifest, capsys):
@@ -237,6 +288,14 @@ WRONG = [
     (f"{JOB} --volume Runs:/logs -- --seed 1", "must be CLAIM:PATH"),
     (f"{JOB} --volume runs:/dev/shm -- --seed 1", "cannot be mounted there"),
     (f"{JOB} --volume runs:/ -- --seed 1", "cannot be mounted there"),
+    (f"{JOB} --restarts 2 -- --seed 1", "--restarts 2: without --volume"),
+    (
+        f"{JOB} --volume runs:/runs --kind trainjob --restarts 2 -- --seed 1",
+        "policy of its runtime",
+    ),
+    (f"{JOB} --memory 64GB -- --seed 1", "--memory 64GB: must be a quantity of Kubernetes"),
+    (f"{JOB} --queue Q -- --seed 1", "--queue Q: must have small letters"),
+    (f"{JOB} --patch none.yaml -- --seed 1", "--patch none.yaml: there is no such file"),
     (f"{JOB} --env A -- --seed 1", "--env A: must be NAME=VALUE"),
     (f"{JOB} --env 1A=2 -- --seed 1", "--env 1A=2: must be NAME=VALUE"),
     (f"{JOB} --env A=1 --env A=2 -- --seed 1", "A is given twice"),

@@ -31,6 +31,43 @@ _ENDED = (
 """States of a job that has ended; see squeue's manual. One that was preempted is queued again."""
 
 
+_NEVER = {
+    "AccountNotAllowed": "the partition does not take slurm.account",
+    "AssocGrp": "the account has a limit (`sacctmgr show assoc`)",
+    "AssocMax": "the account has a limit (`sacctmgr show assoc`)",
+    "BadConstraints": "no node has what slurm.sbatch asks for",
+    "DependencyNeverSatisfied": "what it depends on has failed",
+    "InvalidAccount": "slurm.account is none of yours",
+    "InvalidQOS": "slurm.qos is none of yours",
+    "JobHeld": "it is held: `scontrol release` lets it go",
+    "JobLaunchFailure": "its node cannot start it: are slurm.folder and the folder of the command "
+    "on a disk that all nodes have?",
+    "MaxCpuPerAccount": "the account has a limit",
+    "PartitionConfig": "the partition does not have what it asks for (`scontrol show partition`)",
+    "PartitionDown": "the partition is down (`sinfo`)",
+    "PartitionInactive": "the partition takes no jobs (`sinfo`)",
+    "PartitionNodeLimit": "--nnodes is more, or less, than the partition allows",
+    "PartitionTimeLimit": "slurm.time is more than the partition allows (`sinfo`)",
+    "QOSGrp": "the quality of service has a limit (`sacctmgr show qos`)",
+    "QOSMax": "the quality of service has a limit (`sacctmgr show qos`)",
+    "QOSNotAllowed": "the partition does not take slurm.qos",
+    "QOSTimeLimit": "slurm.time is more than slurm.qos allows",
+    "ReqNodeNotAvail": "its nodes are away or reserved (`sinfo -R`)",
+    "launch_failed": "its node could not start it: are slurm.folder and the folder of the command "
+    "on a disk that all nodes have? `scontrol release` tries again",
+}
+"""How reasons begin for which a job may wait for ever, and what is behind them; see squeue's
+manual, "job reason codes"."""
+
+
+def hint(told: str) -> str:
+    """Return what is behind the reason for which a job waits; "" if it only waits its turn."""
+    state, _, reason = told.partition(" (")
+    if state != "PENDING":
+        return ""
+    return next((why for start, why in _NEVER.items() if reason.startswith(start)), "")
+
+
 @dataclass
 class Job:
     """A submitted job."""
@@ -95,8 +132,14 @@ def follow(job: Job, *, cancel: bool) -> None:
             print(f"\njob {job.number} goes on. To end it: scancel {job.number}", flush=True)
         raise
     if job.state not in ("COMPLETED", ""):  # Of a job that SLURM has forgotten, its result tells.
+        output = f"Its output: {job.output}"
+        if not job.output.exists():
+            output += (
+                " (which is not here: if the job has run, that folder is on no disk that all nodes "
+                "have; choose one with slurm.folder=DIR)"
+            )
         raise RankFailed(
-            f"Job {job.number} ended as {job.state}. Its output: {job.output}",
+            f"Job {job.number} ended as {job.state}. {output}",
             exit_code=job.exit_code or 1,
         )
 
@@ -111,6 +154,11 @@ def _watch(job: Job, timeout: float = float("inf")) -> None:
             asked, told = now, job.ask()
             if told != shown:
                 print(f"job {job.number}: {told or 'ended'}", flush=True)
+                if why := hint(told):
+                    print(
+                        f"  It may wait for ever: {why}. To end it: scancel {job.number}",
+                        flush=True,
+                    )
             shown = told
         job.show_output()
         if job.ended or now - start > timeout:

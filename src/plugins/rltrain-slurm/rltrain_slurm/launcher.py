@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,14 @@ _OFTEN = 1000
 """How often a job may reach its time limit and be queued again: more than any run needs."""
 
 
+_OF_THE_SITE = {
+    "SBATCH_EXPORT": "ranks need the variables of this shell",
+    "SBATCH_ARRAY_INX": "a job is one run",
+    "SBATCH_SIGNAL": "slurm.grace decides when the run is asked to end",
+}
+"""Variables that would be flags of sbatch with which no run comes about, and why."""
+
+
 class SlurmLauncher:
     """Submits a job with one task a node, which starts the node's ranks."""
 
@@ -45,16 +55,34 @@ class SlurmLauncher:
         except RuntimeError as error:
             raise UsageError(f"--launcher slurm: {error}") from error
         executor.update_parameters(**job_parameters(config, self._options))
+        node = NodeOfJob(
+            work,
+            getattr(config, "run_name", None),
+            log_root=str(Path(config.log_root).resolve()),
+            grace=self._options.seconds_of_grace,
+        )
         try:
-            job = executor.submit(NodeOfJob(work, getattr(config, "run_name", None)))
+            with _without(_OF_THE_SITE):
+                job = executor.submit(node)
         except (FailedJobError, FailedSubmissionError) as error:
             raise UsageError(f"--launcher slurm: the job was refused: {_reason(error)}") from error
+        except OSError as error:
+            raise UsageError(
+                f"{folder}: cannot be written ({error.strerror}). Choose a folder on a disk that "
+                "all nodes have: slurm.folder=DIR."
+            ) from error
         # They hold the options and the setup, in which may be secrets.
         for path in (job.paths.submitted_pickle, job.paths.submission_file):
             path.chmod(0o600)
         output = job.task(0).paths.stdout
         print(f"job {job.job_id} submitted: {job.paths.submission_file}", flush=True)
         print(f"its output: {output}", flush=True)
+        if inside := os.environ.get("SLURM_JOB_ID"):
+            print(
+                f"job {job.job_id} does not use the nodes of job {inside}, in which it was "
+                "submitted: `srun rltrain ...` does. If it waits for those, leave that job.",
+                flush=True,
+            )
         follow(Job(job.job_id, output), cancel=self._options.cancel)
         return _result(job)
 
@@ -63,13 +91,13 @@ def job_parameters(config: Placement, options: SlurmOptions) -> dict[str, Any]:
     """Return the job's parameters, by submitit's names."""
     ranks = int(config.nproc_per_node or 1)
     parameters: dict[str, Any] = {
-        "job_name": "rltrain",
+        "job_name": "rltrain-" + (getattr(config, "run_name", None) or _task(config)),
         "nodes": config.nnodes,
         "ntasks_per_node": 1,
         "cpus_per_task": ranks * options.cpus_per_rank,
         "gpus_per_node": ranks if config.device_kind != "cpu" else None,
         "time": minutes(options.time),
-        "signal_delay_s": options.grace,
+        "signal_delay_s": options.seconds_of_grace,
         "partition": options.partition,
         "account": options.account,
         "qos": options.qos,
@@ -80,6 +108,23 @@ def job_parameters(config: Placement, options: SlurmOptions) -> dict[str, Any]:
         "additional_parameters": {"requeue": True, **sbatch_flags(list(options.sbatch))},
     }
     return {name: value for name, value in parameters.items() if value is not None}
+
+
+def _task(config: Placement) -> str:
+    """Return the last part of the task's name, for that of the job."""
+    return str(getattr(config, "task", "ranks")).rpartition("/")[2]
+
+
+@contextlib.contextmanager
+def _without(names: Iterable[str]) -> Iterator[None]:
+    """Leave out environment variables inside the context, and say so."""
+    saved = {name: os.environ.pop(name) for name in names if name in os.environ}
+    for name, value in saved.items():
+        print(f"{name}={value} is left out: {_OF_THE_SITE[name]}", flush=True)
+    try:
+        yield
+    finally:
+        os.environ.update(saved)
 
 
 def _result(job: Any) -> TrainResult:

@@ -11,8 +11,21 @@ __all__ = ["SlurmOptions", "minutes", "sbatch_flags"]
 
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?")
 
+_GRACE = 120
+"""Seconds of grace unless the user says otherwise."""
+
 _LONGEST_GRACE = 600
 """Seconds. With more, submitit takes the signal for a preemption."""
+
+_REFUSED = {
+    "--array": "a job is one run. For several seeds type one command for each: jobs wait side by "
+    "side.",
+    "--export": "ranks need the variables of this shell. Set others in it before the command.",
+    "--export-file": "ranks need the variables of this shell. Set others in it before the command.",
+    "--signal": "rltrain sets it: slurm.grace=SECONDS before the time limit.",
+    "--wrap": "the script is rltrain's. Commands before the run: slurm.setup=[...].",
+}
+"""Flags of sbatch with which no run comes about, and what to do instead."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +49,9 @@ class SlurmOptions:
     """Further flags of sbatch, such as [--constraint=a100, --exclusive]."""
     setup: list[str] = field(default_factory=list, metadata=naming("command"))
     """Shell commands before the run, such as [module load cuda]."""
-    grace: int = 120
-    """Seconds before the time limit at which the job is queued again."""
+    grace: int | None = None
+    """Seconds before the time limit at which the run is asked to end with a checkpoint, and then
+    the job is queued again. By default 120, and never more than half of the time."""
     cancel: bool = False
     """Whether Ctrl-C cancels the job. If not, it goes on, and its output is no longer shown."""
     folder: str | None = field(default=None, metadata=naming("path"))
@@ -52,9 +66,19 @@ class SlurmOptions:
             )
         if self.cpus_per_rank < 1:
             raise ValueError(f"cpus_per_rank={self.cpus_per_rank} must be at least 1.")
-        if not 1 <= self.grace <= _LONGEST_GRACE:
+        if self.grace is not None and not 1 <= self.grace <= _LONGEST_GRACE:
             raise ValueError(f"grace={self.grace} must be from 1 to {_LONGEST_GRACE} seconds.")
+        if self.grace is not None and self.grace >= 60 * (minutes(self.time) or 0):
+            raise ValueError(
+                f"grace={self.grace} seconds are not less than time={self.time}: the job would be "
+                "queued again as soon as it starts."
+            )
         sbatch_flags(self.sbatch)
+
+    @property
+    def seconds_of_grace(self) -> int:
+        """`grace`, or what it is by default."""
+        return self.grace or min(_GRACE, 30 * (minutes(self.time) or 0))
 
 
 def minutes(time: str) -> int | None:
@@ -87,5 +111,7 @@ def sbatch_flags(flags: list[str]) -> dict[str, str | bool]:
                 f"sbatch={flag}: must be a long flag, with its value after =, such as "
                 "--constraint=a100."
             )
+        if instead := _REFUSED.get(name):
+            raise ValueError(f"sbatch={flag}: {instead}")
         found[name.removeprefix("--")] = value if equals else True
     return found

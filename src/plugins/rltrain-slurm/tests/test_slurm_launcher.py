@@ -8,6 +8,7 @@ import pickle
 import signal
 import stat
 import subprocess
+from dataclasses import replace
 
 import pytest
 from submitit.core.job_environment import SignalHandler
@@ -19,7 +20,8 @@ from rltrain.errors import RankFailed, UsageError
 from rltrain.launch import SECRET
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
-from rltrain_slurm.following import Job, follow
+from rltrain.types import TrainResult
+from rltrain_slurm.following import Job, follow, hint
 from rltrain_slurm.job import NodeOfJob, run_name
 from rltrain_slurm.launcher import SlurmLauncher, job_parameters
 from rltrain_slurm.options import SlurmOptions, minutes, sbatch_flags
@@ -30,6 +32,13 @@ def _no_secret(monkeypatch):
     """What a job sets for its ranks goes with the test."""
     monkeypatch.setenv(SECRET, "")
     monkeypatch.delenv(SECRET)
+
+
+FINISHED = TrainResult(3, 0, None, None, run_dir="")
+
+
+def finish(options) -> TrainResult:
+    return FINISHED
 
 
 RUN = {"library": "rsl_rl", "launcher": "slurm", "nnodes": 2, "writers": ["console"]}
@@ -60,6 +69,9 @@ def test_time_limits_are_those_of_sbatch(time, expected):
         ({}, r"slurm: time=\(not given\): say how long the job may take"),
         ({"time": 14400}, "slurm: time=14400: say how long"),
         ({"time": "1:00", "grace": 700}, "slurm: grace=700 must be from 1 to 600"),
+        ({"time": "1:00", "grace": 60}, r"slurm: grace=60 seconds are not less than time=1:00"),
+        ({"time": "1:00", "sbatch": ["--array=1-3"]}, "slurm: sbatch=--array=1-3: a job is one"),
+        ({"time": "1:00", "sbatch": ["--export=NONE"]}, "slurm: sbatch=--export=NONE: ranks need"),
         ({"time": "1:00", "cpus_per_rank": 0}, "slurm: cpus_per_rank=0 must be at least 1"),
         ({"time": "1:00", "sbatch": ["-C a"]}, "slurm: sbatch=-C a: must be a long flag"),
         ({"time": "1:00", "queue": "a"}, r"slurm\.queue: the launcher slurm has no such option"),
@@ -101,7 +113,7 @@ def test_flags_without_a_value_are_switches():
 def test_all_attempts_of_a_job_have_one_name(monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "12")
     asked = []
-    NodeOfJob(asked.append, "mine")()
+    NodeOfJob(lambda options: asked.append(options) or FINISHED, "mine")()
     assert asked == [{"run_name": "mine_slurm-12", "auto_resume": True}]
     assert run_name(None, "12") == "slurm-12"
 
@@ -109,9 +121,9 @@ def test_all_attempts_of_a_job_have_one_name(monkeypatch):
 def test_the_nodes_of_a_job_have_one_secret(monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "12")
     found = []
-    node = NodeOfJob(print, None)
+    node = NodeOfJob(finish, None)
     again = pickle.loads(pickle.dumps(node))  # As on each node, and when it is queued again.
-    for one in (node, again, NodeOfJob(print, None)):
+    for one in (node, again, NodeOfJob(finish, None)):
         monkeypatch.delenv(SECRET, raising=False)
         one()
         found.append(os.environ[SECRET])
@@ -130,7 +142,7 @@ def test_a_handled_signal_logs_nothing(monkeypatch):
     logged = logging.handlers.BufferingHandler(100)
     monkeypatch.setattr(log, "handlers", [logged])
     handler = SignalHandler(None, None, DelayedSubmission(print))
-    NodeOfJob(lambda options: handler.bypass(signal.SIGCONT, None), None)()
+    NodeOfJob(lambda options: handler.bypass(signal.SIGCONT, None) or FINISHED, None)()
     assert not logged.buffer
 
 
@@ -160,12 +172,70 @@ def test_scontrol_is_ended_with_the_job_that_it_queues_again(
     delayed = DelayedSubmission(NodeOfJob(print, None))
     delayed.set_timeout(60, 1)
     handler = SignalHandler(SlurmJobEnvironment(), JobPaths(tmp_path, "12"), delayed)
+    with pytest.raises(subprocess.CalledProcessError if refused else SystemExit):
+        announced(handler, NodeOfJob(lambda options: end_gracefully(), None))
+
+
+def announced(handler: SignalHandler, node: NodeOfJob) -> TrainResult:
+    """Run a node as submitit does, with its handlers."""
+    handlers = {signal.SIGTERM: handler.bypass, signal.SIGUSR2: handler.checkpoint_and_try_requeue}
+    before = {number: signal.signal(number, each) for number, each in handlers.items()}
+    try:
+        return node()
+    finally:
+        for number, each in before.items():
+            signal.signal(number, each)
+
+
+def end_gracefully() -> TrainResult:
+    """Do what a run does when SLURM announces the time limit."""
+    os.kill(os.getpid(), signal.SIGUSR2)
+    return replace(FINISHED, exit_code=75)
+
+
+class Requeued(Exception):
+    """The job was queued again."""
+
+
+class OfTheTest(SlurmJobEnvironment):
+    """Queues no job."""
+
+    def _requeue(self, countdown: int) -> None:
+        raise Requeued
+
+
+def test_a_job_is_queued_again_after_the_run_has_ended_gracefully(monkeypatch, tmp_path):
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    done = []
 
     def work(options):
-        handler.checkpoint_and_try_requeue(signal.SIGUSR2)
+        result = end_gracefully()
+        done.append(options)
+        return result
 
-    with pytest.raises(subprocess.CalledProcessError if refused else SystemExit):
-        NodeOfJob(work, None)()
+    delayed = DelayedSubmission(NodeOfJob(work, None, log_root=str(tmp_path)))
+    delayed.set_timeout(60, 1000)
+    handler = SignalHandler(OfTheTest(), JobPaths(tmp_path, "12"), delayed)
+    with pytest.raises(Requeued):
+        announced(handler, delayed.function)
+    assert len(done) == 1
+    node = delayed.function
+    for _ in range(2):
+        node = node.checkpoint().function
+    with pytest.raises(RankFailed, match="queued again 2 times and wrote no new checkpoint"):
+        node.checkpoint()
+    saved = tmp_path / "rsl_rl" / "Task" / "2026_slurm-12" / "checkpoints" / "model_1.pt"
+    saved.parent.mkdir(parents=True)
+    saved.touch()
+    assert node.checkpoint().function.fruitless == 0
+
+
+def test_a_run_that_was_done_all_the_same_is_not_queued_again(monkeypatch, tmp_path):
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    node = NodeOfJob(lambda options: replace(end_gracefully(), exit_code=0), None)
+    handler = SignalHandler(OfTheTest(), JobPaths(tmp_path, "12"), DelayedSubmission(node))
+    assert announced(handler, node).exit_code == 0
 
 
 def test_without_slurm_there_is_one_error(tmp_path, monkeypatch):
@@ -230,6 +300,18 @@ def test_a_job_that_fails_has_its_exit_status(scontrol, state, exit_code, status
     with pytest.raises(RankFailed, match=f"Job 12 ended as {state}. Its output: ") as failed:
         follow(job, cancel=False)
     assert failed.value.exit_code == status
+
+
+def test_reasons_that_may_never_pass_are_explained(scontrol, capsys):
+    held = PENDING.replace("Resources", "PartitionTimeLimit")
+    follow(scontrol(PENDING, held, RUNNING, DONE), cancel=False)
+    assert capsys.readouterr().out.splitlines()[1:3] == [
+        "job 12: PENDING (PartitionTimeLimit)",
+        "  It may wait for ever: slurm.time is more than the partition allows (`sinfo`). To end "
+        "it: scancel 12",
+    ]
+    assert hint("PENDING (Priority)") == hint("RUNNING (n1)") == ""
+    assert "a disk that all nodes have" in hint("PENDING (launch_failed_requeued_held)")
 
 
 def test_a_job_that_slurm_has_forgotten_has_ended(scontrol, capsys):

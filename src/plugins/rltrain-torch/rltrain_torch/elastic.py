@@ -261,7 +261,14 @@ def _prepared_process(config: Placement, reports: Path) -> Iterator[None]:
         os.environ[LIBRARY] = imports_of_library(config) or ""
         with served(config, reports):  # Ranks have the environment of the server.
             multiprocessing.set_forkserver_preload(PRELOADED)
-            multiprocessing.forkserver.ensure_running()  # It imports while this process does.
+            # Schedulers send them to each process of a job: the server must not end by them.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, OF_SCHEDULERS)
+            try:
+                multiprocessing.forkserver.ensure_running()  # It imports while this process does.
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            # Where addresses have no names, torch's store would say so in each run's first line.
+            os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
             yield
     finally:
         for number, handler in handlers.items():

@@ -20,3 +20,7 @@ def end_with_parent(number: int) -> None:
 
 
 end_with_parent(signal.SIGKILL)
+# They are blocked until here: see `rltrain_torch.elastic`. Ranks ignore them, too.
+for number in (signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGUSR1, signal.SIGUSR2))

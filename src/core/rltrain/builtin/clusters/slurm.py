@@ -18,9 +18,15 @@ __all__ = ["find", "first_host", "resolve"]
 
 _VARIABLES = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS")
 
+_INTERACTIVE = ("4294967290", "interactive")
+"""The step in which salloc starts a shell, where the site has it do so; see slurm.h."""
+
 _PORTS = 4096
 """The coordinator's port is one of the last so many, chosen by the job's number, as in jax's
 `jax/_src/clusters/slurm_cluster.py`: two jobs on a node rarely meet."""
+
+_APART = 521
+"""How far the ports of two steps of a job, which may run side by side, are apart."""
 
 _ANSWER_TIMEOUT = 10.0
 """Seconds for an answer of scontrol."""
@@ -29,14 +35,18 @@ _ANSWER_TIMEOUT = 10.0
 def find(environ: Mapping[str, str]) -> StartedRank | None:
     """Return this task's place; None outside of srun, and for a step of one task.
 
-    A batch script itself is no task of srun: it has no SLURM_STEP_NODELIST.
+    A batch script itself is no task of srun: it has no SLURM_STEP_NODELIST. Nor is the shell that
+    salloc gives, on the machine where it was typed or as a step of its own on the first node.
 
     Raises:
-        UsageError: the variables are incomplete, are not numbers, or contradict each other.
+        UsageError: the variables are incomplete, are not numbers, or contradict each other; or
+            this is a job of several nodes, outside of srun: it would train on one of them.
     """
-    if not environ.get("SLURM_STEP_NODELIST"):
+    if not environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_STEP_ID") in _INTERACTIVE:
+        _check_outside(environ)
         return None
     rank, local, job = read_numbers(environ, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_JOB_ID")
+    (step,) = read_numbers({"SLURM_STEP_ID": "0", **environ}, "SLURM_STEP_ID")
     # In a job step, SLURM_NTASKS may be that of the whole allocation.
     size = "SLURM_STEP_NUM_TASKS" if environ.get("SLURM_STEP_NUM_TASKS") else "SLURM_NTASKS"
     (ranks,) = read_numbers(environ, size)
@@ -57,7 +67,19 @@ def find(environ: Mapping[str, str]) -> StartedRank | None:
         world=world,
         variables=(*_VARIABLES[:2], size),
         master_addr=first_host(environ["SLURM_STEP_NODELIST"]),
-        master_port=65536 - _PORTS + job % _PORTS,
+        master_port=65536 - _PORTS + (job + _APART * step) % _PORTS,
+    )
+
+
+def _check_outside(environ: Mapping[str, str]) -> None:
+    job, nodes = environ.get("SLURM_JOB_ID"), environ.get("SLURM_JOB_NUM_NODES", "")
+    if not job or not nodes.isdecimal() or int(nodes) < 2:
+        return
+    names = environ.get("SLURM_JOB_NODELIST", "")
+    raise UsageError(
+        f"Job {job} of SLURM has {nodes} nodes ({names}), and without srun this would train on one "
+        "machine. Type `srun rltrain ...`, which starts a task a rank, or with --ntasks-per-node 1 "
+        "--nproc-per-node N one a node; or say --cluster none to use this machine only."
     )
 
 
