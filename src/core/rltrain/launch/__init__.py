@@ -4,9 +4,10 @@ The names below are for launchers, backends, suites and observers. The modules i
 internal.
 """
 
+from rltrain.interrupts import OF_SCHEDULERS, REQUESTS, interrupt, is_free
 from rltrain.launch.cores import available_cores, cores_of_rank
 from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
-from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS, ask_to_end
+from rltrain.launch.ending import ask_to_end
 from rltrain.launch.hangs import hang_watch
 from rltrain.launch.here import environments_are_made_here
 from rltrain.launch.leftovers import private_folder, with_temporary_files
@@ -59,6 +60,8 @@ __all__ = [
     "hold_port",
     "imports_of_library",
     "interface_of",
+    "interrupt",
+    "is_free",
     "is_loopback",
     "make_report",
     "meet",

@@ -13,21 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 
+from rltrain.interrupts import AGAIN, REQUESTS
 from rltrain.launch.rank_log import show
 
 __all__ = [
     *("AGAIN", "OF_SCHEDULERS", "REQUESTS"),
     *("announce_training", "ask_to_end", "asked_to_end", "heard_requests", "pass_on"),
 ]
-
-OF_SCHEDULERS = (signal.SIGUSR1, signal.SIGUSR2)
-"""The signals that a scheduler sends if it is asked to, some time before it kills."""
-
-REQUESTS = (signal.SIGINT, signal.SIGTERM, *OF_SCHEDULERS)
-"""The signals that ask."""
-
-AGAIN = 75
-"""The exit status of a run that a scheduler has ended: EX_TEMPFAIL in sysexits.h, try again."""
 
 _HEARD: ContextVar[list[int] | None] = ContextVar("rltrain requests to end", default=None)
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
+from rltrain.errors import EndedBySignal, PeerLost, RankFailed, RltrainError, UsageError
+from rltrain.interrupts import status_of
 from rltrain.launch.ending import asked_to_end
 from rltrain.launch.pulse import read_pulses
 from rltrain.launch.rank_log import older
@@ -210,7 +211,7 @@ def ended_by_signal(number: signal.Signals) -> BaseException:
     if number == signal.SIGINT:
         return KeyboardInterrupt()
     message = f"The launcher received {number.name} and ended the run."
-    return RankFailed(message, rank=None, exit_code=128 + number, may_restart=False)
+    return EndedBySignal(message, rank=None, exit_code=status_of(number), may_restart=False)
 
 
 def _without_report(rank: int, exit_code: int) -> str:

@@ -7,7 +7,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rltrain.launch.ending import AGAIN, announce_training, asked_to_end
+from rltrain.interrupts import AGAIN
+from rltrain.launch.ending import announce_training, asked_to_end
 
 __all__ = ["Requests"]
 

@@ -9,23 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from rltrain.launch.ending import REQUESTS, ask_to_end
+from rltrain.interrupts import REQUESTS, Ended, interrupt, is_free
+from rltrain.launch.ending import ask_to_end
 from rltrain.launch.reports import ended_by_signal
 from rltrain.types import World
 
 __all__ = ["ending_when_asked"]
-
-
-class _Ended(BaseException):
-    """A signal ends this process. Compilers catch every Exception, and go on or say otherwise.
-
-    Attributes:
-        exit_code: the exit status of the process.
-    """
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.exit_code = 128 + number
 
 
 @contextlib.contextmanager
@@ -49,7 +38,8 @@ def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
             return
         if number == signal.SIGINT or world.world_size == 1:
             ended.append(signal.Signals(number))
-            raise KeyboardInterrupt if number == signal.SIGINT else _Ended(number)
+            error = KeyboardInterrupt() if number == signal.SIGINT else Ended(number)
+            return interrupt(number, frame, error)
         # What this rank is blocked in may never return.
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
@@ -57,11 +47,7 @@ def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # Python allows handlers in the main thread only.
         return
-    before = {
-        number: signal.signal(number, handle)
-        for number in REQUESTS
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
-    }
+    before = {number: signal.signal(number, handle) for number in REQUESTS if is_free(number)}
     try:
         yield
     except BaseException:

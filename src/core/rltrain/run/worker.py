@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
+from rltrain.interrupts import OF_SCHEDULERS
 from rltrain.launch.collectives import describing
 from rltrain.launch.cores import bind_cores
 from rltrain.launch.echo import echoed, is_shown
-from rltrain.launch.ending import OF_SCHEDULERS
 from rltrain.launch.heap import keep_freed_memory
 from rltrain.launch.leftovers import private_folder
 from rltrain.launch.notes import Notes

@@ -27,6 +27,8 @@ from rltrain.launch import (
     hang_watch,
     hide_rank_variables,
     imports_of_library,
+    interrupt,
+    is_free,
     is_loopback,
     private_folder,
     reachable_address,
@@ -145,7 +147,7 @@ class _Signals:
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self._last = signal.Signals(number)
-        raise KeyboardInterrupt
+        interrupt(number, frame, KeyboardInterrupt())
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         from torch.distributed.elastic.multiprocessing import SignalException
@@ -166,8 +168,8 @@ class _Signals:
 
 def _is_free(number: signal.Signals) -> bool:
     """Return whether a signal may be handled: nohup ignores one, a scheduler's job uses one."""
-    handler = signal.getsignal(number)
-    return handler != signal.SIG_IGN and (number not in OF_SCHEDULERS or handler == signal.SIG_DFL)
+    is_ignored = signal.getsignal(number) == signal.SIG_IGN
+    return is_free(number) or not (is_ignored or number in OF_SCHEDULERS)
 
 
 def launch_config(config: Placement, reports: Path, *looks: Callable[[], None]) -> Any:
