@@ -12,7 +12,16 @@ import threading
 import time
 from types import FrameType
 
-__all__ = ["AGAIN", "OF_SCHEDULERS", "REQUESTS", "Ended", "handle_requests", "interrupt", "is_free"]
+__all__ = [
+    "AGAIN",
+    "OF_SCHEDULERS",
+    "REQUESTS",
+    "Ended",
+    "end_by",
+    "handle_requests",
+    "interrupt",
+    "is_free",
+]
 
 OF_SCHEDULERS = (signal.SIGUSR1, signal.SIGUSR2)
 """The signals that a scheduler sends if it is asked to, some time before it kills."""
@@ -23,7 +32,7 @@ REQUESTS = (signal.SIGINT, signal.SIGTERM, *OF_SCHEDULERS)
 AGAIN = 75
 """The exit status of a run that a scheduler has ended: EX_TEMPFAIL in sysexits.h, try again."""
 
-SAME = 1.0
+SAME = 0.5
 """Seconds in which a signal that arrives again is the same one: a scheduler, and timeout(1), send
 it to a process and to all of its group."""
 
@@ -54,7 +63,9 @@ def status_of(number: int) -> int:
 
 
 def handle_requests() -> None:
-    """Let each signal that asks to end raise an exception in the command, once."""
+    """Let each signal that asks to end raise an exception in this process, once."""
+    global _owner
+    _owner = os.getpid()
     for number in REQUESTS:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _handle)
@@ -82,11 +93,20 @@ def interrupt(number: int, frame: FrameType | None, error: BaseException) -> Non
     raise error
 
 
+def end_by(number: int) -> None:
+    """End this process by a signal, as if nothing handled it."""
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
+
+
+_owner = os.getpid()
 _heard: list[float] = []
 _raised: list[int] = []
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
+    if os.getpid() != _owner:  # A copy, by os.fork; multiprocessing ends it by a signal, too.
+        return end_by(number)
     now = time.monotonic()
     if not _heard:
         _heard.append(now)

@@ -29,7 +29,14 @@ from rltrain.launch.ranks import (
     rank_from_env,
     rank_variables,
 )
-from rltrain.launch.reports import ended_by_signal, failure, make_report, write_report
+from rltrain.launch.reports import (
+    ended_by_signal,
+    ended_early,
+    failure,
+    make_report,
+    ranks_done,
+    write_report,
+)
 from rltrain.launch.sealing import own_sockets, seal, sealed_afterwards
 from rltrain.launch.shared import shared_folder, short_path
 from rltrain.launch.signals import CaughtSignals, caught_signals
@@ -53,6 +60,7 @@ __all__ = [
     "cores_of_rank",
     "end_when_silent",
     "ended_by_signal",
+    "ended_early",
     "environments_are_made_here",
     "failure",
     "hang_watch",
@@ -69,6 +77,7 @@ __all__ = [
     "private_folder",
     "rank_from_env",
     "rank_variables",
+    "ranks_done",
     "reachable_address",
     "seal",
     "sealed_afterwards",

@@ -33,13 +33,14 @@ def private_folder() -> Iterator[Path]:
     those of others.
     """
     remove_leftovers()
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    owner, folder = os.getpid(), Path(tempfile.mkdtemp(prefix=_PREFIX))
     try:
         with _held(folder / _LOCK):
             yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        remove_leftovers()
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+            remove_leftovers()
 
 
 @contextlib.contextmanager

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from rltrain.interrupts import REQUESTS, Ended, interrupt, is_free
+from rltrain.interrupts import REQUESTS, Ended, end_by, interrupt, is_free
+from rltrain.launch.board import board_of
 from rltrain.launch.ending import ask_to_end
 from rltrain.launch.reports import ended_by_signal
 from rltrain.types import World
@@ -31,9 +33,13 @@ def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
         KeyboardInterrupt: by Ctrl-C; whatever the code in the context made of it.
         RankFailed: by another signal, likewise.
     """
+    board_of(folder)
     ended: list[signal.Signals] = []
+    owner = os.getpid()
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != owner:
+            return end_by(number)
         if ask_to_end(folder, number, quiet=not world.is_root):
             return
         if number == signal.SIGINT or world.world_size == 1:
@@ -41,8 +47,7 @@ def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
             error = KeyboardInterrupt() if number == signal.SIGINT else Ended(number)
             return interrupt(number, frame, error)
         # What this rank is blocked in may never return.
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
+        end_by(number)
 
     if threading.current_thread() is not threading.main_thread():
         yield  # Python allows handlers in the main thread only.

@@ -23,6 +23,7 @@ from rltrain.launch import (
     ask_to_end,
     can_listen,
     ended_by_signal,
+    ended_early,
     failure,
     hang_watch,
     hide_rank_variables,
@@ -31,6 +32,7 @@ from rltrain.launch import (
     is_free,
     is_loopback,
     private_folder,
+    ranks_done,
     reachable_address,
     with_temporary_files,
 )
@@ -105,7 +107,8 @@ class ElasticLauncher:
         results: dict[int, Any] = {}
         failed: BaseException | None = None
         try:
-            attended = launch_config(config, reports, signals.look, hang_watch(config, reports))
+            looks = signals.look, hang_watch(config, reports), _end_watch(reports)
+            attended = launch_config(config, reports, *looks)
             results = elastic_launch(attended, work)(config, str(reports))
         except ChildFailedError as error:
             rank, process = next(iter(error.failures.items()))
@@ -170,6 +173,23 @@ def _is_free(number: signal.Signals) -> bool:
     """Return whether a signal may be handled: nohup ignores one, a scheduler's job uses one."""
     is_ignored = signal.getsignal(number) == signal.SIG_IGN
     return is_free(number) or not (is_ignored or number in OF_SCHEDULERS)
+
+
+def _end_watch(reports: Path) -> Callable[[], None]:
+    """Return a function that raises when a rank has ended as if it had done its work.
+
+    torch elastic would wait for its result for ever.
+    """
+    others = set(multiprocessing.active_children())
+    ranks: set[Any] = set()
+
+    def look() -> None:
+        ranks.update(set(multiprocessing.active_children()) - others)
+        silent = [rank for rank in ranks if rank.exitcode == 0]
+        if undone := {rank.pid for rank in silent} - ranks_done(reports):
+            raise ended_early(reports, undone)
+
+    return look
 
 
 def launch_config(config: Placement, reports: Path, *looks: Callable[[], None]) -> Any:
