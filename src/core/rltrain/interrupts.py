@@ -57,6 +57,24 @@ class Ended(BaseException):
         self.exit_code = status_of(number)
 
 
+class Latest:
+    """The signal that was handled last: it may come twice, and must raise once."""
+
+    def __init__(self) -> None:
+        self._number, self._at = 0, 0.0
+
+    def is_again(self, number: int) -> bool:
+        """Return whether a signal is the same one; if not, it is the latest now."""
+        before, self._at = self._at, time.monotonic()
+        same = number == self._number and self._at - before < SAME
+        self._number = number
+        return same
+
+    def forget(self) -> None:
+        """Note that it has raised nothing yet, and is tried again."""
+        self._number = 0
+
+
 def status_of(number: int) -> int:
     """Return the exit status of a command that a signal has ended before it trained."""
     return AGAIN if number in OF_SCHEDULERS else 128 + number

@@ -4,7 +4,7 @@ The names below are for launchers, backends, suites and observers. The modules i
 internal.
 """
 
-from rltrain.interrupts import OF_SCHEDULERS, REQUESTS, interrupt, is_free
+from rltrain.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, is_free
 from rltrain.launch.cores import available_cores, cores_of_rank
 from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
 from rltrain.launch.ending import ask_to_end
@@ -48,6 +48,7 @@ __all__ = [
     "REQUESTS",
     "SECRET",
     "CaughtSignals",
+    "Latest",
     "LinesOfOthers",
     "Member",
     "ask_to_end",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from rltrain.interrupts import REQUESTS, Ended, end_by, interrupt, is_free
+from rltrain.interrupts import REQUESTS, Ended, Latest, end_by, interrupt, is_free
 from rltrain.launch.board import board_of
 from rltrain.launch.ending import ask_to_end
 from rltrain.launch.reports import ended_by_signal
@@ -35,7 +35,7 @@ def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
     """
     board_of(folder)
     ended: list[signal.Signals] = []
-    owner = os.getpid()
+    owner, latest = os.getpid(), Latest()
 
     def handle(number: int, frame: FrameType | None) -> None:
         if os.getpid() != owner:
@@ -43,9 +43,12 @@ def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
         if ask_to_end(folder, number, quiet=not world.is_root):
             return
         if number == signal.SIGINT or world.world_size == 1:
+            if latest.is_again(number):
+                return None
             ended.append(signal.Signals(number))
             error = KeyboardInterrupt() if number == signal.SIGINT else Ended(number)
-            return interrupt(number, frame, error)
+            interrupt(number, frame, error)
+            return latest.forget()
         # What this rank is blocked in may never return.
         end_by(number)
 

@@ -20,6 +20,7 @@ from rltrain.errors import UsageError
 from rltrain.launch import (
     OF_SCHEDULERS,
     REQUESTS,
+    Latest,
     ask_to_end,
     can_listen,
     ended_by_signal,
@@ -132,6 +133,7 @@ class _Signals:
 
     def __init__(self, reports: Path) -> None:
         self._last: signal.Signals | None = None
+        self._latest = Latest()
         self._reports = reports
         self._handled = [number for number in _SIGNALS if _is_free(number)]
 
@@ -149,13 +151,15 @@ class _Signals:
                 signal.signal(number, handler)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        self._last = signal.Signals(number)
-        interrupt(number, frame, KeyboardInterrupt())
+        if not self._latest.is_again(number):
+            self._last = signal.Signals(number)
+            interrupt(number, frame, KeyboardInterrupt())
+            self._latest.forget()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         from torch.distributed.elastic.multiprocessing import SignalException
 
-        if not ask_to_end(self._reports, number):
+        if not ask_to_end(self._reports, number) and not self._latest.is_again(number):
             self._last = signal.Signals(number)
             # torch elastic passes this signal on, and ranks that train ignore Ctrl-C.
             raise SignalException(f"{self._last.name} has arrived", signal.SIGTERM)
