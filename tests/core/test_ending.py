@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 
@@ -17,7 +18,7 @@ from rltrain.testing import make_config
 from rltrain.types import World
 
 
-def test_ranks_that_train_are_asked_once(tmp_path, capsys):
+def test_ranks_that_train_are_asked_once(tmp_path, capsys, monkeypatch):
     assert not ask_to_end(tmp_path, signal.SIGTERM)  # They do not train yet.
     announce_training(tmp_path)
     assert asked_to_end(tmp_path) is None
@@ -25,9 +26,24 @@ def test_ranks_that_train_are_asked_once(tmp_path, capsys):
     assert asked_to_end(tmp_path) == signal.SIGTERM
     assert not ask_to_end(tmp_path, signal.SIGINT)
     assert asked_to_end(tmp_path) == signal.SIGTERM
+    # A scheduler sends it to each process of a job, and some of these pass it on.
+    assert ask_to_end(tmp_path, signal.SIGTERM)
+    monkeypatch.setattr("rltrain.launch.ending.SAME", 0.0)
+    assert not ask_to_end(tmp_path, signal.SIGTERM)
     assert capsys.readouterr().out == (
         "SIGTERM: ending after this iteration, with a checkpoint; once more ends at once\n"
     )
+
+
+def test_ranks_are_asked_also_when_their_folder_is_gone(tmp_path):
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    requests = Requests(None, is_root=False)
+    requests.look_in(folder, has_launcher=False)
+    shutil.rmtree(folder)
+    requests.start()
+    assert ask_to_end(folder, signal.SIGTERM)
+    assert requests.votes(1) == (False, True, False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
@@ -94,7 +110,10 @@ def test_a_signal_to_one_process_is_a_request():
     ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, RankFailed)]
 )
 @pytest.mark.parametrize("times", [1, 2])
-def test_the_second_signal_ends_one_process_and_before_training_the_first(number, error, times):
+def test_the_second_signal_ends_one_process_and_before_training_the_first(
+    number, error, times, monkeypatch
+):
+    monkeypatch.setattr("rltrain.launch.ending.SAME", 0.0)
     folders = []
 
     def run(config, world, log):

@@ -223,7 +223,7 @@ def test_only_lost_peers_point_to_another_node(tmp_path):
 
 def test_an_unexplained_failure_is_still_a_failure(tmp_path):
     error = failure(tmp_path, None, 3)
-    assert str(error) == "A rank failed with exit code 3."
+    assert str(error) == "A rank exited with code 3 without an exception."
     assert error.exit_code == 3
 
 

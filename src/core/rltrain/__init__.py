@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rltrain.hookspecs import hookimpl
-
 if TYPE_CHECKING:
+    from rltrain.hookspecs import hookimpl
     from rltrain.types import TrainResult
 
 __all__ = ["__version__", "hookimpl", "train"]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name != "hookimpl":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from rltrain.hookspecs import hookimpl  # It imports pluggy: the command imports nothing first.
+
+    return hookimpl
 
 
 def train(**options: Any) -> TrainResult:
@@ -36,9 +43,11 @@ def train(**options: Any) -> TrainResult:
 
     Raises:
         rltrain.errors.UsageError: an option is wrong, or a combination cannot work.
-        rltrain.errors.RankFailed: a rank failed while training; or a signal ended the run at once.
-        KeyboardInterrupt: Ctrl-C has ended the run after its iteration, with a checkpoint.
-        SystemExit: another signal has, so; the status is 75, "try again", as that of the command.
+        rltrain.errors.RankFailed: a rank failed while training.
+        KeyboardInterrupt: Ctrl-C has ended the run: after its iteration, with a checkpoint; at
+            once if it did not train yet.
+        SystemExit: another signal has, so; the status is that of the command: 75, "try again", or
+            143 for SIGTERM before training.
     """
     from rltrain.run.start import run
 

@@ -1,10 +1,28 @@
-"""`python -m rltrain`, as torchrun starts it."""
+"""The command: `rltrain`, and `python -m rltrain`, as torchrun starts it."""
 
 from __future__ import annotations
 
+import signal
 import sys
 
-from rltrain.cli.main import main
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run the command line, in a process of its own; see `rltrain.guarded`."""
+    # An exception from a signal could hit any import: what arrives now is handled after them.
+    numbers = *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP), *(signal.SIGUSR1, signal.SIGUSR2)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    from rltrain.guarded import guarded
+
+    return guarded(_work, mask)
+
+
+def _work() -> int:
+    from rltrain.cli.main import main as run
+
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())

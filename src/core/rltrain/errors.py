@@ -9,6 +9,7 @@ from pathlib import Path
 
 __all__ = [
     "DivergenceError",
+    "EndedBySignal",
     "NonFiniteError",
     "PeerLost",
     "PluginError",
@@ -94,6 +95,10 @@ class RankFailed(RltrainError):
         self.headline = headline or message.partition("\n")[0]
         self.iteration = iteration
         self.may_restart = may_restart
+
+
+class EndedBySignal(RankFailed):
+    """A signal has ended the run at once: it did not train yet, or it was asked twice."""
 
 
 class PeerLost(RankFailed):

@@ -20,6 +20,7 @@ from rltrain.cli import foreign, torchrun, train
 from rltrain.cli.help import flags_about, overview
 from rltrain.cli.parser import Loaded, load, make_parser, parse
 from rltrain.errors import RltrainError, UsageError, suggest
+from rltrain.interrupts import Ended
 from rltrain.launch.stream import lasting_output
 from rltrain.options.secrets import hide_in_text
 from rltrain.plugins.registry import discover
@@ -57,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _fail(f"rltrain: {message}", error.exit_code)
         except KeyboardInterrupt:
             return _fail("rltrain: interrupted.", 128 + signal.SIGINT)
+        except Ended as ended:
+            return _fail(f"rltrain: ended by {ended}.", ended.exit_code)
         except Exception:
             return _fail(traceback.format_exc().rstrip(), 1)
 

@@ -4,9 +4,10 @@ The names below are for launchers, backends, suites and observers. The modules i
 internal.
 """
 
+from rltrain.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, is_free
 from rltrain.launch.cores import available_cores, cores_of_rank
 from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
-from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS, ask_to_end
+from rltrain.launch.ending import ask_to_end
 from rltrain.launch.hangs import hang_watch
 from rltrain.launch.here import environments_are_made_here
 from rltrain.launch.leftovers import private_folder, with_temporary_files
@@ -28,7 +29,14 @@ from rltrain.launch.ranks import (
     rank_from_env,
     rank_variables,
 )
-from rltrain.launch.reports import ended_by_signal, failure, make_report, write_report
+from rltrain.launch.reports import (
+    ended_by_signal,
+    ended_early,
+    failure,
+    make_report,
+    ranks_done,
+    write_report,
+)
 from rltrain.launch.sealing import own_sockets, seal, sealed_afterwards
 from rltrain.launch.shared import shared_folder, short_path
 from rltrain.launch.signals import CaughtSignals, caught_signals
@@ -40,6 +48,7 @@ __all__ = [
     "REQUESTS",
     "SECRET",
     "CaughtSignals",
+    "Latest",
     "LinesOfOthers",
     "Member",
     "ask_to_end",
@@ -52,6 +61,7 @@ __all__ = [
     "cores_of_rank",
     "end_when_silent",
     "ended_by_signal",
+    "ended_early",
     "environments_are_made_here",
     "failure",
     "hang_watch",
@@ -59,6 +69,8 @@ __all__ = [
     "hold_port",
     "imports_of_library",
     "interface_of",
+    "interrupt",
+    "is_free",
     "is_loopback",
     "make_report",
     "meet",
@@ -66,6 +78,7 @@ __all__ = [
     "private_folder",
     "rank_from_env",
     "rank_variables",
+    "ranks_done",
     "reachable_address",
     "seal",
     "sealed_afterwards",

@@ -1,4 +1,4 @@
-"""How a run is asked to end after its iteration, with a checkpoint: by a file that ranks look for.
+"""How a run is asked to end after its iteration, with a checkpoint: by memory that ranks look at.
 
 A signal could not do it: torch elastic and torchrun end ranks with SIGTERM, and a rank that is
 blocked in a collective runs no handler.
@@ -7,27 +7,20 @@ blocked in a collective runs no handler.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 
+from rltrain.interrupts import AGAIN, REQUESTS, SAME
+from rltrain.launch.board import board_of
 from rltrain.launch.rank_log import show
 
 __all__ = [
     *("AGAIN", "OF_SCHEDULERS", "REQUESTS"),
     *("announce_training", "ask_to_end", "asked_to_end", "heard_requests", "pass_on"),
 ]
-
-OF_SCHEDULERS = (signal.SIGUSR1, signal.SIGUSR2)
-"""The signals that a scheduler sends if it is asked to, some time before it kills."""
-
-REQUESTS = (signal.SIGINT, signal.SIGTERM, *OF_SCHEDULERS)
-"""The signals that ask."""
-
-AGAIN = 75
-"""The exit status of a run that a scheduler has ended: EX_TEMPFAIL in sysexits.h, try again."""
 
 _HEARD: ContextVar[list[int] | None] = ContextVar("rltrain requests to end", default=None)
 
@@ -38,7 +31,7 @@ def announce_training(folder: Path) -> None:
     Args:
         folder: where the ranks of this node report.
     """
-    (folder / "training").touch()
+    board_of(folder).is_training = True
 
 
 def ask_to_end(folder: Path, number: int, quiet: bool = False) -> bool:
@@ -50,15 +43,15 @@ def ask_to_end(folder: Path, number: int, quiet: bool = False) -> bool:
         quiet: whether to say nothing on the console: another process does.
 
     Returns:
-        False if that is no use: they have been asked before, or do not train yet, or the signal
-        means that the run must end at once.
+        False if that is no use: they have been asked a while before, or do not train yet, or the
+        signal means that the run must end at once.
     """
-    file = folder / "asked_to_end"
-    if number not in REQUESTS or file.exists() or not (folder / "training").exists():
+    board = board_of(folder)
+    if number not in REQUESTS or not board.is_training:
         return False
-    partial = file.with_suffix(".partial")
-    partial.write_text(str(int(number)))
-    os.replace(partial, file)
+    if board.asked:
+        return board.asked == number and time.monotonic() - board.asked_at < SAME
+    board.ask(number)
     if (heard := _HEARD.get()) is not None:
         heard.append(number)
     if not quiet:
@@ -70,10 +63,8 @@ def ask_to_end(folder: Path, number: int, quiet: bool = False) -> bool:
 
 def asked_to_end(folder: Path) -> signal.Signals | None:
     """Return the signal because of which ranks are asked to end, or None."""
-    try:
-        return signal.Signals(int((folder / "asked_to_end").read_text()))
-    except FileNotFoundError:
-        return None
+    asked = board_of(folder).asked
+    return signal.Signals(asked) if asked else None
 
 
 @contextlib.contextmanager

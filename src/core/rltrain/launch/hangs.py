@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 from rltrain.config import Placement
+from rltrain.launch.board import board_of
 from rltrain.launch.collectives import last_collectives
-from rltrain.launch.pulse import Pulse, pulse_files, read_pulse
+from rltrain.launch.pulse import Pulse, parse_pulse, pulse_files
 from rltrain.launch.stacks import Process, main_thread, stack_file, stacks
 from rltrain.launch.verdict import Hang, Place, find_missing
 
@@ -83,6 +87,7 @@ def hang_watch(config: Placement, reports: Path) -> Callable[[], None]:
         config: where the run runs.
         reports: the folder where its ranks report.
     """
+    board_of(reports)  # While it is there.
     watch = HangWatch(lambda: pulse_files(reports), config.hang_timeout, config.nnodes)
 
     def look() -> None:
@@ -112,6 +117,7 @@ class HangWatch:
         self._period = min(_PERIOD, (timeout or _SHORTEST) / 4)
         self._seen: dict[int, tuple[Pulse, float]] = {}
         self._looked = 0.0
+        self._opened: dict[int, tuple[Path, BinaryIO]] = {}
 
     def look(self) -> Hang | None:
         """Return which ranks make no progress; None if it is too early to look again, too."""
@@ -129,14 +135,15 @@ class HangWatch:
         if not late or any(self._moved(place) or place.is_debugged for place in late):
             self._seen.clear()  # Look closely again after as long.
             return None
-        path = self._files()[late[0].rank]
+        path = self._opened[late[0].rank][0]
         return find_missing(places, late, path, self._has_neighbors)
 
     def _places(self, now: float) -> list[Place]:
         """Return where the ranks are that have not ended."""
         places = []
-        for rank, path in sorted(self._files().items()):
-            pulse = read_pulse(path)
+        self._open()
+        for rank in sorted(self._opened):
+            pulse = self._pulse(rank)
             process = Process.look(pulse.pid) if pulse is not None else None
             if pulse is None or process is None:
                 continue
@@ -149,6 +156,19 @@ class HangWatch:
         if places:
             self._patience.note(places[0].pulse, now)
         return places
+
+    def _open(self) -> None:
+        """Hold the files with pulses open: their folder may be cleaned while the run goes on."""
+        for rank, path in self._files().items():
+            with contextlib.suppress(OSError):
+                held = self._opened.get(rank)
+                if held is None or not os.path.samestat(os.fstat(held[1].fileno()), path.stat()):
+                    self._opened[rank] = path, path.open("rb", buffering=0)
+
+    def _pulse(self, rank: int) -> Pulse | None:
+        file = self._opened[rank][1]
+        file.seek(0)
+        return parse_pulse(file.read())
 
     def _is_late(self, place: Place, places: list[Place]) -> bool:
         """Whether a rank that others wait for has made no progress for too long.
@@ -164,9 +184,9 @@ class HangWatch:
     def _asked(self, places: list[Place]) -> list[Place]:
         """Return the same places with what the ranks answer."""
         started, before = time.monotonic(), [Process.look(place.pulse.pid) for place in places]
-        files = {p.rank: (p.pulse.pid, stack_file(self._files()[p.rank])) for p in places}
-        texts = stacks(files)
-        recorded = last_collectives({place.rank: self._files()[place.rank] for place in places})
+        paths = {place.rank: self._opened[place.rank][0] for place in places}
+        texts = stacks({p.rank: (p.pulse.pid, stack_file(paths[p.rank])) for p in places})
+        recorded = last_collectives(paths)
         time.sleep(max(0.0, started + _BUSY_FOR - time.monotonic()))
         seconds = time.monotonic() - started
         found = []
@@ -186,7 +206,7 @@ class HangWatch:
 
     def _moved(self, place: Place) -> bool:
         """Whether a rank has made progress since; one that was stopped goes on when asked."""
-        return not place.stopped and read_pulse(self._files()[place.rank]) != place.pulse
+        return not place.stopped and self._pulse(place.rank) != place.pulse
 
 
 def _is_busy(before: Process | None, now: Process | None, seconds: float) -> bool:

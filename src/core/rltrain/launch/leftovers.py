@@ -33,13 +33,15 @@ def private_folder() -> Iterator[Path]:
     those of others.
     """
     remove_leftovers()
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    os.makedirs(tempfile.gettempdir(), exist_ok=True)  # It may have been cleaned with all in it.
+    owner, folder = os.getpid(), Path(tempfile.mkdtemp(prefix=_PREFIX))
     try:
         with _held(folder / _LOCK):
             yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        remove_leftovers()
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+            remove_leftovers()
 
 
 @contextlib.contextmanager
@@ -49,13 +51,16 @@ def with_temporary_files(folder: Path) -> Iterator[None]:
     Only what multiprocessing uses until this process ends stays where it is.
     """
     link = folder / _MULTIPROCESSING
-    link.symlink_to(get_temp_dir())
+    link.symlink_to(of_multiprocessing := get_temp_dir())
     before, tempfile.tempdir = tempfile.tempdir, str(folder)
     try:
         yield
     finally:
         tempfile.tempdir = before
-        link.unlink()  # While the folder is held: what the link names is not left over.
+        # While the folder is held: what the link names is not left over.
+        link.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # multiprocessing removes it at exit, and it must exist.
+            os.makedirs(of_multiprocessing, exist_ok=True)
 
 
 def remove_leftovers() -> None:

@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from rltrain.launch.copies import end_copy
+
 __all__ = [
     "Phase",
     "Pulse",
     "PulseWriter",
     "Span",
+    "parse_pulse",
     "pulse_file",
     "pulse_files",
     "read_pulse",
@@ -108,6 +111,8 @@ class PulseWriter:
         try:
             yield
         finally:
+            if os.getpid() != self._identity[0]:
+                end_copy()
             ended = time.perf_counter()
             if phase == "stepping the environment":
                 self.stepping += ended - began
@@ -179,8 +184,16 @@ def pulse_file(folder: Path, rank: int) -> Path:
 def read_pulse(path: Path) -> Pulse | None:
     """Return a rank's pulse, or None if it has none."""
     try:
-        pid, thread, done, beats, begun, phase, waiting, call = _FORM.unpack(path.read_bytes())
-    except (OSError, struct.error):
+        return parse_pulse(path.read_bytes())
+    except OSError:
+        return None
+
+
+def parse_pulse(data: bytes) -> Pulse | None:
+    """Return what a rank has written, or None if it has not written yet."""
+    try:
+        pid, thread, done, beats, begun, phase, waiting, call = _FORM.unpack(data)
+    except struct.error:
         return None
     text = call.rstrip(b"\0").decode(errors="replace")
     return Pulse(pid, thread, done, beats, begun, _PHASES[phase], waiting, text)

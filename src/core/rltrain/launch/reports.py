@@ -9,13 +9,15 @@ import re
 import signal
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
+from rltrain.errors import EndedBySignal, PeerLost, RankFailed, RltrainError, UsageError
+from rltrain.interrupts import status_of
+from rltrain.launch.board import board_of
 from rltrain.launch.ending import asked_to_end
 from rltrain.launch.pulse import read_pulses
 from rltrain.launch.rank_log import older
@@ -26,10 +28,12 @@ __all__ = [
     "Kind",
     "Report",
     "ended_by_signal",
+    "ended_early",
     "failure",
     "forget_reports",
     "log_path",
     "make_report",
+    "ranks_done",
     "read_reports",
     "write_report",
 ]
@@ -135,6 +139,7 @@ def forget_reports(folder: Path, rank: int, here: range) -> None:
 
 def write_report(folder: Path, report: Report) -> None:
     """Write a report so that the launcher reads it whole or not at all."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # It may have been cleaned.
     partial = folder / f".rank_{report.rank}.json"
     partial.write_text(json.dumps(asdict(report)))
     os.replace(partial, folder / f"rank_{report.rank}.json")
@@ -183,7 +188,7 @@ def _failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
         message = headline + _end_of_log(folder, rank, exit_code) + _mismatch(folder)
         return RankFailed(message, rank=rank, exit_code=status, headline=headline)
     if first is None:
-        message = f"A rank failed with exit code {exit_code}."
+        message = f"A rank exited with code {exit_code} without an exception."
         return RankFailed(message, rank=None, exit_code=status)
     if first.kind == "usage":
         return UsageError(first.message)
@@ -205,18 +210,35 @@ def _failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
     )
 
 
+def ranks_done(folder: Path) -> set[int]:
+    """Return the processes of this node's ranks that have done their work."""
+    return board_of(folder).done()
+
+
+def ended_early(folder: Path, pids: Collection[int]) -> RltrainError:
+    """Return the error of a run whose ranks have ended with status 0 before they were done.
+
+    Args:
+        folder: where the ranks report.
+        pids: their processes.
+    """
+    ranks = [rank for rank, pulse in read_pulses(folder).items() if pulse.pid in pids]
+    return failure(folder, ranks[0] if ranks else None, 0)
+
+
 def ended_by_signal(number: signal.Signals) -> BaseException:
     """Return the error of a run whose launcher received a signal."""
     if number == signal.SIGINT:
         return KeyboardInterrupt()
     message = f"The launcher received {number.name} and ended the run."
-    return RankFailed(message, rank=None, exit_code=128 + number, may_restart=False)
+    return EndedBySignal(message, rank=None, exit_code=status_of(number), may_restart=False)
 
 
 def _without_report(rank: int, exit_code: int) -> str:
     """Describe the end of a rank that wrote no report."""
     if exit_code >= 0:
-        return f"Rank {rank} exited with code {exit_code} without an exception."
+        early = ", before its work was done" if exit_code == 0 else ""
+        return f"Rank {rank} exited with code {exit_code} without an exception{early}."
     known = {number.value: number.name for number in signal.Signals}
     return f"Rank {rank} was killed by {known.get(-exit_code, f'signal {-exit_code}')}."
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from rltrain.launch.ending import OF_SCHEDULERS, REQUESTS
+from rltrain.interrupts import OF_SCHEDULERS, REQUESTS, is_free
 
 __all__ = ["CaughtSignals", "caught_signals"]
 
@@ -57,8 +57,9 @@ def caught_signals() -> Iterator[CaughtSignals]:
     if threading.current_thread() is threading.main_thread():
         for number in _SIGNALS:
             # An ignored signal stays ignored: nohup relies on that.
-            ours = signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
-            if ours or (number not in OF_SCHEDULERS and signal.getsignal(number) != signal.SIG_IGN):
+            if is_free(number) or (
+                number not in OF_SCHEDULERS and signal.getsignal(number) != signal.SIG_IGN
+            ):
                 handlers[number] = signal.signal(number, signals.note)
     try:
         yield signals

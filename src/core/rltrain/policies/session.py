@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
 from rltrain.launch import private_folder
+from rltrain.launch.copies import without_copies
 from rltrain.options.dotted import get_dotted, leaves
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.policy import Policy
@@ -139,10 +140,12 @@ def open_session(config: RunConfig, world: World, registry: Registry) -> Iterato
         registry: the installed plugins.
     """
     with private_folder() as folder:
-        session = PolicySession(config, world, registry, folder)
-        session.make_env()
+        with without_copies():
+            session = PolicySession(config, world, registry, folder)
+            session.make_env()
         try:
-            yield session
+            with without_copies():
+                yield session
         except BaseException:
             if not config.distributed:  # Else peers may be gone: closing could block.
                 session.env.close()

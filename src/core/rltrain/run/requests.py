@@ -7,7 +7,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rltrain.launch.ending import AGAIN, announce_training, asked_to_end
+from rltrain.interrupts import AGAIN
+from rltrain.launch.board import board_of
+from rltrain.launch.ending import announce_training, asked_to_end
 
 __all__ = ["Requests"]
 
@@ -48,6 +50,7 @@ class Requests:
             has_launcher: whether a launcher of rltrain handles signals. A terminal sends Ctrl-C to
                 its ranks too: once they train, they ignore it.
         """
+        board_of(folder)  # While it is there.
         self._folder, self._has_launcher = folder, has_launcher
 
     def start(self) -> None:

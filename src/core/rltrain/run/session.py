@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rltrain.errors import NonFiniteError, PluginError, RltrainError, fitting
 from rltrain.launch import make_report
+from rltrain.launch.copies import without_copies
 from rltrain.metrics.divergence import check_divergence
 from rltrain.options.secrets import hide, hide_in_text
 from rltrain.records import RunStarted
@@ -50,7 +51,8 @@ class RankSession(PluginSession):
             self._agree()
             on_run_folder(self.run_folder)
             self.seed("environment")
-            self.env = self._make_env()
+            with without_copies():
+                self.env = self._make_env()
             self.seed("model")
             self._start()
             self.pulse.phase("learning")
@@ -183,7 +185,8 @@ class RankSession(PluginSession):
                 return  # Peers may be gone: closing the environment or the group could block.
         try:
             if hasattr(self, "env"):
-                self.env.close()
+                with without_copies():
+                    self.env.close()
         finally:
             if hasattr(self, "group"):
                 self.group.close()

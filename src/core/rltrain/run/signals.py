@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from rltrain.launch.ending import REQUESTS, ask_to_end
+from rltrain.interrupts import REQUESTS, Ended, Latest, end_by, interrupt, is_free
+from rltrain.launch.board import board_of
+from rltrain.launch.ending import ask_to_end
 from rltrain.launch.reports import ended_by_signal
 from rltrain.types import World
 
 __all__ = ["ending_when_asked"]
-
-
-class _Ended(BaseException):
-    """A signal ends this process. Compilers catch every Exception, and go on or say otherwise.
-
-    Attributes:
-        exit_code: the exit status of the process.
-    """
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.exit_code = 128 + number
 
 
 @contextlib.contextmanager
@@ -42,26 +33,29 @@ def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
         KeyboardInterrupt: by Ctrl-C; whatever the code in the context made of it.
         RankFailed: by another signal, likewise.
     """
+    board_of(folder)
     ended: list[signal.Signals] = []
+    owner, latest = os.getpid(), Latest()
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != owner:
+            return end_by(number)
         if ask_to_end(folder, number, quiet=not world.is_root):
             return
         if number == signal.SIGINT or world.world_size == 1:
+            if latest.is_again(number):
+                return None
             ended.append(signal.Signals(number))
-            raise KeyboardInterrupt if number == signal.SIGINT else _Ended(number)
+            error = KeyboardInterrupt() if number == signal.SIGINT else Ended(number)
+            interrupt(number, frame, error)
+            return latest.forget()
         # What this rank is blocked in may never return.
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
+        end_by(number)
 
     if threading.current_thread() is not threading.main_thread():
         yield  # Python allows handlers in the main thread only.
         return
-    before = {
-        number: signal.signal(number, handle)
-        for number in REQUESTS
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
-    }
+    before = {number: signal.signal(number, handle) for number in REQUESTS if is_free(number)}
     try:
         yield
     except BaseException:

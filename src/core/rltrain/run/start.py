@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rltrain.config import Placement, RunConfig
-from rltrain.errors import PluginError, UsageError
+from rltrain.errors import EndedBySignal, PluginError, UsageError
 from rltrain.launch.ending import heard_requests, pass_on
 from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.network import wait_for_host
@@ -38,7 +38,11 @@ def run(options: Mapping[str, Any]) -> TrainResult:
     """Plan a run and start it, for a script; see `rltrain.train`."""
     refuse_in_import(bool(options.get("distributed")))
     with lasting_output(), heard_requests() as heard, telling_others(lambda: options):
-        result = start(make_plan(options))
+        try:
+            result = start(make_plan(options))
+        except EndedBySignal as error:
+            print(f"rltrain: {error}", file=sys.stderr, flush=True)
+            raise SystemExit(error.exit_code) from error
     pass_on(heard, result.exit_code)
     return result
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
+from rltrain.interrupts import OF_SCHEDULERS
+from rltrain.launch.board import board_of
 from rltrain.launch.collectives import describing
 from rltrain.launch.cores import bind_cores
 from rltrain.launch.echo import echoed, is_shown
-from rltrain.launch.ending import OF_SCHEDULERS
 from rltrain.launch.heap import keep_freed_memory
 from rltrain.launch.leftovers import private_folder
 from rltrain.launch.notes import Notes
@@ -205,8 +206,10 @@ def run_launched(
         # Some schedulers send it to all processes of a job; the launcher passes it on.
         signal.signal(number, signal.SIG_IGN)
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
+    board_of(folder)
+    place = int(os.environ["LOCAL_RANK"])
     use_folder(folder)
-    first = rank - int(os.environ["LOCAL_RANK"])
+    first = rank - place
     forget_reports(folder, rank, range(first, first + int(os.environ["LOCAL_WORLD_SIZE"])))
     restrict_gpus(config.gpu_ids)
     if config.virtual_local_rank:
@@ -216,6 +219,7 @@ def run_launched(
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
         with RankLog(log_path(folder, world.rank)) as log:
             result = run(config, with_device(config, world), log)
+        board_of(folder).set_done(place)
         if world.is_root:
             return result
         return _of_other_node(result) if world.place == 0 else None

@@ -20,15 +20,20 @@ from rltrain.errors import UsageError
 from rltrain.launch import (
     OF_SCHEDULERS,
     REQUESTS,
+    Latest,
     ask_to_end,
     can_listen,
     ended_by_signal,
+    ended_early,
     failure,
     hang_watch,
     hide_rank_variables,
     imports_of_library,
+    interrupt,
+    is_free,
     is_loopback,
     private_folder,
+    ranks_done,
     reachable_address,
     with_temporary_files,
 )
@@ -103,7 +108,8 @@ class ElasticLauncher:
         results: dict[int, Any] = {}
         failed: BaseException | None = None
         try:
-            attended = launch_config(config, reports, signals.look, hang_watch(config, reports))
+            looks = signals.look, hang_watch(config, reports), _end_watch(reports)
+            attended = launch_config(config, reports, *looks)
             results = elastic_launch(attended, work)(config, str(reports))
         except ChildFailedError as error:
             rank, process = next(iter(error.failures.items()))
@@ -127,6 +133,7 @@ class _Signals:
 
     def __init__(self, reports: Path) -> None:
         self._last: signal.Signals | None = None
+        self._latest = Latest()
         self._reports = reports
         self._handled = [number for number in _SIGNALS if _is_free(number)]
 
@@ -144,13 +151,15 @@ class _Signals:
                 signal.signal(number, handler)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        self._last = signal.Signals(number)
-        raise KeyboardInterrupt
+        if not self._latest.is_again(number):
+            self._last = signal.Signals(number)
+            interrupt(number, frame, KeyboardInterrupt())
+            self._latest.forget()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         from torch.distributed.elastic.multiprocessing import SignalException
 
-        if not ask_to_end(self._reports, number):
+        if not ask_to_end(self._reports, number) and not self._latest.is_again(number):
             self._last = signal.Signals(number)
             # torch elastic passes this signal on, and ranks that train ignore Ctrl-C.
             raise SignalException(f"{self._last.name} has arrived", signal.SIGTERM)
@@ -166,8 +175,25 @@ class _Signals:
 
 def _is_free(number: signal.Signals) -> bool:
     """Return whether a signal may be handled: nohup ignores one, a scheduler's job uses one."""
-    handler = signal.getsignal(number)
-    return handler != signal.SIG_IGN and (number not in OF_SCHEDULERS or handler == signal.SIG_DFL)
+    is_ignored = signal.getsignal(number) == signal.SIG_IGN
+    return is_free(number) or not (is_ignored or number in OF_SCHEDULERS)
+
+
+def _end_watch(reports: Path) -> Callable[[], None]:
+    """Return a function that raises when a rank has ended as if it had done its work.
+
+    torch elastic would wait for its result for ever.
+    """
+    others = set(multiprocessing.active_children())
+    ranks: set[Any] = set()
+
+    def look() -> None:
+        ranks.update(set(multiprocessing.active_children()) - others)
+        silent = [rank for rank in ranks if rank.exitcode == 0]
+        if undone := {rank.pid for rank in silent} - ranks_done(reports):
+            raise ended_early(reports, undone)
+
+    return look
 
 
 def launch_config(config: Placement, reports: Path, *looks: Callable[[], None]) -> Any:

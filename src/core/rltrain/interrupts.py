@@ -1,0 +1,149 @@
+"""Signals that ask the command to end, while nothing else handles them.
+
+A run that trains has its own handlers, which let it end its iteration; see `rltrain.launch.ending`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from types import FrameType
+
+__all__ = [
+    "AGAIN",
+    "OF_SCHEDULERS",
+    "REQUESTS",
+    "Ended",
+    "end_by",
+    "handle_requests",
+    "interrupt",
+    "is_free",
+]
+
+OF_SCHEDULERS = (signal.SIGUSR1, signal.SIGUSR2)
+"""The signals that a scheduler sends if it is asked to, some time before it kills."""
+
+REQUESTS = (signal.SIGINT, signal.SIGTERM, *OF_SCHEDULERS)
+"""The signals that ask."""
+
+AGAIN = 75
+"""The exit status of a run that a scheduler has ended: EX_TEMPFAIL in sysexits.h, try again."""
+
+SAME = 0.5
+"""Seconds in which a signal that arrives again is the same one: a scheduler, and timeout(1), send
+it to a process and to all of its group."""
+
+_TO_UNWIND = 30.0
+"""Seconds that the command has to end: an exception can be lost, in a `__del__` or a callback."""
+
+_SOON = 0.02
+"""Seconds until a signal is tried again that has arrived within an import."""
+
+
+class Ended(BaseException):
+    """A signal ends this process. Compilers catch every Exception, and go on or say otherwise.
+
+    Attributes:
+        number: the signal.
+        exit_code: the exit status of the process.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = signal.Signals(number)
+        self.exit_code = status_of(number)
+
+
+class Latest:
+    """The signal that was handled last: it may come twice, and must raise once."""
+
+    def __init__(self) -> None:
+        self._number, self._at = 0, 0.0
+
+    def is_again(self, number: int) -> bool:
+        """Return whether a signal is the same one; if not, it is the latest now."""
+        before, self._at = self._at, time.monotonic()
+        same = number == self._number and self._at - before < SAME
+        self._number = number
+        return same
+
+    def forget(self) -> None:
+        """Note that it has raised nothing yet, and is tried again."""
+        self._number = 0
+
+
+def status_of(number: int) -> int:
+    """Return the exit status of a command that a signal has ended before it trained."""
+    return AGAIN if number in OF_SCHEDULERS else 128 + number
+
+
+def handle_requests() -> None:
+    """Let each signal that asks to end raise an exception in this process, once."""
+    global _owner
+    _owner = os.getpid()
+    for number in REQUESTS:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _handle)
+
+
+def is_free(number: int) -> bool:
+    """Return whether nothing but Python, or the command, handles a signal."""
+    return signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler, _handle)
+
+
+def interrupt(number: int, frame: FrameType | None, error: BaseException) -> None:
+    """Raise an error in the handler of a signal; if a module is being imported, soon afterwards.
+
+    Half a module stays behind where its import ends by an exception: the next import of it fails,
+    and C code that it has begun to set up crashes.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            main = threading.main_thread().ident
+            again = threading.Timer(_SOON, signal.pthread_kill, (main, number))
+            again.daemon = True
+            again.start()
+            return
+        frame = frame.f_back
+    raise error
+
+
+def end_by(number: int) -> None:
+    """End this process by a signal, as if nothing handled it."""
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
+
+
+_owner = os.getpid()
+_heard: list[float] = []
+_raised: list[int] = []
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    if os.getpid() != _owner:  # A copy, by os.fork; multiprocessing ends it by a signal, too.
+        return end_by(number)
+    now = time.monotonic()
+    if not _heard:
+        _heard.append(now)
+        last = threading.Timer(_TO_UNWIND, _give_up, (number,))
+        last.daemon = True
+        last.start()
+    if _raised:
+        if now - _heard[0] > SAME:
+            _give_up(number)
+        return
+    error = KeyboardInterrupt() if number == signal.SIGINT else Ended(number)
+    # Noted first: what it raises ends this function.
+    _raised.append(number)
+    interrupt(number, frame, error)
+    _raised.clear()
+
+
+def _give_up(number: int) -> None:
+    """End at once; what this process has left is removed by the next one, as after SIGKILL."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"rltrain: ended at once by {signal.Signals(number).name}.\n".encode())
+    os._exit(status_of(number))

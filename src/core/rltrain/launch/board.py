@@ -1,0 +1,83 @@
+"""What the ranks of a node and their launcher tell each other, whatever happens to their folder.
+
+It is memory that they share: a file in the folder, which each of them opens once. Temporary folders
+become full, and are cleaned while a run goes on, by systemd-tmpfiles or by a scheduler.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import struct
+import time
+from pathlib import Path
+
+__all__ = ["Board", "board_of"]
+
+_REQUEST = struct.Struct("<?Bd")
+"""Whether the ranks train; the signal that asks them to end, and when it came."""
+
+_PLACES = 64
+"""Where the processes of ranks that have done their work begin, by place on the node."""
+
+_PID = struct.Struct("<i")
+
+
+class Board:
+    """The memory."""
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+
+    @property
+    def is_training(self) -> bool:
+        """Whether ranks will soon end an iteration."""
+        return bool(_REQUEST.unpack_from(self._memory)[0])
+
+    @is_training.setter
+    def is_training(self, value: bool) -> None:
+        self._memory[0] = value
+
+    @property
+    def asked(self) -> int:
+        """The signal because of which ranks are asked to end; 0 if they are not."""
+        return int(_REQUEST.unpack_from(self._memory)[1])
+
+    @property
+    def asked_at(self) -> float:
+        """When that was, by this machine's monotonic clock."""
+        return float(_REQUEST.unpack_from(self._memory)[2])
+
+    def ask(self, number: int) -> None:
+        """Ask ranks to end because of a signal."""
+        _REQUEST.pack_into(self._memory, 0, True, number, time.monotonic())
+
+    def set_done(self, place: int) -> None:
+        """Note that this process, the rank at a place of this node, has done its work."""
+        _PID.pack_into(self._memory, _PLACES + place * _PID.size, os.getpid())
+
+    def done(self) -> set[int]:
+        """Return the processes that have."""
+        return {pid for (pid,) in _PID.iter_unpack(self._memory[_PLACES:])} - {0}
+
+
+@functools.lru_cache(maxsize=16)
+def board_of(folder: Path) -> Board:
+    """Return the board in the folder where the ranks of this node report.
+
+    Call it when the folder is there: later calls need no file. A process that cannot open it has
+    one of its own.
+    """
+    try:
+        descriptor = os.open(folder / "board", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return Board(mmap.mmap(-1, mmap.PAGESIZE))
+    try:
+        if os.fstat(descriptor).st_size < mmap.PAGESIZE:
+            os.posix_fallocate(descriptor, 0, mmap.PAGESIZE)  # A full disk would be a crash later.
+        return Board(mmap.mmap(descriptor, mmap.PAGESIZE))
+    except OSError:
+        return Board(mmap.mmap(-1, mmap.PAGESIZE))
+    finally:
+        os.close(descriptor)
