@@ -29,6 +29,7 @@ def plan_table(plan: Plan) -> str:
         ("library", f"{config.library}, {config.algorithm}, on {config.framework}{_choice(plan)}"),
         ("task", f"{config.task} ({plan.task.action} actions), from {config.suite}"),
         ("ranks", _ranks(plan)),
+        *_gpus(plan),
         *_cores(plan),
         ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}{_advice(plan)}"),
         ("environments", _environments(plan)),
@@ -90,9 +91,6 @@ def _ranks(plan: Plan) -> str:
         return f"{config.nproc_per_node} on {nodes}, which {config.launcher} starts"
     if world is None:
         text = f"{config.nproc_per_node} on this node, started by {config.launcher}"
-        gpus = len(config.gpu_ids) if isinstance(config.gpu_ids, tuple) else 0
-        if 0 < gpus < int(config.nproc_per_node or 1):
-            text += f", sharing {gpus} GPU{'s' if gpus > 1 else ''}"
         text += ", each sees its own GPU only" if config.virtual_local_rank else ""
         if config.min_nodes is not None:
             text += f"; one of {config.min_nodes} to {config.nnodes} nodes"
@@ -106,6 +104,26 @@ def _ranks(plan: Plan) -> str:
         by = f", started by {config.cluster}" if config.cluster else ""
         return f"joined as rank {world.rank} of {world.world_size}, on {world.device}{by}"
     return f"one process, on {world.device}"
+
+
+def _gpus(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield a row on the ranks of each GPU of this node."""
+    config, world = plan.config, plan.world
+    if config.device_kind == "cpu" or not config.distributed or plan.starts_nodes:
+        return
+    here = int(config.nproc_per_node or 1) if world is None else world.local_world_size
+    if world is not None and config.gpu_ids is None:
+        return  # The row on ranks has this one's GPU; others may see another.
+    gpus = config.gpu_ids or range(here)
+    texts = []
+    for place, gpu in enumerate(gpus[:here]):
+        ranks = [str(rank) for rank in range(place, here, len(gpus))]
+        shared = len(ranks) > 1
+        texts.append(
+            f"GPU {gpu}: rank{'s' if shared else ''} {', '.join(ranks)}"
+            + (" share it" if shared else "")
+        )
+    yield "GPUs", "; ".join(texts)
 
 
 def _cores(plan: Plan) -> Iterator[tuple[str, str]]:
