@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from rltrain.launch.cores import crowding
+from rltrain.launch.network import interface_towards
 from rltrain.options.secrets import hide
 from rltrain.plan.memory import estimate_memory
 from rltrain.plan.resolve import Plan
@@ -31,6 +32,7 @@ def plan_table(plan: Plan) -> str:
         ("ranks", _ranks(plan)),
         *_gpus(plan),
         *_cores(plan),
+        *_network(plan),
         ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}{_advice(plan)}"),
         ("environments", _environments(plan)),
         ("iterations", _iterations(plan)),
@@ -136,6 +138,20 @@ def _cores(plan: Plan) -> Iterator[tuple[str, str]]:
     elif (config.framework, world.device) == ("torch", "cpu"):
         given = os.environ.get("OMP_NUM_THREADS")
         yield "threads", _FEW if given is None else f"OMP_NUM_THREADS is {given}"
+
+
+def _network(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield a row on the interface by which the ranks of several nodes communicate."""
+    config, world = plan.config, plan.world
+    nodes = config.nnodes if world is None else world.num_nodes
+    variable = plan.registry.get(BackendSpec, config.backend).interface
+    if variable is None or nodes < 2 or plan.starts_nodes:
+        return
+    host = config.meeting_point[0] if world is None else os.environ.get("MASTER_ADDR", "")
+    if os.environ.get(variable):
+        yield "network", f"as {variable}={os.environ[variable]} says"
+    elif found := interface_towards(host, nodes):
+        yield "network", f"by {found}, which leads to {host} ({variable} names another)"
 
 
 def _shown(ranks: tuple[int, ...] | str) -> str:
