@@ -31,6 +31,9 @@ TASK = "rltrain/CartPoleContinuous-v1"
 Lap = Callable[[], None]
 """Called in the first step of each iteration's rollout."""
 
+Seen = Callable[[Any], Any]
+"""Called with what a step of the environments returns."""
+
 
 def train(
     how: str,
@@ -43,6 +46,8 @@ def train(
     agent: Mapping[str, Any] | None = None,
     backend: str = "gloo",
     more: Sequence[tuple[str, object]] = (),
+    task: str = TASK,
+    seen: Seen | None = None,
 ) -> None:
     """Train in this process.
 
@@ -57,10 +62,12 @@ def train(
         agent: further options of the library, by dotted key.
         backend: that of a rank on the CPU.
         more: names and plugins with run hooks, for rltrain.
+        task: the name of the task.
+        seen: called with what each step of the environments returns; returns it.
     """
     from rltrain.plan.resolve import make_plan
 
-    options = {"library": library, "task": TASK, "num_envs": num_envs, "agent": agent or {}}
+    options = {"library": library, "task": task, "num_envs": num_envs, "agent": agent or {}}
     run = {"max_iterations": iterations, "device": device, "log_root": folder, "writers": ()}
     place: Mapping[str, str] = {}
     if how == "rank":
@@ -70,14 +77,14 @@ def train(
     plan = make_plan({**options, **run}, place)
     if how == "native":
         steps = plan.iteration.steps if plan.iteration else 0
-        env = lapped(_environments(device, num_envs), steps, lap)
+        env = lapped(_environments(plan, device), steps, lap, seen)
         native = {"rl_games": _rl_games, "rsl_rl": _rsl_rl, "skrl": _skrl}[library]
         native(copy.deepcopy(dict(plan.config.agent)), env, device, iterations, folder)
     else:
-        _rltrain(plan, lap, more)
+        _rltrain(plan, lap, more, seen)
 
 
-def _rltrain(plan: Any, lap: Lap, more: Sequence[tuple[str, object]]) -> None:
+def _rltrain(plan: Any, lap: Lap, more: Sequence[tuple[str, object]], seen: Seen | None) -> None:
     from rltrain import hookimpl
     from rltrain.launch.heap import keep_freed_memory
     from rltrain.run.worker import make_session
@@ -87,27 +94,34 @@ def _rltrain(plan: Any, lap: Lap, more: Sequence[tuple[str, object]]) -> None:
     class Laps:
         @hookimpl(wrapper=True)
         def rltrain_make_env(self) -> Iterator[None]:
-            return lapped((yield), plan.iteration.steps, lap)
+            return lapped((yield), plan.iteration.steps, lap, seen)
 
     make_session(plan.config, plan.world, plan.registry, [("laps", Laps()), *more]).run()
 
 
-def _environments(device: str, num_envs: int) -> Any:
-    import gymnasium
+def _environments(plan: Any, device: str) -> Any:
+    """Make the environments as their suite does, without rltrain's wrapper."""
+    from rltrain.plugins.manager import RunPlugins
+    from rltrain.run.session import RankSession
+    from rltrain.seeding import SeedPlan
+    from rltrain.specs import SuiteSpec
+    from rltrain.types import World
 
-    import rltrain_gymnasium.registration  # noqa: F401 - registers the tasks with gymnasium
+    plugins = RunPlugins()
+    plugins.choose(plan.registry.get(SuiteSpec, plan.config.suite))
+    session = RankSession(plan.config, World(device=device), plugins)
+    session.seeds = SeedPlan(1, rank=0)
+    return plugins.first("rltrain_make_env", f"suite {plan.config.suite!r}", session=session)
 
-    return gymnasium.make_vec(TASK, num_envs=num_envs, framework="torch", device=device)
 
-
-def lapped(env: Any, steps: int, lap: Lap) -> Any:
-    """Make environments call `lap` in the first of every `steps` steps."""
+def lapped(env: Any, steps: int, lap: Lap, seen: Seen | None = None) -> Any:
+    """Make environments call `lap` in the first of every `steps` steps, and `seen` after each."""
     step, count = env.step, itertools.count()
 
     def stepped(actions: Any) -> Any:
         if next(count) % steps == 0:
             lap()
-        return step(actions)
+        return step(actions) if seen is None else seen(step(actions))
 
     env.step = stepped
     return env
@@ -146,7 +160,7 @@ def _rsl_rl(options: dict[str, Any], made: Any, device: str, iterations: int, fo
 
     from rltrain_rsl_rl.env import RslRlEnv
 
-    options["obs_groups"] = {"actor": ["policy"], "critic": ["policy"]}
+    options.setdefault("obs_groups", {"actor": ["policy"], "critic": ["policy"]})
     runner = OnPolicyRunner(RslRlEnv(made, device), options, log_dir=folder, device=device)
     runner.learn(iterations)
 

@@ -133,20 +133,41 @@ SHARING = {"backend": "stub_shared", "device": "cuda"}
 
 
 @pytest.mark.parametrize(
-    ("options", "ranks", "ids"),
+    ("options", "ranks", "ids", "said"),
     [
-        ({}, 2, (0, 1)),
-        ({"nproc_per_node": 5}, 5, (0, 1)),
-        ({"nproc_per_node": 2, "gpu_ids": 1}, 2, (1,)),
-        ({"nproc_per_node": 2, "num_gpus": 1}, 2, (0,)),
-        ({"nproc_per_node": 3, "gpu_ids": "all"}, 3, (0, 1)),
+        ({}, 2, (0, 1), "GPU 0: rank 0; GPU 1: rank 1"),
+        ({"gpu_ids": [1, 0]}, 2, (1, 0), "GPU 1: rank 0; GPU 0: rank 1"),
+        (
+            {"nproc_per_node": 5},
+            5,
+            (0, 1),
+            "GPU 0: ranks 0, 2, 4 share it; GPU 1: ranks 1, 3 share it",
+        ),
+        ({"nproc_per_node": 3}, 3, (0, 1), "GPU 0: ranks 0, 2 share it; GPU 1: rank 1"),
+        ({"nproc_per_node": 2, "gpu_ids": 1}, 2, (1,), "GPU 1: ranks 0, 1 share it"),
+        ({"nproc_per_node": 2, "num_gpus": 1}, 2, (0,), "GPU 0: ranks 0, 1 share it"),
+        (
+            {"nproc_per_node": 3, "gpu_ids": "all"},
+            3,
+            (0, 1),
+            "GPU 0: ranks 0, 2 share it; GPU 1: rank 1",
+        ),
     ],
 )
-def test_ranks_share_gpus_on_request(plan, two_gpus, options, ranks, ids):
+def test_ranks_share_gpus_on_request(plan, two_gpus, options, ranks, ids, said):
     made = plan(**SHARING, distributed=True, **options)
     assert (made.config.nproc_per_node, made.config.gpu_ids) == (ranks, ids)
     assert made.config.backend == "stub_shared"
-    assert (f", sharing {len(ids)} GPU" in plan_table(made)) == (ranks > len(ids))
+    assert f"\nGPUs          {said}\n" in plan_table(made)
+
+
+def test_the_plan_says_which_gpu_each_rank_has(plan, two_gpus):
+    made = plan(backend=None, distributed=True, gpu_ids=[1, 0])
+    assert "\nGPUs          GPU 1: rank 0; GPU 0: rank 1\n" in plan_table(made)
+    made = plan(backend=None, distributed=True)
+    assert "\nGPUs          GPU 0: rank 0; GPU 1: rank 1\n" in plan_table(made)
+    assert "\nGPUs " not in plan_table(plan(distributed=True))
+    assert "\nGPUs " not in plan_table(plan(backend=None, device="cuda"))
 
 
 def test_one_process_takes_a_gpu_with_a_backend_that_shares(plan, two_gpus):
@@ -179,11 +200,12 @@ OWN = {"backend": "stub_gpu", "distributed": True}
 def test_ranks_share_the_gpus_of_a_named_backend_that_can(plan, two_gpus, options):
     made = plan(**OWN, nproc_per_node=3, **options)
     assert (made.config.nproc_per_node, made.config.gpu_ids) == (3, (0, 1))
-    assert ", sharing 2 GPUs" in plan_table(made)
+    assert "GPU 0: ranks 0, 2 share it; GPU 1: rank 1" in plan_table(made)
     variables = {**TORCHRUN, "RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "3"}
     variables |= {"LOCAL_WORLD_SIZE": "3", "GROUP_RANK": "0"}
     joined = plan(variables, **OWN, **options)
     assert (joined.world.device, joined.config.gpu_ids) == ("cuda:0", (0, 1))
+    assert "GPU 0: ranks 0, 2 share it; GPU 1: rank 1" in plan_table(joined)
 
 
 def test_a_backend_that_cannot_share_here_says_why(refused, plan, two_gpus, monkeypatch):

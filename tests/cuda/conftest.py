@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-# Makes the modules beside the tests, and `benchmarks`, importable.
-sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+# Makes the modules beside the tests, `benchmarks`, and the claims of learning importable.
+sys.path[:0] = [str(HERE), str(HERE.parents[1]), str(HERE.parent / "shards")]
 
 # jax would take most of the GPU's memory, which the runs of other tests and workers need too.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -42,3 +42,12 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
             elif KIND == "cpu" and item.get_closest_marker("gpu_only"):
                 item.add_marker(pytest.mark.skip(reason="means nothing on the CPU"))
+
+
+@pytest.fixture(scope="session")
+def nccl_shares() -> None:
+    """Skip where NCCL cannot have several ranks on one GPU."""
+    from rltrain_torch.nccl import cannot_share
+
+    if KIND != "cpu" and (reason := cannot_share()):
+        pytest.skip(reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,6 +18,12 @@ from rltrain.types import TrainResult
 
 KIND = os.environ.get("RLTRAIN_TEST_DEVICE", "cuda")
 """The kind of device under test."""
+
+SHARING = ("--backend", "gloo", "--device", "cpu")
+"""Options of ranks that share one GPU over NCCL; on the CPU, over gloo."""
+if KIND != "cpu":
+    SHARING = ("--backend", "nccl", "--gpu-ids", "0")
+BACKEND = SHARING[1]
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 
@@ -74,8 +81,8 @@ def differing(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]
 
 
 PROBE = '''
-"""An observer that says where its rank is, and changes a weight on rank 1 if it is told to."""
-import json, os, pathlib
+"""An observer that says where its rank is, and does once on rank 1 what PLANTED says: WHAT:STEP."""
+import json, os, pathlib, signal, time
 from rltrain import hookimpl
 from rltrain.specs import ObserverSpec
 
@@ -94,20 +101,31 @@ class Where:
     @hookimpl(wrapper=True)
     def rltrain_make_env(self, session):
         env = yield
-        step, left = env.step, int(os.environ.get("CHANGE_AT", "0"))
+        step, (what, at) = env.step, os.environ.get("PLANTED", ":0").split(":")
+        done, left = pathlib.Path(os.environ["PROBE_FOLDER"], "planted"), int(at)
 
         def counted(actions):
             nonlocal left
             left -= 1
-            if session.world.rank == 1 and left == 0:
-                import torch
-
-                with torch.no_grad():
-                    next(self.model.parameters()).view(-1)[0] += 1e-3
+            if session.world.rank == 1 and left == 0 and not done.exists():
+                done.touch()
+                getattr(self, what)()
             return step(actions)
 
         env.step = counted
         return env
+
+    def change(self):
+        import torch
+
+        with torch.no_grad():
+            next(self.model.parameters()).view(-1)[0] += 1e-3
+
+    def kill(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def hang(self):
+        time.sleep(1000)
 
     @hookimpl
     def rltrain_shutdown(self, session):
@@ -137,20 +155,39 @@ def environ_with_probe(folder: Path, **variables: str) -> dict[str, str]:
 
 
 def command(
-    library: str, folder: Path, *arguments: str, **variables: str
+    library: str, folder: Path, *arguments: str, timeout: float = TIMEOUT, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a short distributed `rltrain`, with the observer `where`."""
     agent = [f"agent.{key}={value}" for key, value in AGENTS[library].items()]
     words = ["--library", library, "--distributed", "--num-envs", "16", "--max-iterations", "3"]
     words += ["--check-interval", "1", "--log-root", str(folder / "logs"), "--observer", "where"]
-    return subprocess.run(
-        [sys.executable, "-m", "rltrain", *words, *arguments, *agent],
+    return rltrain_in(folder, *words, *arguments, *agent, timeout=timeout, **variables)
+
+
+def rltrain_in(
+    folder: Path, *words: str, timeout: float = TIMEOUT, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `rltrain` in a folder, where it finds the observer `where`, in a bounded time."""
+    with started_in(folder, *words, **variables) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            # All of its ranks too.
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+
+def started_in(folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
+    """Start `rltrain` in a folder."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "rltrain", *words],
         env=environ_with_probe(folder, **variables),
         cwd=folder,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=TIMEOUT,
-        check=False,
+        start_new_session=True,
     )
 
 

@@ -1,11 +1,11 @@
-"""Every collective, on a GPU: one rank and all GPUs by NCCL, two ranks on one GPU by gloo."""
+"""Every collective, on a GPU: one rank, two GPUs, and two and four ranks on one GPU."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 import torch.distributed as dist
-from on_device import KIND
+from on_device import BACKEND, KIND
 
 from rltrain.testing import BackendConformance
 from rltrain_torch.flight_recorder import last_collectives
@@ -22,6 +22,23 @@ class TestNcclOfTwoRanks(BackendConformance):
     """Skipped with fewer than two GPUs."""
 
     backend = "nccl"
+
+
+@pytest.mark.usefixtures("nccl_shares")
+class TestTwoRanksOnOneGpu(BackendConformance):
+    """Over NCCL; on the CPU, over gloo."""
+
+    backend = BACKEND
+    devices = 1
+
+
+@pytest.mark.usefixtures("nccl_shares")
+class TestFourRanksOnOneGpu(BackendConformance):
+    """Over NCCL; on the CPU, over gloo."""
+
+    backend = BACKEND
+    devices = 1
+    ranks = 4
 
 
 class TestGlooOnOneGpu(BackendConformance):

@@ -1,7 +1,8 @@
-"""jax on CUDA, and mjlab's physics on Warp, where they are installed."""
+"""jax, simulators, videos and exporters on a GPU, where they are installed."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -9,7 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from on_device import KIND, train
+from on_device import (
+    KIND,
+    LIBRARIES,
+    SHARING,
+    TIMEOUT,
+    command,
+    reports,
+    rltrain_in,
+    started_in,
+    train,
+)
 
 
 @pytest.fixture
@@ -35,10 +46,8 @@ def test_jax_trains_reproducibly_on_the_gpu(jax, tmp_path):
 
 
 def test_one_rank_of_jax_is_on_the_gpu(jax, tmp_path):
-    import on_device
-
     words = ("--framework", "jax", "--nproc-per-node", "1", "--device", KIND)
-    run = on_device.command("skrl", tmp_path, *words)
+    run = command("skrl", tmp_path, *words)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -67,8 +76,68 @@ def test_jaxs_gpus_are_counted_as_jax_does_and_without_it(jax):
         assert words.decode().split() == [str(number), "False"]
 
 
-def test_mjlab_trains_on_warp(tmp_path):
-    pytest.importorskip("mjlab", reason="mjlab is not installed")
-    options = {"task": "Mjlab-Cartpole-Balance", "max_iterations": 2}
-    whole = train("rsl_rl", tmp_path / "a", **options)
-    assert (whole.iterations, whole.frames) == (2, 2 * 16 * 8)
+PLAYGROUND = ("--suite", "playground", "--task", "CartpoleBalance", "env.episode_length=60")
+
+
+@pytest.mark.parametrize("task", [(), PLAYGROUND], ids=["embedded", "Playground"])
+def test_two_runs_of_jax_share_a_gpus_memory(jax, task, tmp_path):
+    if task:
+        needs("mujoco_playground")
+    words = ("--library", "skrl", "--framework", "jax", "--device", KIND, "--num-envs", "16")
+    words = (*words, "--max-iterations", "2", *task, "agent.agent.rollouts=8")
+    runs = [started_in(tmp_path, *words, "--log-root", str(tmp_path / name)) for name in ("a", "b")]
+    ends = [run.communicate(timeout=TIMEOUT) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], ends
+
+
+MJLAB = ("--task", "Mjlab-Cartpole-Balance")
+ISAACLAB = ("--task", "Isaac-Cartpole-Direct", "--headless")
+ASSETS = Path(__file__).parents[2] / "src/plugins/rltrain-isaaclab/tests/assets"
+SIMULATORS = {
+    "mjlab, drawing disabled": ("mjlab", MJLAB, {"MUJOCO_GL": "disabled"}),
+    "mjlab, drawing by EGL": ("mjlab", MJLAB, {"MUJOCO_GL": "egl"}),
+    "Isaac Lab 3 with Newton": ("isaaclab", ISAACLAB, {"ISAACSIM_ASSET_ROOT": str(ASSETS)}),
+}
+COMPILED = 500
+"""Seconds of a command in which a simulator compiles its programs."""
+
+
+@pytest.mark.timeout(COMPILED + 60)
+@pytest.mark.parametrize("name", SIMULATORS)
+def test_two_ranks_with_a_simulator_share_a_gpu(name, nccl_shares, tmp_path):
+    module, words, variables = SIMULATORS[name]
+    needs(module)
+    ranks = (*SHARING, "--nproc-per-node", "2", "--max-iterations", "2")
+    run = command("rsl_rl", tmp_path, *ranks, *words, timeout=COMPILED, **variables)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert len({rank["device"] for rank in reports(tmp_path, 2)}) == 1
+
+
+@pytest.mark.timeout(COMPILED + 60)
+@pytest.mark.parametrize(
+    ("module", "task"), [("mjlab", MJLAB[1]), ("mujoco", "InvertedPendulum-v5")]
+)
+def test_training_is_filmed_by_egl(module, task, tmp_path):
+    needs(module)
+    words = ("--library", "rsl_rl", "--task", task, "--device", KIND, "--num-envs", "4", "--video")
+    words = (*words, "--video-length", "10", "--max-iterations", "2", "--log-root", str(tmp_path))
+    run = rltrain_in(tmp_path, *words, timeout=COMPILED, MUJOCO_GL="egl")
+    if "could not be rendered" in run.stderr:
+        pytest.skip(run.stderr.splitlines()[-1])
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert list(tmp_path.rglob("*.mp4")), run.stdout
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_policy_that_learned_on_a_gpu_is_exported(library, tmp_path):
+    needs("onnxscript")
+    folder = Path(str(train(library, tmp_path, max_iterations=1).run_dir))
+    run = rltrain_in(tmp_path, "export", str(folder), "--verify", "64")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert list(folder.rglob("*.onnx"))
+
+
+def needs(module):
+    """Skip where a module is not installed."""
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not installed")

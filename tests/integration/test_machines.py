@@ -112,6 +112,51 @@ def test_machines_meet_by_name_and_by_ipv6(probe, machines, framework, master):
     assert_ended_well(run_on(probe, machines, *words, *SHORT))
 
 
+INTERFACE = '''
+"""An observer that says which network interfaces a rank's gloo has and its NCCL would have."""
+import json, os, pathlib
+from rltrain import hookimpl
+from rltrain.launch import choose_nccl_interface
+from rltrain.specs import ObserverSpec
+
+
+@hookimpl
+def rltrain_provides():
+    return [ObserverSpec(name="interface", factory="interface_plugin:Interface")]
+
+
+class Interface:
+    @hookimpl
+    def rltrain_make_env(self, session):
+        environ = {name: os.environ[name] for name in os.environ if name.endswith("_IFNAME")}
+        choose_nccl_interface(environ, session.world, os.environ["MASTER_ADDR"])
+        path = pathlib.Path(os.environ["TOLD"]) / f"{session.world.rank}.json"
+        path.write_text(json.dumps(environ))
+'''
+
+
+@pytest.mark.parametrize("own", [{}, {"NCCL_SOCKET_IFNAME": "eth"}], ids=["ours", "the user's"])
+def test_ranks_use_the_interface_that_leads_to_the_master(command, machines, own, tmp_path):
+    """The first machine's own name is a loopback address there."""
+    command.install("interface_plugin", INTERFACE)
+    words = ("--library", "rsl_rl", "--nproc-per-node", "1", "--observer", "interface")
+    words = (*words, "--master-addr", machines[0].host)
+    assert_ended_well(run_on(command, machines, *SHORT, *words, TOLD=str(tmp_path), **own))
+    for rank in range(2):
+        told = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert told == {"GLOO_SOCKET_IFNAME": "cable", "NCCL_SOCKET_IFNAME": "=cable"} | own
+
+
+def test_the_plan_names_the_interface_that_leads_to_the_master(command, machines):
+    host, words = machines[0].host, ("--library", "rsl_rl", "--distributed", "--nnodes", "2")
+    words = (*words, "--node-rank", "1", "--master-addr", host, "--dry-run")
+    run = command(*words, before=machines[1].inside)
+    said = f"network       by cable, which leads to {host} (GLOO_SOCKET_IFNAME names another)\n"
+    assert said in run.stdout, run.stderr
+    run = command(*words, before=machines[1].inside, GLOO_SOCKET_IFNAME="lo")
+    assert "network       as GLOO_SOCKET_IFNAME=lo says\n" in run.stdout, run.stderr
+
+
 def test_machines_number_themselves(command, machines):
     """By torch's c10d rendezvous."""
     words = ("--library", "rsl_rl", "--num-envs", "32", "--max-iterations", "2", "--rdzv-id", "x")

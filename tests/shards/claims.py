@@ -7,6 +7,14 @@ from claims_rl_games import RL_GAMES
 from claims_rsl_rl import RSL_RL
 from claims_skrl import SKRL
 
-__all__ = ["CLAIMS"]
+__all__ = ["CLAIMS", "of_each_algorithm"]
 
 CLAIMS: tuple[Claim, ...] = (*RL_GAMES, *RSL_RL, *SKRL)
+
+
+def of_each_algorithm() -> list[Claim]:
+    """Return the first claim of each algorithm."""
+    first: dict[tuple[str, str], Claim] = {}
+    for claim in CLAIMS:
+        first.setdefault((claim.library, claim.algorithm), claim)
+    return list(first.values())

@@ -51,24 +51,25 @@ class Whole:
     def _chunk(self, rows: int) -> int:
         return self._claim.batch_size or rows // self._claim.mini_batches
 
-    def _rank_env(self) -> Any:
+    def _rank_env(self, device: str) -> Any:
         claim = self._claim
         if claim.make_env is not None:
             return claim.make_env(claim.num_envs)
-        return make_batched(claim.num_envs, claim.task, "torch", **claim.env)
+        return make_batched(claim.num_envs, claim.task, "torch", device, **claim.env)
 
     @hookimpl(tryfirst=True)
     def rltrain_make_env(self, session: Any) -> UnitedEnv:
         ranks = range(self._rows.ranks)
         self._seeds = [SeedPlan(session.config.seed, rank) for rank in ranks]
         seeds = [plan.environment for plan in self._seeds]
-        return UnitedEnv([self._rank_env() for _ in ranks], self._rows, seeds)
+        self._device = session.world.device
+        return UnitedEnv([self._rank_env(self._device) for _ in ranks], self._rows, seeds)
 
     @hookimpl(wrapper=True)
     def rltrain_seed(self, stream: str) -> Any:
         result = yield
         if stream == "learner":
-            self._noise.begin([plan.learner for plan in self._seeds])
+            self._noise.begin([plan.learner for plan in self._seeds], self._device)
         return result
 
     @hookimpl(wrapper=True)
@@ -102,13 +103,13 @@ def split_run(claim: Claim, ranks: int, folder: Any, *more: Callable[[], object]
     return [run.observers[0] for run in runs]
 
 
-def whole_run(claim: Claim, ranks: int, folder: Any) -> Watcher:
+def whole_run(claim: Claim, ranks: int, folder: Any, device: str = "cpu") -> Watcher:
     """Train on one rank, not distributed, with the environments and the noise of several."""
     watcher = Watcher()
 
     def train(_: Any) -> None:
         hide_rank_variables(os.environ)
-        plan = make_plan({**options(claim, ranks, folder), "device": "cpu", "writers": ()})
+        plan = make_plan({**options(claim, ranks, folder), "device": device, "writers": ()})
         whole = Whole(claim, ranks)
         more = [("watcher", watcher), ("whole", whole)]
         make_session(plan.config, plan.world, plan.registry, more).run()

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from claims import CLAIMS
+from claims import CLAIMS, of_each_algorithm
 from gloo_runs import gloo_run
 from judged import check_as_one
 from shard_runs import prepared, split_run, whole_run
-
-
-def of_each_algorithm():
-    """Return the first claim of each algorithm."""
-    first = {}
-    for claim in CLAIMS:
-        first.setdefault((claim.library, claim.algorithm), claim)
-    return list(first.values())
 
 
 def marks(claim, ranks):

@@ -31,11 +31,14 @@ class VirtualRanks(TorchDispatchMode):
         super().__init__()
         self._rows = rows
         self._chunk = chunk
-        self._generators: list[torch.Generator] = []
+        self._generators: list[list[torch.Generator]] = []
 
-    def begin(self, seeds: Sequence[int]) -> None:
-        """Seed the ranks' generators."""
-        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    def begin(self, seeds: Sequence[int], device: str = "cpu") -> None:
+        """Seed the ranks' generators: that of the CPU, and that of another device."""
+        kinds = dict.fromkeys(["cpu", device])
+        self._generators = [
+            [torch.Generator(kind).manual_seed(seed) for kind in kinds] for seed in seeds
+        ]
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -70,7 +73,8 @@ class VirtualRanks(TorchDispatchMode):
         drawn = []
         for rank in range(self._rows.ranks):
             with self._generator(rank):
-                drawn.append(self._rows.in_batch(rank, draw()))
+                rows = draw()
+            drawn.append(self._rows.in_batch(rank, rows.cpu()).to(rows.device))
         chunk = self._chunk(drawn[0].numel())
         mini_batches = zip(*(rows.split(chunk) for rows in drawn), strict=True)
         return torch.cat([torch.cat(parts) for parts in mini_batches])
@@ -99,10 +103,21 @@ class VirtualRanks(TorchDispatchMode):
     @contextmanager
     def _generator(self, rank: int) -> Iterator[None]:
         """Replace the process' generator by a rank's."""
-        own, common = self._generators[rank], torch.get_rng_state()
-        torch.set_rng_state(own.get_state())
+        of_rank = self._generators[rank]
+        common = [_of_process(own.device) for own in of_rank]
+        before = [generator.get_state() for generator in common]
+        for generator, own in zip(common, of_rank, strict=True):
+            generator.set_state(own.get_state())
         try:
             yield
         finally:
-            own.set_state(torch.get_rng_state())
-            torch.set_rng_state(common)
+            for generator, own, state in zip(common, of_rank, before, strict=True):
+                own.set_state(generator.get_state())
+                generator.set_state(state)
+
+
+def _of_process(device: torch.device) -> torch.Generator:
+    """Return the generator of this process for a device."""
+    if device.type == "cpu":
+        return torch.default_generator
+    return torch.cuda.default_generators[device.index or 0]

@@ -81,7 +81,7 @@ class Watcher:
                 for index, parameter in enumerate(group["params"]):
                     for name, value in optimizer.state.get(parameter, {}).items():
                         found[f"optimizer {number} {name} {index}"] = torch.as_tensor(value)
-        return {name: tensor.detach().clone() for name, tensor in found.items()}
+        return {name: tensor.detach().cpu().clone() for name, tensor in found.items()}
 
 
 def _metrics(record: Scalars) -> State:

@@ -44,7 +44,10 @@ def devices(
         yield from _about(path, framework)
     for spec in asked:
         if spec.count_devices and spec.device != "cpu":
-            yield _counted(spec, gpus, environ)
+            counted = _counted(spec, gpus, environ)
+            yield counted
+            if counted.data.get("visible") and spec.cannot_share:
+                yield _sharing(spec, spec.cannot_share)
 
 
 def _specs(registry: Registry) -> list[BackendSpec]:
@@ -120,6 +123,15 @@ def _counted(spec: BackendSpec, gpus: int | None, environ: Mapping[str, str]) ->
         text = f"sees no GPU, but the driver has {gpus}: {spec.framework} cannot use the GPUs"
         return warning(spec.name, text, hint)
     return ok(spec.name, f"sees {number or 'no'} GPU{'s' if number != 1 else ''}", visible=number)
+
+
+def _sharing(spec: BackendSpec, cannot_share: str) -> Finding:
+    """Report whether several ranks may share a GPU, in the words of the plan's refusal."""
+    reason = preflight(cannot_share, in_child=True)
+    if reason is not None:
+        return ok(spec.name, f"several ranks cannot share a GPU: {reason}", shares=False)
+    text = f"several ranks may share a GPU: --backend {spec.name}, and more ranks than GPUs"
+    return ok(spec.name, text, shares=True)
 
 
 def _last_line(error: Exception) -> str:

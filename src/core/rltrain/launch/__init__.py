@@ -16,9 +16,10 @@ from rltrain.launch.messages import SECRET
 from rltrain.launch.network import (
     NCCL_FALLBACKS,
     can_listen,
+    choose_nccl_interface,
     end_when_silent,
     hold_port,
-    interface_of,
+    interface_towards,
     is_loopback,
     reachable_address,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "cannot_draw",
     "caught_signals",
     "check_mujoco_draws",
+    "choose_nccl_interface",
     "console_stream",
     "cores_of_rank",
     "end_when_silent",
@@ -69,6 +71,7 @@ __all__ = [
     "hold_port",
     "imports_of_library",
     "interface_of",
+    "interface_towards",
     "interrupt",
     "is_free",
     "is_loopback",

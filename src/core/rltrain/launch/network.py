@@ -8,15 +8,18 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 from rltrain.errors import UsageError
+from rltrain.launch.shared import shared_folder
+from rltrain.types import World
 
 __all__ = [
     "NCCL_FALLBACKS",
     "address_towards",
     "can_listen",
+    "choose_nccl_interface",
     "end_when_silent",
     "hold_port",
     "interface_of",
@@ -175,9 +178,33 @@ def interface_of(address: str | None) -> str | None:
     return found or ("lo" if address.startswith("127.") else None)
 
 
-def interface_towards(host: str) -> str | None:
-    """Return the name of the interface through which packets to `host` leave; None if unknown."""
-    return interface_of(address_towards(host))
+def interface_towards(host: str, num_nodes: int = 1) -> str | None:
+    """Return the name of the interface at which other ranks reach this machine; None if unknown.
+
+    Args:
+        host: where all of them meet.
+        num_nodes: on how many machines they are.
+    """
+    return interface_of(reachable_address(host, num_nodes))
+
+
+def choose_nccl_interface(environ: MutableMapping[str, str], world: World, host: str) -> None:
+    """Make NCCL listen where the other ranks of the run are, unless the user has decided.
+
+    By itself it takes the first interface that is up, which may be that of a container's bridge.
+    Where there is InfiniBand, NCCL still sends what it reduces over that.
+
+    Args:
+        environ: the variables of this rank.
+        world: its place.
+        host: where all ranks meet.
+    """
+    if shared_folder(world) is not None:
+        # NCCL would listen on a network that others reach, although it sends nothing by it.
+        environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+    elif world.num_nodes > 1 and (interface := interface_towards(host, world.num_nodes)):
+        # NCCL takes a name without "=" for the beginning of several.
+        environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface}")
 
 
 def _ipv4(probe: socket.socket, interface: str) -> str | None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from rltrain.launch.cores import crowding
+from rltrain.launch.network import interface_towards
 from rltrain.options.secrets import hide
 from rltrain.plan.memory import estimate_memory
 from rltrain.plan.resolve import Plan
@@ -29,7 +30,9 @@ def plan_table(plan: Plan) -> str:
         ("library", f"{config.library}, {config.algorithm}, on {config.framework}{_choice(plan)}"),
         ("task", f"{config.task} ({plan.task.action} actions), from {config.suite}"),
         ("ranks", _ranks(plan)),
+        *_gpus(plan),
         *_cores(plan),
+        *_network(plan),
         ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}{_advice(plan)}"),
         ("environments", _environments(plan)),
         ("iterations", _iterations(plan)),
@@ -90,9 +93,6 @@ def _ranks(plan: Plan) -> str:
         return f"{config.nproc_per_node} on {nodes}, which {config.launcher} starts"
     if world is None:
         text = f"{config.nproc_per_node} on this node, started by {config.launcher}"
-        gpus = len(config.gpu_ids) if isinstance(config.gpu_ids, tuple) else 0
-        if 0 < gpus < int(config.nproc_per_node or 1):
-            text += f", sharing {gpus} GPU{'s' if gpus > 1 else ''}"
         text += ", each sees its own GPU only" if config.virtual_local_rank else ""
         if config.min_nodes is not None:
             text += f"; one of {config.min_nodes} to {config.nnodes} nodes"
@@ -108,6 +108,26 @@ def _ranks(plan: Plan) -> str:
     return f"one process, on {world.device}"
 
 
+def _gpus(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield a row on the ranks of each GPU of this node."""
+    config, world = plan.config, plan.world
+    if config.device_kind == "cpu" or not config.distributed or plan.starts_nodes:
+        return
+    here = int(config.nproc_per_node or 1) if world is None else world.local_world_size
+    if world is not None and config.gpu_ids is None:
+        return  # The row on ranks has this one's GPU; others may see another.
+    gpus = config.gpu_ids or range(here)
+    texts = []
+    for place, gpu in enumerate(gpus[:here]):
+        ranks = [str(rank) for rank in range(place, here, len(gpus))]
+        shared = len(ranks) > 1
+        texts.append(
+            f"GPU {gpu}: rank{'s' if shared else ''} {', '.join(ranks)}"
+            + (" share it" if shared else "")
+        )
+    yield "GPUs", "; ".join(texts)
+
+
 def _cores(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield a row on cores or threads, if there is something to say."""
     config, world = plan.config, plan.world
@@ -118,6 +138,20 @@ def _cores(plan: Plan) -> Iterator[tuple[str, str]]:
     elif (config.framework, world.device) == ("torch", "cpu"):
         given = os.environ.get("OMP_NUM_THREADS")
         yield "threads", _FEW if given is None else f"OMP_NUM_THREADS is {given}"
+
+
+def _network(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield a row on the interface by which the ranks of several nodes communicate."""
+    config, world = plan.config, plan.world
+    nodes = config.nnodes if world is None else world.num_nodes
+    variable = plan.registry.get(BackendSpec, config.backend).interface
+    if variable is None or nodes < 2 or plan.starts_nodes:
+        return
+    host = config.meeting_point[0] if world is None else os.environ.get("MASTER_ADDR", "")
+    if os.environ.get(variable):
+        yield "network", f"as {variable}={os.environ[variable]} says"
+    elif found := interface_towards(host, nodes):
+        yield "network", f"by {found}, which leads to {host} ({variable} names another)"
 
 
 def _shown(ranks: tuple[int, ...] | str) -> str:

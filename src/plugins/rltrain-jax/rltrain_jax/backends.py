@@ -15,6 +15,7 @@ from rltrain.config import Placement, endpoint
 from rltrain.errors import UsageError
 from rltrain.launch import (
     Member,
+    choose_nccl_interface,
     is_loopback,
     meet,
     reachable_address,
@@ -122,9 +123,10 @@ class JaxCudaBackend(_JaxBackend):
     @hookimpl
     def rltrain_init_distributed(self, world: World, config: Placement) -> JaxProcessGroup:
         """Join the ranks over NCCL."""
-        if shared_folder(world) is not None:
-            # NCCL would listen on a network that others reach, although it sends nothing by it.
-            os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+        host = config.master_addr
+        if world.num_nodes > 1:
+            host, _ = coordinator(config, os.environ)
+        choose_nccl_interface(os.environ, world, host)
         return self._join(world, config, [int(world.device.partition(":")[2] or 0)])
 
 

@@ -41,6 +41,7 @@ def rltrain_provides() -> Iterable[Spec]:
             launcher="processes",
             grad_sync="tree",
             device="cuda",
+            interface="NCCL_SOCKET_IFNAME",
             count_devices="rltrain_jax.devices:count_cuda",
             about="rltrain_jax.devices:about",
             filled="rltrain_jax.devices:filled",

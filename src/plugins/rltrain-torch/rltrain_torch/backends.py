@@ -15,9 +15,9 @@ from rltrain.config import Placement
 from rltrain.errors import RltrainError
 from rltrain.launch import (
     Member,
-    interface_of,
+    choose_nccl_interface,
+    interface_towards,
     meet,
-    reachable_address,
     shared_folder,
 )
 from rltrain.session import Session
@@ -106,8 +106,7 @@ class GlooBackend(TorchBackend):
         _meet(world, config)
         share_cores(world)
         # gloo would look up the host's own name, which often resolves to a wrong address.
-        master = os.environ.get("MASTER_ADDR", config.master_addr)
-        interface = interface_of(reachable_address(master, world.num_nodes))
+        interface = interface_towards(_master(config), world.num_nodes)
         if interface is not None:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
         return TorchProcessGroup("gloo", world)
@@ -121,12 +120,15 @@ class NcclBackend(TorchBackend):
         """Create an NCCL group on this rank's device."""
         _select_device(world)
         _meet(world, config)
-        if shared_folder(world) is not None:
-            # NCCL would listen on a network that others reach, although it sends nothing by it.
-            os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+        choose_nccl_interface(os.environ, world, _master(config))
         if nccl.shares(world, config):
             nccl.let_share(os.environ)
         return TorchProcessGroup("nccl", world)
+
+
+def _master(config: Placement) -> str:
+    """Return the host at which all ranks meet."""
+    return os.environ.get("MASTER_ADDR", config.master_addr)
 
 
 def _meet(world: World, config: Placement) -> None:
@@ -136,9 +138,8 @@ def _meet(world: World, config: Placement) -> None:
     # The agent's own store listens at the address.
     if world.world_size > 1 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         rank = Member("rank", world.rank, world.world_size, run=config.rdzv_id or "")
-        host = os.environ.get("MASTER_ADDR", config.master_addr)
         port = int(os.environ.get("MASTER_PORT", config.master_port))
-        meet(rank, host, port, config.join_timeout)
+        meet(rank, _master(config), port, config.join_timeout)
 
 
 def _select_device(world: World) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rltrain_torch import mps
+
 if TYPE_CHECKING:
     import torch
 
@@ -40,6 +42,7 @@ def about() -> dict[str, str]:
     if backends["NCCL"]:
         nccl: Any = torch.cuda.nccl
         facts["NCCL"] = ".".join(map(str, nccl.version()))
+        facts["MPS"] = mps.about()
     return facts
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rltrain.config import Placement
 
-__all__ = ["served"]
+__all__ = ["about", "served"]
 
 PROGRAM = "nvidia-cuda-mps-control"
 FOLDER = "CUDA_MPS_PIPE_DIRECTORY"
@@ -30,6 +30,16 @@ STARTS = 10.0
 """Seconds that the daemon has to start."""
 ENDS = 15.0
 """Seconds that it has to end, with its servers."""
+
+
+def about() -> str:
+    """Say in a few words whether ranks that share a GPU use it at the same time here."""
+    if FOLDER in os.environ:
+        return f"as {FOLDER}={os.environ[FOLDER]} says"
+    if _is_there():
+        return f"runs, at {USUAL}"
+    return shutil.which(PROGRAM) or f"no {PROGRAM}: ranks that share a GPU take turns"
+
 
 # The daemon ends with the launcher however that ends: then nobody holds the pipe any more.
 _SERVE = """

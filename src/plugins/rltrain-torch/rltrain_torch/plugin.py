@@ -28,6 +28,7 @@ def rltrain_provides() -> Iterable[Spec]:
             grad_sync="flat",
             device="cpu",
             shares=("cuda",),
+            interface="GLOO_SOCKET_IFNAME",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
         BackendSpec(
@@ -43,6 +44,7 @@ def rltrain_provides() -> Iterable[Spec]:
             launcher="elastic",
             grad_sync="flat",
             device="cuda",
+            interface="NCCL_SOCKET_IFNAME",
             cannot_share="rltrain_torch.nccl:cannot_share",
             count_devices="rltrain_torch.devices:count_cuda",
         ),

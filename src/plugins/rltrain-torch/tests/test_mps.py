@@ -73,6 +73,12 @@ def test_the_run_has_a_daemon_and_ends_it(notes):
     assert (notes / "notes").read_text() == "gpus all\nquit -t 2\n"
 
 
+def test_the_doctor_says_whether_the_program_is_there(notes, monkeypatch):
+    assert mps.about() == str(notes / "bin" / mps.PROGRAM)
+    monkeypatch.setenv("PATH", "")
+    assert mps.about() == f"no {mps.PROGRAM}: ranks that share a GPU take turns"
+
+
 def test_a_daemon_that_does_not_answer_is_killed(notes, monkeypatch):
     monkeypatch.setenv("DEAF", "1")
     with mps.served(SHARING, notes):
@@ -120,6 +126,8 @@ def test_the_user_s_own_daemon_is_left_alone(notes, monkeypatch, named):
     else:
         (notes / "usual").mkdir()
         (notes / "usual" / mps.SOCKET).touch()
+    told = f"as {mps.FOLDER}=/of/the/user says" if named else f"runs, at {mps.USUAL}"
+    assert mps.about() == told
     with mps.served(SHARING, notes):
         assert os.environ.get(mps.FOLDER) == ("/of/the/user" if named else None)
     assert not (notes / "notes").exists()

@@ -45,6 +45,8 @@ class BackendConformance:
     ranks: int = 2
     """Number of processes to start. With fewer devices, unless ranks share them, the tests are
     skipped."""
+    devices: int | None = None
+    """On how many of its devices; with fewer than ranks, these share them. None for all."""
     started_by: Sequence[str] = ()
     """The command that starts `{ranks}` processes, if the backend needs one: `("mpiexec", "-n",
     "{ranks}")`. They find their places as ranks of rltrain do."""
@@ -76,7 +78,7 @@ class BackendConformance:
         spec, devices = self._spec(), self._devices()
         kind = spec.kind_of_device(self.device)
         for rank, found in enumerate(self._results("init_distributed")):
-            device = rank_device(kind, rank, devices, shared=kind != spec.device)
+            device = rank_device(kind, rank, devices, shared=True)
             expected = {"rank": rank, "world_size": self.ranks, "device": device}
             assert found == expected, f"on rank {rank} the group has {found}, not {expected}"
 
@@ -262,7 +264,8 @@ class BackendConformance:
         """
         spec, devices = self._spec(), self._devices()
         kind = spec.kind_of_device(self.device)
-        needed = 0 if kind == "cpu" else self.ranks if kind == spec.device else 1
+        shared = kind != spec.device or self.devices is not None
+        needed = 0 if kind == "cpu" else 1 if shared else self.ranks
         lacking = kit_arrays.missing(spec.framework)
         if devices < needed:
             lacking = f"{self.ranks} ranks need {needed} GPU(s), but {devices} are visible"
@@ -287,7 +290,8 @@ class BackendConformance:
         """Return the number of devices of the kind to test on; 0 for the CPU."""
         spec = cls._spec()
         count = spec.count_devices if spec.kind_of_device(cls.device) != "cpu" else None
-        return int(preflight(count, in_child=True)) if count else 0
+        found = int(preflight(count, in_child=True)) if count else 0
+        return found if cls.devices is None else min(found, cls.devices)
 
     @classmethod
     @functools.cache

@@ -265,8 +265,7 @@ def _rank(backend: str, device: str, devices: int, folder: Path) -> Rank:
     spec = registry.get(BackendSpec, backend)
     world = _place(registry, spec)
     kind = spec.kind_of_device(device)
-    own = rank_device(kind, world.local_rank, devices, shared=kind != spec.device)
-    world = replace(world, device=own)
+    world = replace(world, device=rank_device(kind, world.local_rank, devices, shared=True))
     config = make_config(
         backend=backend,
         framework=spec.framework,
@@ -274,6 +273,7 @@ def _rank(backend: str, device: str, devices: int, folder: Path) -> Rank:
         device_kind=kind,
         distributed=True,
         nproc_per_node=world.world_size,
+        gpu_ids=tuple(range(devices)) if 0 < devices < world.world_size else None,
     )
     plugins = RunPlugins()
     plugins.choose(spec)
