@@ -14,6 +14,7 @@ from rltrain.policy import PolicyModule
 from rltrain_rsl_rl.images import use_byte_models
 from rltrain_rsl_rl.migrations import check_supported, upgrade_options
 from rltrain_rsl_rl.module import export
+from rltrain_rsl_rl.older import upgrade_checkpoint
 from rltrain_rsl_rl.options import (
     DISTILLATION_NAMES,
     set_observation_groups,
@@ -73,7 +74,7 @@ class RslRlPolicy:
 def load_policy(session: Session) -> RslRlPolicy:
     """Load the policy of a session's checkpoint; see the hook `rltrain_load_policy`.
 
-    The checkpoint is one of this adapter, or of rsl_rl's own runner from version 5 on.
+    The checkpoint is one of this adapter, or of rsl_rl's own runner, from version 1 on.
 
     Raises:
         UsageError: the checkpoint does not fit the options or the task.
@@ -121,7 +122,9 @@ def _weights(session: Session, role: str) -> Mapping[str, torch.Tensor]:
     """Return the acting model's part of the session's checkpoint."""
     path = session.checkpoint
     assert path is not None, "the caller names a checkpoint"
-    state = read_checkpoint(path, session.world.device, session.config.trust_checkpoint)
+    state = upgrade_checkpoint(
+        read_checkpoint(path, session.world.device, session.config.trust_checkpoint)
+    )
     key = f"{role}_state_dict"
     if key in state:
         weights: Mapping[str, torch.Tensor] = state[key]
@@ -130,13 +133,11 @@ def _weights(session: Session, role: str) -> Mapping[str, torch.Tensor]:
         other = "holds a student, but these are the agent options of a PPO"
     elif "actor_state_dict" in state:
         other = "holds an actor of PPO, but these are the agent options of a distillation"
-    elif "model_state_dict" in state:
-        other = "was written by rsl_rl 4 or older, whose models have other parts"
     else:
         other = f"is not one of rsl_rl: it holds {', '.join(map(str, state)) or 'nothing'}"
     raise UsageError(
-        f"--checkpoint {path}: {other}. Give a checkpoint of rsl_rl 5, and the agent options of "
-        "the run that wrote it."
+        f"--checkpoint {path}: {other}. Give a checkpoint of rsl_rl, and the agent options of the "
+        "run that wrote it."
     )
 
 
