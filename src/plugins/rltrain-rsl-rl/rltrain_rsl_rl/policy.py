@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from rsl_rl.utils import resolve_callable
 
-from rltrain.errors import UsageError, fitting
+from rltrain.errors import DoesNotFit, UsageError, fitting
 from rltrain.options import get_dotted
 from rltrain.policy import PolicyModule
 from rltrain_rsl_rl.images import use_byte_models
@@ -90,6 +90,7 @@ def load_policy(session: Session) -> RslRlPolicy:
         model_class = resolve_callable(options[role].pop("class_name"))
         example = observations.convert(_blank(observations), "cpu")
         model = model_class(example, options["obs_groups"], role, actions.size, **options[role])
+    with fitting(session.checkpoint, DoesNotFit):
         model.load_state_dict(weights)
     return RslRlPolicy(model.to(device).eval(), groups, observations, actions.to(device))
 
@@ -129,14 +130,16 @@ def _weights(session: Session, role: str) -> Mapping[str, torch.Tensor]:
     if key in state:
         weights: Mapping[str, torch.Tensor] = state[key]
         return weights
-    if "student_state_dict" in state:
-        other = "holds a student, but these are the agent options of a PPO"
-    elif "actor_state_dict" in state:
-        other = "holds an actor of PPO, but these are the agent options of a distillation"
-    else:
-        other = f"is not one of rsl_rl: it holds {', '.join(map(str, state)) or 'nothing'}"
-    raise UsageError(
-        f"--checkpoint {path}: {other}. Give a checkpoint of rsl_rl, and the agent options of the "
+    if "actor_state_dict" in state:  # From which a distillation may be trained.
+        raise UsageError(
+            f"--checkpoint {path}: holds an actor of PPO, but these are the agent options of a "
+            "distillation. Give those of the run that wrote it."
+        )
+    what = "holds a student, but these are the agent options of a PPO"
+    if "student_state_dict" not in state:
+        what = f"is not one of rsl_rl: it holds {', '.join(map(str, state)) or 'nothing'}"
+    raise DoesNotFit(
+        f"--checkpoint {path}: {what}. Give a checkpoint of rsl_rl, and the agent options of the "
         "run that wrote it."
     )
 
