@@ -190,6 +190,14 @@ def test_modules_in_the_current_folder_are_found_last(package, monkeypatch, tmp_
     assert mentions("bot_alone", "simulator")
 
 
+def test_a_module_whose_import_fails_is_named_with_its_task(monkeypatch, tmp_path):
+    (tmp_path / "no_display.py").write_text("raise RuntimeError('no display\\n:0')")
+    monkeypatch.syspath_prepend(tmp_path)
+    message = "the module 'no_display' cannot be imported: RuntimeError: no display :0"
+    with pytest.raises(UsageError, match=rf"^The task 'no_display:Pole-v0': {message}$"):
+        import_for("no_display:Pole-v0")
+
+
 def test_a_module_that_cannot_be_imported_is_named_with_its_task():
     assert import_for("CartPole") == "CartPole"
     assert import_for("json.tool:CartPole") == "CartPole"
