@@ -116,6 +116,14 @@ def test_an_unknown_name_in_a_module_may_be_another_of_that_module(package):
         find_task("bots_of_ours:Bot-v1", {}, None, Registry(light))
 
 
+def test_a_module_may_have_a_task_in_its_sources_alone(package):
+    light = Suite("light", has=["Both-v1"])
+    with pytest.raises(
+        UsageError, match=r"'bots_of_ours:Bot-v0'\. The sources of bots_of_ours have"
+    ):
+        find_task("bots_of_ours:Bot-v0", {}, None, Registry(light))
+
+
 def test_a_task_of_a_suite_that_is_not_ready_is_no_misspelled_other():
     light = Suite("light", has=["CartPole-v1"])
     with pytest.raises(UsageError) as refused:
