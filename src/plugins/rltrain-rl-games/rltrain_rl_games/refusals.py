@@ -109,6 +109,12 @@ def _unknown_network(config: RunConfig, task: TaskInfo) -> bool:
 
 REFUSALS = (
     Refusal(
+        "params.algo.name that rl_games does not have",
+        _other_algorithm,
+        "rl_games has PPO and SAC.",
+        "a2c_continuous or a2c_discrete, which are its names for PPO, or sac.",
+    ),
+    Refusal(
         "params.model.name that nobody registers",
         _unknown_model,
         "rl_games has no model of that name, and neither has the task's module.",
@@ -121,12 +127,6 @@ REFUSALS = (
         "rl_games has no network of that name, and neither has the task's module.",
         "actor_critic, or give --task MODULE:NAME with a module that calls rl_games' "
         "register_network.",
-    ),
-    Refusal(
-        "params.algo.name that rl_games does not have",
-        _other_algorithm,
-        "rl_games has PPO and SAC.",
-        "a2c_continuous or a2c_discrete, which are its names for PPO, or sac.",
     ),
     Refusal(
         "params.algo.name for other actions",
