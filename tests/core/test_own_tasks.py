@@ -116,6 +116,14 @@ def test_an_unknown_name_in_a_module_may_be_another_of_that_module(package):
         find_task("bots_of_ours:Bot-v1", {}, None, Registry(light))
 
 
+def test_a_module_may_have_a_task_in_its_sources_alone(package):
+    light = Suite("light", has=["Both-v1"])
+    with pytest.raises(
+        UsageError, match=r"'bots_of_ours:Bot-v0'\. The sources of bots_of_ours have"
+    ):
+        find_task("bots_of_ours:Bot-v0", {}, None, Registry(light))
+
+
 def test_a_task_of_a_suite_that_is_not_ready_is_no_misspelled_other():
     light = Suite("light", has=["CartPole-v1"])
     with pytest.raises(UsageError) as refused:
@@ -188,6 +196,14 @@ def test_modules_in_the_current_folder_are_found_last(package, monkeypatch, tmp_
     assert sys.path[-1] == str(tmp_path)
     assert sys.path.count(str(tmp_path)) == 1
     assert mentions("bot_alone", "simulator")
+
+
+def test_a_module_whose_import_fails_is_named_with_its_task(monkeypatch, tmp_path):
+    (tmp_path / "no_display.py").write_text("raise RuntimeError('no display\\n:0')")
+    monkeypatch.syspath_prepend(tmp_path)
+    message = "the module 'no_display' cannot be imported: RuntimeError: no display :0"
+    with pytest.raises(UsageError, match=rf"^The task 'no_display:Pole-v0': {message}$"):
+        import_for("no_display:Pole-v0")
 
 
 def test_a_module_that_cannot_be_imported_is_named_with_its_task():

@@ -129,8 +129,9 @@ def outcome(library: str, file: File, log_root: Path) -> str:
 def _trained(ranks: int, path: Path, **run):
     known = dict(flatten(load_yaml(str(path), "the file")))
     run["agent"] = {key: _halved(known[key], most) for key, most in CUT.items() if key in known}
-    # The other libraries' files give the number of mini-batches.
-    run["scale_minibatches"] = run["library"] == "rl_games"
+    # The other libraries' files give the number of mini-batches, and SAC has none.
+    on_policy = known.get("params.algo.name") != "sac"
+    run["scale_minibatches"] = run["library"] == "rl_games" and on_policy
     run |= {"agent_config": str(path), "max_iterations": 2}
     world = FakeWorld(ranks, rank_local=["skrl:config.torch"] if run["library"] == "skrl" else ())
     try:

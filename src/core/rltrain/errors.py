@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 __all__ = [
     "DivergenceError",
+    "DoesNotFit",
     "EndedBySignal",
     "NonFiniteError",
     "PeerLost",
@@ -21,6 +22,10 @@ __all__ = [
     "in_a_line",
     "suggest",
 ]
+
+
+_LONGEST = 300
+"""Characters of a library's message that a line repeats."""
 
 
 class RltrainError(Exception):
@@ -37,6 +42,10 @@ class UsageError(RltrainError):
 
     exit_code = 2
     may_restart = False
+
+
+class DoesNotFit(UsageError):
+    """A checkpoint has other parts, or parts of other sizes, than the models of a run."""
 
 
 class StopTraining(Exception):
@@ -126,21 +135,33 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 @contextlib.contextmanager
-def fitting(checkpoint: Path | None) -> Iterator[None]:
+def fitting(
+    checkpoint: Path | None, refusal: Callable[[str], UsageError] = UsageError
+) -> Iterator[None]:
     """Turn what is raised while a checkpoint's content is taken over into a `UsageError`.
 
     Args:
         checkpoint: the file. A `UsageError` raised inside says the rest of the message.
+        refusal: its class: `DoesNotFit` where a policy's parts are loaded, and nothing is built.
+            The command then says so before ranks start.
     """
     try:
         yield
     except UsageError as error:
-        raise UsageError(f"--checkpoint {checkpoint}: {error}") from error
+        raise refusal(f"--checkpoint {checkpoint}: {error}") from error
     except Exception as error:
-        raise UsageError(
-            f"--checkpoint {checkpoint}: does not fit this run ({in_a_line(error)}). Give the task "
+        raise refusal(
+            f"--checkpoint {checkpoint}: does not fit this run ({_first_of(error)}). Give the task "
             "and the agent options that it was trained with."
         ) from error
+
+
+def _first_of(error: Exception) -> str:
+    """Return the first of an error's findings in a line: torch names each part that differs."""
+    title, *found = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    text = f"{type(error).__name__}: {' '.join([title, *found[:1]])}"
+    more = f" And {len(found) - 1} more." if len(found) > 1 else ""
+    return (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...") + more
 
 
 def in_a_line(error: Exception) -> str:

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, in_a_line
 
 __all__ = [
     "compared_with",
@@ -61,9 +61,10 @@ def import_for(task: str, module: str | None = None) -> str:
     if module:
         try:
             importlib.import_module(module)
-        except ImportError as error:
+        except Exception as error:  # Of a simulator that finds no display, for example.
+            why = error if isinstance(error, ImportError) else in_a_line(error)
             raise UsageError(
-                f"The task {task!r}: the module {module!r} cannot be imported: {error}"
+                f"The task {task!r}: the module {module!r} cannot be imported: {why}"
             ) from error
     return name
 

@@ -12,6 +12,7 @@ from typing import Any
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError, suggest
 from rltrain.launch.preflight import preflight
+from rltrain.plan.loading import check_fits
 from rltrain.plan.upgrades import changed_versions
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, LibrarySpec
@@ -20,7 +21,7 @@ from rltrain.storage.finding import CHOICES, find_checkpoint, latest_of_name
 from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import LONGEST_NAME, check_writable
 from rltrain.terminal import one_line
-from rltrain.types import World
+from rltrain.types import TaskInfo, World
 
 __all__ = ["check_checkpoint", "check_run_name", "in_a_child", "recognizes", "resolve_files"]
 
@@ -51,6 +52,7 @@ def check_run_name(name: str | None) -> None:
 def resolve_files(
     config: RunConfig,
     library: LibrarySpec,
+    task: TaskInfo,
     registry: Registry,
     world: World | None,
     iterations: int | None,
@@ -77,7 +79,7 @@ def resolve_files(
     if path in CHOICES:
         path = str(find_checkpoint(path, config.log_root, config.library, config.task, _warn))
     in_child = in_a_child(config, world, registry)
-    state = check_checkpoint(path, config, library, registry, in_child)
+    state = check_checkpoint(path, config, library, task, registry, in_child)
     # From a checkpoint of another algorithm, such as a teacher's, iterations start at 0.
     if state and iterations and state["circumstances"]["algorithm"] == config.algorithm:
         iterations_left(iterations, state["iteration"])
@@ -97,9 +99,17 @@ def in_a_child(config: RunConfig, world: World | None, registry: Registry) -> bo
 
 
 def check_checkpoint(
-    path: str, config: RunConfig, library: LibrarySpec, registry: Registry, in_child: bool
+    path: str,
+    config: RunConfig,
+    library: LibrarySpec,
+    task: TaskInfo,
+    registry: Registry,
+    in_child: bool,
 ) -> dict[str, Any] | None:
     """Check that a file is a checkpoint of a run's library and framework.
+
+    Where ranks are to be started, check that it fits the run, too. A single process finds that out
+    as soon.
 
     Returns:
         The state that was saved with it, if there is one.
@@ -107,6 +117,11 @@ def check_checkpoint(
     Raises:
         UsageError: it is not, or it cannot be read.
     """
+    if os.path.isdir(path):
+        raise UsageError(
+            f"--checkpoint {path}: is a folder. Name a file in it, or go on with a run: --resume "
+            f"{path}."
+        )
     if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
         raise UsageError(f"--checkpoint {path}: there is no such file.{suggest(path, CHOICES)}")
     state = read_state(Path(path), config.trust_checkpoint)
@@ -117,6 +132,8 @@ def check_checkpoint(
             f"--checkpoint {path}: was saved with {before}, but this run uses {config.framework}, "
             f"whose models and optimizers differ. Give --framework {before}."
         )
+    if in_child:
+        check_fits(path, config, task, state["circumstances"] if state else {})
     return state
 
 

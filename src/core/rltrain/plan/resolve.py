@@ -167,7 +167,7 @@ def make_plan(
     check_run_name(config.run_name)
     _check_rollback(config)
     if gpus is None:
-        config = resolve_files(config, library, registry, world, total)
+        config = resolve_files(config, library, task, registry, world, total)
     scaled = requested.scale_minibatches and library.scale_mini_batches is not None
     return Plan(
         config,

@@ -42,7 +42,7 @@ def find_task(
         if any(record.name.startswith(family) for record in missing):
             known = []  # Isaac-Cartpole without Isaac Lab is no misspelled CartPole.
         raise UsageError(
-            f"Unknown task {task!r}.{suggest(task, known)} Suites searched: "
+            f"Unknown task {task!r}.{_in_sources(task) or suggest(task, known)} Suites searched: "
             f"{', '.join(spec.name for spec in suites)}. For one of yours give --task MODULE:NAME."
             f"{registry.not_ready(SuiteSpec)}"
         )
@@ -52,12 +52,23 @@ def find_task(
     return found[0]
 
 
+def _in_sources(task: str) -> str:
+    """Return what to do if a module's sources have a task, but to import it is not enough."""
+    module, _, name = task.rpartition(":")
+    if not module or name not in registered_names(module, "register", "id"):
+        return ""
+    return (
+        f" The sources of {module} have it, but to import {module} does not register it, or not "
+        "with Gymnasium but with the old Gym. Register it in a module of your own."
+    )
+
+
 def _known(task: str, suites: Sequence[SuiteSpec]) -> list[str]:
     """Return the names that may be meant: those in the module that the user names, or all."""
-    module, named, name = task.partition(":")
+    module, named, _ = task.partition(":")
     own = registered_names(module, "register", "id") if named else []
     if own:
-        return [f"{module}:{each}" for each in own if each != name]
+        return [f"{module}:{each}" for each in own]
     known = [each for spec in suites for each in spec.tasks()]
     if not named:
         known += [each for spec in suites if spec.unimported for each in spec.unimported()]

@@ -56,7 +56,9 @@ def plan_policy(trained: Trained, environ: Mapping[str, str] = os.environ) -> Pl
     if plan.world is None or plan.world.is_root:
         library = plan.registry.get(LibrarySpec, config.library)
         in_child = in_a_child(config, plan.world, plan.registry)
-        check_checkpoint(str(trained.checkpoint), config, library, plan.registry, in_child)
+        check_checkpoint(
+            str(trained.checkpoint), config, library, plan.task, plan.registry, in_child
+        )
     return dataclasses.replace(plan, config=config)
 
 

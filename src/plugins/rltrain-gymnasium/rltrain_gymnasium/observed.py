@@ -169,4 +169,5 @@ def _has_images(space: Space[Any]) -> bool:
 def _channels_first(image: Space[Any]) -> bool:
     """Guess from its shape whether an image's first axis is channels, or a stack of frames."""
     shape = image.shape or ()
-    return shape[0] <= 4 < shape[-1]
+    # A board of 4 by 4 fields with 16 kinds of pieces has them last.
+    return shape[0] <= 4 < shape[-1] and shape[0] != shape[1]

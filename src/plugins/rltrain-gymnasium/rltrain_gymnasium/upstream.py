@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,13 @@ from gymnasium.vector import SyncVectorEnv
 
 __all__ = ["AnyInfoVectorEnv"]
 
+if TYPE_CHECKING:  # Before 1.3, it is not generic when it runs.
+    _VectorEnv = SyncVectorEnv[Any, Any]
+else:
+    _VectorEnv = SyncVectorEnv
 
-class AnyInfoVectorEnv(SyncVectorEnv[Any, Any]):
+
+class AnyInfoVectorEnv(_VectorEnv):
     """Takes infos whose values have another shape or type in each environment and step.
 
     `vector/vector_env.py` makes an array for the first environment's value and fails, in some step

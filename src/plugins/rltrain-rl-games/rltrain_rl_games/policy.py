@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-from rltrain.errors import fitting
+from rltrain.errors import DoesNotFit, fitting
 from rltrain.policy import PolicyModule
 from rltrain.session import Session
 from rltrain_rl_games.actor import Actor, States
 from rltrain_rl_games.actors import build_actor
-from rltrain_rl_games.checkpoints import check_algorithm
+from rltrain_rl_games.checkpoints import check_algorithm, upgrade_checkpoint
 from rltrain_rl_games.env import adapted_env
 from rltrain_rl_games.export import policy_module
 from rltrain_rl_games.upstream import without_compiled_names
@@ -102,8 +102,9 @@ def load_policy(session: Session) -> RlGamesPolicy:
     # Weights are drawn, only to be replaced: the generator stays where it is.
     with fitting(path), _quiet(), torch.random.fork_rng(devices=[]):
         actor = build_actor(params, conversion)
+    with fitting(path, DoesNotFit):
         check_algorithm(weights, actor.KEYS)
-        actor.load_weights(without_compiled_names(weights))
+        actor.load_weights(without_compiled_names(upgrade_checkpoint(weights)))
     actor.to(session.world.device).eval().requires_grad_(False)
     return RlGamesPolicy(actor, session.env.single_observation_space)
 

@@ -9,6 +9,7 @@ from rltrain.config import RunConfig
 from rltrain.options import get_dotted
 from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
+from rltrain_rl_games.registered import is_registered
 
 __all__ = ["GROUPS_NETWORK", "REFUSALS"]
 
@@ -97,12 +98,35 @@ def _lacks_convolutions(config: RunConfig, task: TaskInfo) -> bool:
     return _option(config, "network.name") == GROUPS_NETWORK and not _option(config, "network.cnn")
 
 
+def _unknown_model(config: RunConfig, task: TaskInfo) -> bool:
+    return not is_registered("model", _option(config, "model.name"), config.task)
+
+
+def _unknown_network(config: RunConfig, task: TaskInfo) -> bool:
+    names = {_option(config, f"{part}.name") for part in ("network", f"{_CENTRAL}.network")}
+    return not all(is_registered("network", name, config.task) for name in names - {GROUPS_NETWORK})
+
+
 REFUSALS = (
     Refusal(
         "params.algo.name that rl_games does not have",
         _other_algorithm,
         "rl_games has PPO and SAC.",
         "a2c_continuous or a2c_discrete, which are its names for PPO, or sac.",
+    ),
+    Refusal(
+        "params.model.name that nobody registers",
+        _unknown_model,
+        "rl_games has no model of that name, and neither has the task's module.",
+        "a model of rl_games', or give --task MODULE:NAME with a module that calls rl_games' "
+        "register_model.",
+    ),
+    Refusal(
+        "params.network.name that nobody registers",
+        _unknown_network,
+        "rl_games has no network of that name, and neither has the task's module.",
+        "actor_critic, or give --task MODULE:NAME with a module that calls rl_games' "
+        "register_network.",
     ),
     Refusal(
         "params.algo.name for other actions",

@@ -12,7 +12,11 @@ from rl_games.common.algo_observer import AlgoObserver
 from rltrain.errors import StopTraining, fitting
 from rltrain.records import Scalars
 from rltrain.session import Session
-from rltrain_rl_games.checkpoints import check_algorithm, save_checkpoint
+from rltrain_rl_games.checkpoints import (
+    check_algorithm,
+    save_checkpoint,
+    upgrade_checkpoint,
+)
 from rltrain_rl_games.meters import PooledMeter, pool_meters
 from rltrain_rl_games.upstream import AgentFixes, load_checkpoint
 from rltrain_torch.checkpoints import as_tensors
@@ -108,8 +112,9 @@ class RunAgent(AgentFixes):
             UsageError: the checkpoint is of another algorithm, or already at the last epoch.
         """
         world, config = self.session.world, self.session.config
-        state = load_checkpoint(fn, world.device, config.trust_checkpoint)
         with fitting(Path(fn)):
+            state = load_checkpoint(fn, world.device, config.trust_checkpoint)
+            state = upgrade_checkpoint(state)
             check_algorithm(state, self.CHECKPOINT_KEYS)
             self.set_full_state_weights(state, set_epoch)
         if self.max_epochs != -1:

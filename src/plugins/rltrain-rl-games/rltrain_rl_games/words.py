@@ -10,11 +10,11 @@ from rltrain.options import flatten, get_dotted
 from rltrain.sources import compared_with, first_arguments
 from rltrain.specs import Words
 from rltrain_rl_games.refusals import GROUPS_NETWORK
+from rltrain_rl_games.registered import names_of
 
 __all__ = ["words"]
 
 _LAYERS = "rl_games.algos_torch.network_builder"
-_MODELS = "rl_games.algos_torch.model_builder"
 _CENTRAL = "params.config.central_value_config"
 
 _CONSTANT = ("None", "none", "identity", "constant", "fixed")
@@ -27,7 +27,7 @@ def words(options: Mapping[str, Any]) -> dict[str, Words]:
     schedules = compared_with("rl_games.common.a2c_common", "lr_schedule")
     for key in ("params.config.lr_schedule", f"{_CENTRAL}.lr_schedule") if schedules else ():
         found[key] = Words("schedule", schedules.union(_CONSTANT))
-    models = first_arguments(_MODELS, "model_factory.register_builder")
+    models = names_of("model")
     if _is_misspelled(get_dotted(options, "params.model.name", None), models):
         found["params.model.name"] = Words("model", models)
     for where in ("params.network", f"{_CENTRAL}.network"):
@@ -39,7 +39,7 @@ def words(options: Mapping[str, Any]) -> dict[str, Words]:
 
 def _of_network(network: Mapping[str, Any]) -> Iterator[tuple[str, Words]]:
     """Yield the words of a network of rl_games'; one of the user's own may take others."""
-    networks = first_arguments(_MODELS, "network_factory.register_builder") | {GROUPS_NETWORK}
+    networks = names_of("network") | {GROUPS_NETWORK}
     name = str(network.get("name"))
     if _is_misspelled(name, networks):
         yield "name", Words("network", networks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from rl_games.algos_torch import model_builder
 from rl_games.algos_torch.model_builder import ModelBuilder
 from rl_games.algos_torch.network_builder import NetworkBuilder
 
@@ -69,6 +70,25 @@ def test_a_network_of_the_users_own_may_have_any_name_and_words_of_its_own():
         mine = words(network(name=name, mlp={"activation": "mine"}))
         assert not [key for key in mine if key.startswith("params.network")]
         assert "params.model.name" not in words({"params": {"model": {"name": name}}})
+
+
+@pytest.mark.parametrize("kind", ["model", "network"])
+def test_a_name_that_nobody_registers_is_refused_by_the_plan(kind, tmp_path, monkeypatch):
+    module = tmp_path / f"my_{kind}.py"
+    module.write_text(
+        "import gymnasium\ngymnasium.register('Mine-v0', 'gymnasium.envs.classic_control"
+        ":PendulumEnv')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    options = {"library": "rl_games", "task": f"my_{kind}:Mine-v0"}
+    options["agent"] = {f"params.{kind}.name": "complex_net"}
+    with pytest.raises(UsageError, match=rf"^params\.{kind}\.name that nobody registers: "):
+        make_plan(options)
+    module.write_text(f"{module.read_text()}# register_{kind}('complex_net', ...)\n")
+    make_plan(options)
+    monkeypatch.setitem(getattr(model_builder, f"{kind.upper()}_REGISTRY"), "complex_net", None)
+    make_plan({**options, "task": "rltrain/CartPoleContinuous-v1"})
 
 
 def test_what_a_file_says_to_other_programs_is_answered(tmp_path, capsys):

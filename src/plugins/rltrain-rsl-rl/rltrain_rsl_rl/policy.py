@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from rsl_rl.utils import resolve_callable
 
-from rltrain.errors import UsageError, fitting
+from rltrain.errors import DoesNotFit, UsageError, fitting
 from rltrain.options import get_dotted
 from rltrain.policy import PolicyModule
 from rltrain_rsl_rl.images import use_byte_models
 from rltrain_rsl_rl.migrations import check_supported, upgrade_options
 from rltrain_rsl_rl.module import export
+from rltrain_rsl_rl.older import upgrade_checkpoint
 from rltrain_rsl_rl.options import (
     DISTILLATION_NAMES,
     set_observation_groups,
@@ -73,7 +74,7 @@ class RslRlPolicy:
 def load_policy(session: Session) -> RslRlPolicy:
     """Load the policy of a session's checkpoint; see the hook `rltrain_load_policy`.
 
-    The checkpoint is one of this adapter, or of rsl_rl's own runner from version 5 on.
+    The checkpoint is one of this adapter, or of rsl_rl's own runner, from version 1 on.
 
     Raises:
         UsageError: the checkpoint does not fit the options or the task.
@@ -89,6 +90,7 @@ def load_policy(session: Session) -> RslRlPolicy:
         model_class = resolve_callable(options[role].pop("class_name"))
         example = observations.convert(_blank(observations), "cpu")
         model = model_class(example, options["obs_groups"], role, actions.size, **options[role])
+    with fitting(session.checkpoint, DoesNotFit):
         model.load_state_dict(weights)
     return RslRlPolicy(model.to(device).eval(), groups, observations, actions.to(device))
 
@@ -121,22 +123,24 @@ def _weights(session: Session, role: str) -> Mapping[str, torch.Tensor]:
     """Return the acting model's part of the session's checkpoint."""
     path = session.checkpoint
     assert path is not None, "the caller names a checkpoint"
-    state = read_checkpoint(path, session.world.device, session.config.trust_checkpoint)
+    state = upgrade_checkpoint(
+        read_checkpoint(path, session.world.device, session.config.trust_checkpoint)
+    )
     key = f"{role}_state_dict"
     if key in state:
         weights: Mapping[str, torch.Tensor] = state[key]
         return weights
-    if "student_state_dict" in state:
-        other = "holds a student, but these are the agent options of a PPO"
-    elif "actor_state_dict" in state:
-        other = "holds an actor of PPO, but these are the agent options of a distillation"
-    elif "model_state_dict" in state:
-        other = "was written by rsl_rl 4 or older, whose models have other parts"
-    else:
-        other = f"is not one of rsl_rl: it holds {', '.join(map(str, state)) or 'nothing'}"
-    raise UsageError(
-        f"--checkpoint {path}: {other}. Give a checkpoint of rsl_rl 5, and the agent options of "
-        "the run that wrote it."
+    if "actor_state_dict" in state:  # From which a distillation may be trained.
+        raise UsageError(
+            f"--checkpoint {path}: holds an actor of PPO, but these are the agent options of a "
+            "distillation. Give those of the run that wrote it."
+        )
+    what = "holds a student, but these are the agent options of a PPO"
+    if "student_state_dict" not in state:
+        what = f"is not one of rsl_rl: it holds {', '.join(map(str, state)) or 'nothing'}"
+    raise DoesNotFit(
+        f"--checkpoint {path}: {what}. Give a checkpoint of rsl_rl, and the agent options of the "
+        "run that wrote it."
     )
 
 

@@ -19,6 +19,7 @@ from rltrain_rsl_rl.distillation import SessionDistillation
 from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.images import use_byte_models
 from rltrain_rsl_rl.logger import SessionLogger
+from rltrain_rsl_rl.older import ordered, upgrade_checkpoint
 from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of, set_observation_groups
 from rltrain_rsl_rl.ppo import SessionPPO
 from rltrain_rsl_rl.upstream import keep_dtypes, set_symmetry_defaults
@@ -136,13 +137,24 @@ class SessionRunner(OnPolicyRunner):
         # checkpoint that contains only the teacher leaves the index unchanged.
         self.current_learning_iteration = -1
         trusted, device = self.session.config.trust_checkpoint, self.session.world.device
-        # rsl_rl's own loader runs whatever code a file names.
-        file = as_file(read_checkpoint(checkpoint, device, trusted))
+        saved = upgrade_checkpoint(read_checkpoint(checkpoint, device, trusted))
         with fitting(checkpoint):
+            # rsl_rl's own loader runs whatever code a file names.
+            file = as_file(ordered(saved, self._parameter_names()))
             infos = self.load(file, map_location=device)
             self.current_learning_iteration += 1
             self.alg.set_counters((infos or {}).get("rltrain", {}))
             self._set_steps((infos or {}).get("env_state") or {})
+
+    def _parameter_names(self) -> list[str]:
+        """Return the names of the optimizer's parameters, in its order, after their models'."""
+        models = ("student",) if hasattr(self.alg, "student") else ("actor", "critic")
+        parameters = {
+            parameter: f"{model}.{name}"
+            for model in models
+            for name, parameter in getattr(self.alg, model).named_parameters()
+        }
+        return [parameters[x] for x in self.alg.optimizer.param_groups[0]["params"]]
 
     def _set_steps(self, state: Mapping[str, Any]) -> None:
         env = self.env.unwrapped

@@ -348,7 +348,7 @@ def test_options_that_do_not_fit_are_named(plain, options, message):
     ("state", "message"),
     [
         ({"model": {}, "epoch": 1}, "is not one of rsl_rl: it holds model, epoch"),
-        ({"model_state_dict": {}}, "was written by rsl_rl 4 or older"),
+        ({"model_state_dict": {"student.0.weight": 0}}, "holds a student, but these are"),
         ({"student_state_dict": {}}, "holds a student, but these are the agent options of a PPO"),
         ({"actor_state_dict": Case}, "loading it would run code"),
     ],

@@ -15,6 +15,7 @@ from rltrain.errors import StopTraining, fitting
 from rltrain.records import Scalars
 from rltrain.session import Session
 from rltrain_skrl.iterations import steps_per_iteration, total_iterations
+from rltrain_skrl.skrl1 import rename_parts
 
 __all__ = ["ENVIRONMENT_INFO", "PROGRESS", "SessionAgent"]
 
@@ -233,9 +234,13 @@ class SessionAgent(ABC):
         Raises:
             UsageError: it does not fit these options and this task.
         """
-        parts = self.read(path, self._session.config.trust_checkpoint)
+        saved, known = (
+            self.read(path, self._session.config.trust_checkpoint),
+            self.checkpoint_modules,
+        )
         with fitting(path):
-            unmatched = (set(parts) ^ set(self.checkpoint_modules)) - {PROGRESS}
+            parts, lacking = rename_parts(saved, known.keys())
+            unmatched = (parts.keys() ^ known.keys()) - {PROGRESS} - lacking
             if unmatched:
                 raise ValueError(f"only one of the two has {', '.join(sorted(unmatched))}")
             self.load_parts(parts)

@@ -47,14 +47,19 @@ def _networks(models: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 yield network
 
 
-def rename_parts(saved: Mapping[str, Any], known: Set[str]) -> Mapping[str, Any]:
+def rename_parts(
+    saved: Mapping[str, Any], known: Set[str]
+) -> tuple[Mapping[str, Any], frozenset[str]]:
     """Return the parts of a checkpoint, those of skrl 1 under the names of skrl 2.
 
     Args:
         saved: a checkpoint's parts by name.
         known: the names of an agent's parts.
+
+    Returns:
+        The parts, and the names of those that the agent has and skrl 1 had not.
     """
     old, new = "state_preprocessor", "observation_preprocessor"
-    if old in known or new in saved:
-        return saved
-    return {new if name == old else name: part for name, part in saved.items()}
+    if new not in known or new in saved or old not in saved:
+        return saved, frozenset()
+    return {new if name == old else name: part for name, part in saved.items()}, frozenset({old})

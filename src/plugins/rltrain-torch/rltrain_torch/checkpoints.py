@@ -122,9 +122,29 @@ def top_level_keys(path: str, trusted: bool = False) -> list[str] | str:
     except UnsafePickle as error:
         return would_run_code(error)
     except Exception as error:
-        reason = " ".join(str(error).split())
-        return f"it cannot be read as a checkpoint ({type(error).__name__}: {reason})."
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+        return _otherwise(path) or f"it cannot be read as a checkpoint ({reason})."
     return [str(key) for key in loaded] if isinstance(loaded, Mapping) else []
+
+
+def _otherwise(path: str) -> str | None:
+    """Return what a file is that is no checkpoint, and what to do, if that is known."""
+    if not Path(path).is_file():
+        return None
+    with Path(path).open("rb") as file:
+        start = file.read(20)
+    if not start:
+        return "it is empty. Name another one."
+    if start.startswith(b"version https://git"):
+        return "it stands for a file that Git LFS keeps. Fetch that: git lfs pull."
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if any(name.endswith("/constants.pkl") for name in archive.namelist()):
+                return (
+                    "it is an exported policy (TorchScript). Name the checkpoint from which it was "
+                    "exported."
+                )
+    return None
 
 
 def as_tensors(state: Any, device: str) -> Any:
