@@ -70,7 +70,6 @@ __all__ = [
     "hide_rank_variables",
     "hold_port",
     "imports_of_library",
-    "interface_of",
     "interface_towards",
     "interrupt",
     "is_free",
