@@ -109,6 +109,16 @@ def test_nodes_that_end_well_wait_for_each_other(port, others, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_node_that_is_stopped_is_not_waited_for_at_the_end(port, others, monkeypatch, capsys):
+    monkeypatch.setattr(lifeline, "_SILENCE", 1.0)
+    first = others(1, "waits")
+    with node(port):
+        assert first.stdout.readline() == "met\n"
+        os.kill(first.pid, signal.SIGSTOP)
+    told = capsys.readouterr().err
+    assert told == "Node 1 (machine1) has not answered for 1 s: it is not waited for.\n"
+
+
 def test_a_node_learns_that_node_0_failed_after_it_had_ended_well(port, others):
     first = others(1, "ends")
     with pytest.raises(ValueError, match="mine"), node(port):

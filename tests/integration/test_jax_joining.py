@@ -57,7 +57,9 @@ def test_it_starts_ranks_of_torch_too(probe):
 
 
 @pytest.mark.parametrize("host", LOOPBACK)
-def test_two_nodes_are_one_run(probe, host):
+def test_two_nodes_are_one_run(probe, host, monkeypatch):
+    """Without the proxy, although there is one: nobody answers there."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     address = f"{host}:{free_port(host)}"
     nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--coordinator-address", address]
     second = probe.start(*RUN, *nodes, "--node-rank", "1")

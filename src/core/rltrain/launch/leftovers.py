@@ -24,6 +24,12 @@ A process id could not tell: it is used again, and containers that share the fol
 _MULTIPROCESSING = ".multiprocessing"
 """A link to the folder that Python's multiprocessing has made for the owner."""
 
+_LONGEST = 72
+"""Longest path of a folder for temporary files, in bytes, that leaves room for sockets."""
+
+_SHORT = ("/tmp", "/var/tmp", "/dev/shm", "/")
+"""Where they are made otherwise."""
+
 
 @contextlib.contextmanager
 def private_folder() -> Iterator[Path]:
@@ -51,7 +57,7 @@ def with_temporary_files(folder: Path) -> Iterator[None]:
     Only what multiprocessing uses until this process ends stays where it is.
     """
     link = folder / _MULTIPROCESSING
-    link.symlink_to(of_multiprocessing := get_temp_dir())
+    link.symlink_to(of_multiprocessing := _folder_of_multiprocessing())
     before, tempfile.tempdir = tempfile.tempdir, str(folder)
     try:
         yield
@@ -61,6 +67,20 @@ def with_temporary_files(folder: Path) -> Iterator[None]:
         link.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # multiprocessing removes it at exit, and it must exist.
             os.makedirs(of_multiprocessing, exist_ok=True)
+
+
+def _folder_of_multiprocessing() -> str:
+    """Return the folder that Python's multiprocessing makes for this process' sockets.
+
+    Linux takes 107 bytes for a socket's path: where TMPDIR is too long, the folder is elsewhere.
+    """
+    before = tempfile.tempdir
+    if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
+        tempfile.tempdir = next(each for each in _SHORT if os.access(each, os.W_OK))
+    try:
+        return get_temp_dir()
+    finally:
+        tempfile.tempdir = before
 
 
 def remove_leftovers() -> None:

@@ -41,6 +41,10 @@ _PARTING_TIMEOUT = 15.0
 """Seconds in which, after a failure, the other nodes must have ended their ranks too, and node 0
 have their files."""
 
+_BEAT, _SILENCE = 5.0, 30.0
+"""Seconds between two signs of life, and without any after which nobody waits for a node at the
+end: a launcher that is stopped keeps its connection."""
+
 _POLL = 0.1
 """Seconds between two looks at what does not wake the launcher."""
 
@@ -123,6 +127,8 @@ class _Watch:
         """Held while ranks run that may be ended."""
         notes.console.touch()
         self._console = notes.console.open("rb", buffering=0)
+        self._looked = 0.0
+        """When all that had come was heard: others may speak while a file is received."""
         self._passing_on = threading.Lock()
         """Held until what was read is sent: both threads read."""
         self._thread = threading.Thread(target=self._hear, name="rltrain-lifeline", daemon=True)
@@ -150,7 +156,12 @@ class _Watch:
         with selectors.DefaultSelector() as waiting:
             for line in self._lines:
                 waiting.register(line.connection, selectors.EVENT_READ, line)
+            beat = time.monotonic() + _BEAT
             while waiting.get_map():
+                if (now := time.monotonic()) > beat:
+                    beat = now + _BEAT
+                    for line in self._lines:
+                        line.say("")
                 for key, _ in waiting.select(_POLL):
                     line = key.data
                     cause = line.hear()
@@ -158,6 +169,7 @@ class _Watch:
                         self._fail(cause)
                     if line.over:
                         waiting.unregister(line.connection)
+                self._looked = time.monotonic()
                 self._pass_on()
 
     def _fail(self, cause: str) -> None:
@@ -215,6 +227,10 @@ class _Watch:
                 deadline = min(deadline, time.monotonic() + _PARTING_TIMEOUT)
             if time.monotonic() > deadline:
                 self._cut()
+            for line in self._lines:
+                silent = self._looked - line.heard
+                if silent > _SILENCE and not line.over and not line.left:
+                    line.leave(silent)
 
     def _cut(self) -> None:
         for line in self._lines:

@@ -9,6 +9,7 @@ import contextlib
 import socket
 import sys
 import threading
+import time
 
 from rltrain.launch.collecting import send_files, take_file
 from rltrain.launch.messages import BadMessage, File, Member, Refused, Request, Said, parse_message
@@ -37,11 +38,14 @@ class Line:
         other: who that is.
         complete: whether all files have come, or have been sent.
         over: whether nothing more will come.
+        heard: when the last message came.
+        left: whether it is not waited for any more.
     """
 
     def __init__(self, connection: socket.socket, other: Member) -> None:
         self.connection, self.other = connection, other
-        self.complete = self.over = False
+        self.complete = self.over = self.left = False
+        self.heard = time.monotonic()
         self._run_dir: str | None = None
         self._request: Request | None = None
         self._told = False
@@ -52,7 +56,9 @@ class Line:
     def hear(self) -> str | None:
         """Take the next message, and return which node failed and why, if one did."""
         try:
-            return self._take(parse_message(receive_line(self.connection, _MESSAGE_TIMEOUT)))
+            found = self._take(parse_message(receive_line(self.connection, _MESSAGE_TIMEOUT)))
+            self.heard = time.monotonic()
+            return found
         except (ConnectionError, EOFError):
             words = f"{title(self.other)} is gone: its launcher was killed, or the machine stopped."
         except BadMessage as error:
@@ -61,12 +67,14 @@ class Line:
             words = f"{title(self.other)} does not answer any more: {error.strerror or error}."
         self.over = True
         with self._sending:  # What is being sent may be the last that the other side waits for.
-            return None if self.complete else words
+            return None if self.complete or self.left else words
 
     def _take(self, message: str | Said | Request | File | None) -> str | None:
         match message:
             case None:
                 self.complete = self.over = True
+            case Said(""):
+                pass  # A sign of life.
             case Said(text):
                 words = f"node {self.other.number} ({self.other.host}): {text}"
                 print(words, file=sys.stderr, flush=True)
@@ -87,7 +95,7 @@ class Line:
             self._send({"refused": cause} if isinstance(cause, Refused) else cause)
 
     def say(self, text: str) -> None:
-        """Let node 0 show something to the user."""
+        """Let node 0 show something to the user; "" is a sign of life."""
         self._send({"say": text})
 
     def ask(self, run_dir: str, mark: str) -> None:
@@ -127,6 +135,13 @@ class Line:
     def _send(self, message: object) -> None:
         with self._sending, contextlib.suppress(OSError):  # `hear` says so if it is lost.
             send(self.connection, message)
+
+    def leave(self, seconds: float) -> None:
+        """Wait no longer for a node that has fallen silent, although the run has ended well."""
+        self.left = True
+        text = f"{title(self.other)} has not answered for {seconds:.0f} s: it is not waited for."
+        print(text, file=sys.stderr, flush=True)
+        self.cut()
 
     def cut(self) -> None:
         """End the connection: `hear` returns."""

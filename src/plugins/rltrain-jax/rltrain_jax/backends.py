@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,7 @@ class _JaxBackend:
             rank = Member("rank", world.rank, world.world_size, run=config.rdzv_id or "")
             meet(rank, host, port, config.join_timeout)
             address = endpoint(host, port)
+            without_proxy(host, os.environ)
             # jax would listen on all interfaces.
             _initialize(world, address, address if is_loopback(host) else None, local_device_ids)
             own = reachable_address(host, world.num_nodes)
@@ -128,6 +129,12 @@ class JaxCudaBackend(_JaxBackend):
             host, _ = coordinator(config, os.environ)
         choose_nccl_interface(os.environ, world, host)
         return self._join(world, config, [int(world.device.partition(":")[2] or 0)])
+
+
+def without_proxy(host: str, environ: MutableMapping[str, str]) -> None:
+    """Let gRPC, by which jax's ranks meet, ask no proxy (http_proxy) for rank 0's host."""
+    others = environ.get("no_grpc_proxy") or environ.get("no_proxy")
+    environ["no_grpc_proxy"] = f"{others},{host}" if others else host
 
 
 def coordinator(config: Placement, environ: Mapping[str, str]) -> tuple[str, int]:
