@@ -87,7 +87,13 @@ def _run(words: list[str]) -> int:
         return _help(words[1])
     name, command, rest = command_of(words)
     arguments, passed_through = parse(command, name, rest)
-    status: int = command.run(arguments, passed_through)
+    try:
+        status: int = command.run(arguments, passed_through)
+    except SystemExit as error:  # Of a task, a simulator or a library; argparse's is above.
+        if error.code:
+            raise
+        text = "".join(traceback.format_exception(error)).rstrip()
+        return _fail(f"{text}\nrltrain: sys.exit(0) was called before the work was done.", 1)
     return status
 
 
