@@ -41,6 +41,7 @@ _COMMANDS = {
     **{"train": train, "tasks": tasks, "plugins": plugins, "doctor": doctor, "new": new},
     **{"play": play, "evaluate": evaluate, "export": export, "report": report, "scale": scale},
 }
+_ONLY_PRINT = {"-h", "--help", "--help-all", "--version", "--dry-run", "help", "version"}
 _LIKE_A_COMMAND = re.compile("[a-z_-]+")
 _ENDLESS = re.compile(r"(\S{80})\S{400,}")
 """A word that would fill the screen: nobody types one, and no path is that long."""
@@ -57,10 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return complete([*_about(), "help"], command_of)
     words = list(sys.argv[1:] if argv is None else argv)
-    with lasting_output(), plain_output():
+    with lasting_output() as missing, plain_output():
         try:
             status = _run(words)
-            sys.stdout.flush()  # A disk that is full has not taken what was asked for.
+            sys.stdout.flush()
+            if missing() and status == 0 and not _trains(words):
+                return _fail(f"rltrain: stdout cannot be written: {missing()}.", os.EX_IOERR)
             return status
         except RltrainError as error:
             message = _ENDLESS.sub(r"\1...", str(error))
@@ -73,6 +76,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _fail(f"rltrain: ended by {ended}.", ended.exit_code)
         except Exception:
             return _fail(traceback.format_exc().rstrip(), 1)
+
+
+def _trains(words: list[str]) -> bool:
+    """Whether a command does more than print: a run outlives its output."""
+    return command_of(words)[1] is train and not _ONLY_PRINT & set(words)
 
 
 def _run(words: list[str]) -> int:
