@@ -144,6 +144,7 @@ def test_only_an_applicable_library_extra_is_a_range(site, requirement):
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("raise ValueError('half installed')", "ValueError: half installed"),
         ("raise SystemExit('not on this machine')", "SystemExit: not on this machine"),
+        ("raise GeneratorExit('not now')", "GeneratorExit: not now"),
         (writer("x") + "\n@hookimpl\ndef rltrain_provide(): ...", "rltrain_provide"),
         (writer("x").replace("@hookimpl", ""), "is @hookimpl missing?"),
         (writer("x").replace("return [", "return ['a string', "), "got 'a string'"),

@@ -40,6 +40,8 @@ def run(body):
     [
         ("return 0", 0),
         ("return 2", 2),
+        ("sys.exit()", 0),
+        ("sys.exit(2)", 2),
         ("os._exit(0)", 1),
         ("os.execv('/bin/true', ['true'])", 1),
         ("ctypes.CDLL(None).exit(0)", 1),
@@ -120,3 +122,12 @@ def test_the_work_ends_with_a_killed_guard():
     while os.path.exists(f"/proc/{worker}") and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not os.path.exists(f"/proc/{worker}")
+
+
+@pytest.mark.parametrize(("words", "status"), [(["--help"], 0), (["train", "--helpp"], 2)])
+def test_the_command_that_only_prints_ends_as_ever(words, status):
+    run = subprocess.run(
+        [sys.executable, "-m", "rltrain", *words], capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == status
+    assert "before its work was done" not in run.stderr

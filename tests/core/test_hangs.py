@@ -10,12 +10,14 @@ import time
 
 import pytest
 
+from rltrain.errors import UsageError
 from rltrain.launch import hangs
 from rltrain.launch.hangs import HangWatch, Patience
 from rltrain.launch.pulse import Pulse, pulse_file, pulse_files, read_pulse
 from rltrain.launch.reports import failure, forget_reports
 from rltrain.launch.stacks import Frame, Process
 from rltrain.launch.verdict import Place, find_missing
+from rltrain.options import checks
 
 RANK = """
 import os, signal, sys, threading, time
@@ -168,8 +170,10 @@ def test_ranks_in_different_collectives_are_told_apart_before_both_are_late(tmp_
         for call in ("all_reduce(sum) [7]", "barrier")
     ]
     places = [Place(0, pulses[0], seconds=1.9), Place(1, pulses[1], seconds=2.1)]
-    hang = find_missing(places, places[1:], tmp_path / "rank_1.pulse", has_neighbors=False)
-    assert hang.message.startswith("The ranks wait in different collectives, for 2 s: rank 1")
+    hang = find_missing(
+        places, places[1:], tmp_path / "rank_1.pulse", has_neighbors=False, option="x=1"
+    )
+    assert hang.message.startswith("The ranks wait in different collectives, for 2 s (x=1): rank 1")
 
 
 def test_a_node_whose_ranks_all_wait_gives_the_others_time_to_name_theirs(ranks, tmp_path):
@@ -282,3 +286,29 @@ PACKAGES = "/home/me/rltrain/.venv/lib/python3.11/site-packages"
 )
 def test_the_line_that_is_named_is_of_the_task_or_the_library(file, is_of_the_user):
     assert Frame(file, 1, "f").is_of_the_user is is_of_the_user
+
+
+def test_each_section_of_a_run_may_have_a_timeout_of_its_own():
+    patience = Patience("start=7,checkpoint=8, end=0")
+    sections = {
+        ("starting", 0): 7,
+        ("stepping the environment", 0): 7,
+        ("stepping the environment", 1): 300,
+        ("saving a checkpoint", 1): 8,
+        ("ending", 1): float("inf"),
+    }
+    for (phase, iteration), seconds in sections.items():
+        pulse = Pulse(1, 1, iteration, 1, 0, phase, False, "")
+        assert patience.seconds(pulse) == seconds
+    assert patience.option(pulse) == "--hang-timeout end=inf"
+
+
+@pytest.mark.parametrize("value", ["step", "step=", "stop=3", "step=-1", "step=3,", "a=b"])
+def test_a_section_that_there_is_not_is_refused(value):
+    with pytest.raises(UsageError, match="--hang-timeout"):
+        checks.hang_timeout("hang_timeout", value)
+
+
+def test_sections_may_be_a_mapping():
+    assert checks.hang_timeout("hang_timeout", {"start": 5, "end": 3.5}) == "start=5,end=3.5"
+    assert checks.hang_timeout("hang_timeout", "3") == 3.0

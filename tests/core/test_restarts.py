@@ -150,7 +150,6 @@ def test_the_last_failure_ends_the_run(tmp_path):
     [
         (([2], raised("X: y", 5)), ([4], raised("X: y", 5))),
         (([2], raised("X: y", 5)), ([], raised("X: y", 3))),
-        (([2], killed()), ([], killed())),
         (([], raised("X: y")), ([], raised("X: y"))),
     ],
 )
@@ -169,6 +168,7 @@ def test_a_failure_that_comes_back_ends_the_run(tmp_path, first, second):
         (([2], raised("X: y", 5)), ([4], raised("X: y", 6))),
         (([2], raised("X: y", 5)), ([], raised("X: z", 5))),
         (([2], killed()), ([3], killed())),
+        (([2], killed()), ([], killed())),
     ],
 )
 def test_another_failure_or_a_later_one_does_not(tmp_path, first, second):
@@ -205,3 +205,17 @@ def test_several_nodes_need_a_launcher_that_restarts():
     assert not restarts_here(replace(config, max_restarts=0))
     assert not restarts_here(replace(config, nnodes=2))
     assert not restarts_here(replace(config, rdzv_endpoint="a:1"))
+
+
+def test_kills_from_outside_use_up_all_restarts_with_a_pause_that_grows(
+    tmp_path, monkeypatch, capsys
+):
+    pauses = []
+    monkeypatch.setattr("rltrain.run.restarts.time.sleep", pauses.append)
+    outside = RankFailed("Rank 1 was killed by SIGKILL.", rank=1, exit_code=137, iteration=2)
+    attempts = Attempts(tmp_path / "run", *[([2], outside)] * 4)
+    with pytest.raises(RankFailed):
+        attempts.run(3)
+    assert pauses == [0.0, 1.0, 2.0]
+    assert [each["then"] for each in attempts.story][-1] == "no restart is left"
+    assert "restart 3 of 3, in 2 s: rank 1 was killed by SIGKILL" in capsys.readouterr().out

@@ -68,7 +68,7 @@ class Placement:
     """Address of this node at the rendezvous; None for the one from which it reaches that."""
     join_timeout: int = 300
     """Seconds until all nodes and ranks must have met."""
-    hang_timeout: float | None = None
+    hang_timeout: float | str | None = None
     """Seconds in which a rank must make progress within an iteration, 0 for ever; None follows the
     longest iteration so far."""
     max_restarts: int = 0

@@ -87,6 +87,11 @@ def _done(work: Callable[[], int], mask: Iterable[int]) -> int:
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return work()
+    except SystemExit as error:
+        if error.code is not None and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
+            return 1
+        return error.code or 0
     except (Ended, KeyboardInterrupt) as ended:  # Before the work had begun.
         number = ended.number if isinstance(ended, Ended) else signal.SIGINT
         _say(f"ended by {number.name}.")

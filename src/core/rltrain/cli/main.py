@@ -30,6 +30,7 @@ from rltrain.terminal import plain_output
 __all__ = ["command_of", "main", "read_run"]
 
 _CORE = {spec.name: spec for spec in COMMANDS}
+_ONLY_PRINT = {"-h", "--help", "--help-all", "--version", "--dry-run", "help", "version"}
 _LIKE_A_COMMAND = re.compile("[a-z_-]+")
 _ENDLESS = re.compile(r"(\S{80})\S{400,}")
 """A word that would fill the screen: nobody types one, and no path is that long."""
@@ -46,10 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return complete([*_commands(), "help"], command_of)
     words = list(sys.argv[1:] if argv is None else argv)
-    with lasting_output(), plain_output():
+    with lasting_output() as missing, plain_output():
         try:
             status = _run(words)
-            sys.stdout.flush()  # A disk that is full has not taken what was asked for.
+            sys.stdout.flush()
+            if missing() and status == 0 and not _trains(words):
+                return _fail(f"rltrain: stdout cannot be written: {missing()}.", os.EX_IOERR)
             return status
         except RltrainError as error:
             message = _ENDLESS.sub(r"\1...", str(error))
@@ -64,6 +67,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _fail(traceback.format_exc().rstrip(), 1)
 
 
+def _trains(words: list[str]) -> bool:
+    """Whether a command does more than print: a run outlives its output."""
+    return command_of(words)[1].spec is TRAIN and not _ONLY_PRINT & set(words)
+
+
 def _run(words: list[str]) -> int:
     first = words[0] if words else None
     if first in ("--version", "version"):
@@ -76,7 +84,14 @@ def _run(words: list[str]) -> int:
         return _help(words[1])
     name, loaded, rest = command_of(words)
     with train.telling_others(rest) if loaded.spec is TRAIN else contextlib.nullcontext():
-        return loaded.command.run(*parse(loaded, name, rest))
+        arguments, rest = parse(loaded, name, rest)
+        try:
+            return loaded.command.run(arguments, rest)
+        except SystemExit as error:  # Of a task, a simulator or a library; argparse's is above.
+            if error.code:
+                raise
+            text = "".join(traceback.format_exception(error)).rstrip()
+            return _fail(f"{text}\nrltrain: sys.exit(0) was called before the work was done.", 1)
 
 
 def _commands() -> dict[str, CommandSpec]:

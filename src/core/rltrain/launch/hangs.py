@@ -16,12 +16,13 @@ from rltrain.launch.collectives import last_collectives
 from rltrain.launch.pulse import Pulse, parse_pulse, pulse_files
 from rltrain.launch.stacks import Process, main_thread, stack_file, stacks
 from rltrain.launch.verdict import Hang, Place, find_missing
+from rltrain.options.checks import sections
 
-__all__ = ["HangWatch", "Patience", "hang_watch"]
+__all__ = ["HangWatch", "Patience", "hang_watch", "shortest"]
 
 _LONG = 1800.0
-"""Seconds without progress before the first iteration is done, while a checkpoint is saved, and
-after the last iteration: simulators load, and programs compile, for minutes."""
+"""Seconds without progress outside of iterations, unless the option says otherwise: simulators
+load, and programs compile, for minutes."""
 
 _SHORTEST = 300.0
 """The shortest default time-out, in seconds: something may compile again in a later iteration."""
@@ -43,14 +44,14 @@ measured."""
 class Patience:
     """How long a rank may make no progress."""
 
-    def __init__(self, timeout: float | None) -> None:
+    def __init__(self, timeout: float | str | None) -> None:
         """Start with a fixed time-out, or none.
 
         Args:
             timeout: the option `hang_timeout`: seconds within an iteration, 0 for ever; None
-                follows the longest iteration.
+                follows the longest iteration. As a text, the seconds of each section of a run.
         """
-        self._timeout = timeout
+        self._given = sections(timeout)
         self._longest = 0.0
         self._iteration = 0
         self._since: float | None = None
@@ -72,12 +73,29 @@ class Patience:
 
     def seconds(self, pulse: Pulse) -> float:
         """Return for how long a rank may stay as it is."""
-        if self._timeout == 0:
-            return float("inf")
-        usual = self._timeout or max(_SHORTEST, _TIMES * self._longest)
-        in_iteration = pulse.phase in ("learning", "stepping the environment")
-        has_compiled = pulse.iteration > 0  # It has done an iteration since it was started.
-        return usual if in_iteration and has_compiled else max(_LONG, usual)
+        section = _section(pulse)
+        step = self._given.get("step", max(_SHORTEST, _TIMES * self._longest))
+        usual = step if section == "step" or step == 0 else max(_LONG, step)
+        return self._given.get(section, usual) or float("inf")
+
+    def option(self, pulse: Pulse) -> str:
+        """Return the option that says so."""
+        return f"--hang-timeout {_section(pulse)}={self.seconds(pulse):.0f}"
+
+
+def _section(pulse: Pulse) -> str:
+    """Return the section of its run that a rank is in."""
+    if pulse.phase == "saving a checkpoint":
+        return "checkpoint"
+    if pulse.phase in ("ending", "ended"):
+        return "end"
+    # Until it has done an iteration since it was started, programs compile.
+    return "start" if pulse.phase == "starting" or not pulse.iteration else "step"
+
+
+def shortest(timeout: float | str | None) -> float:
+    """Return the shortest time-out, by the option `hang_timeout`."""
+    return min([_SHORTEST, *filter(None, sections(timeout).values())])
 
 
 def hang_watch(config: Placement, reports: Path) -> Callable[[], None]:
@@ -103,7 +121,10 @@ class HangWatch:
     """Looks at the ranks of one machine, again and again."""
 
     def __init__(
-        self, files: Callable[[], Mapping[int, Path]], timeout: float | None, nodes: int = 1
+        self,
+        files: Callable[[], Mapping[int, Path]],
+        timeout: float | str | None,
+        nodes: int = 1,
     ) -> None:
         """Watch ranks.
 
@@ -114,7 +135,7 @@ class HangWatch:
         """
         self._files, self._has_neighbors = files, nodes > 1
         self._patience = Patience(timeout)
-        self._period = min(_PERIOD, (timeout or _SHORTEST) / 4)
+        self._period = min(_PERIOD, shortest(timeout) / 4)
         self._seen: dict[int, tuple[Pulse, float]] = {}
         self._looked = 0.0
         self._opened: dict[int, tuple[Path, BinaryIO]] = {}
@@ -136,7 +157,8 @@ class HangWatch:
             self._seen.clear()  # Look closely again after as long.
             return None
         path = self._opened[late[0].rank][0]
-        return find_missing(places, late, path, self._has_neighbors)
+        option = self._patience.option(late[0].pulse)
+        return find_missing(places, late, path, self._has_neighbors, option)
 
     def _places(self, now: float) -> list[Place]:
         """Return where the ranks are that have not ended."""

@@ -237,8 +237,8 @@ def ended_by_signal(number: signal.Signals) -> BaseException:
 def _without_report(rank: int, exit_code: int) -> str:
     """Describe the end of a rank that wrote no report."""
     if exit_code >= 0:
-        early = ", before its work was done" if exit_code == 0 else ""
-        return f"Rank {rank} exited with code {exit_code} without an exception{early}."
+        early = "" if exit_code else " Its work was not done."
+        return f"Rank {rank} exited with code {exit_code} without an exception.{early}"
     known = {number.value: number.name for number in signal.Signals}
     return f"Rank {rank} was killed by {known.get(-exit_code, f'signal {-exit_code}')}."
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rltrain.launch.hangs import HangWatch
+from rltrain.launch.hangs import shortest as shortest_timeout
 from rltrain.launch.pulse import pulse_file
 from rltrain.launch.rank_log import console_stream
 from rltrain.launch.verdict import Hang
@@ -34,7 +35,7 @@ def machine() -> str:
 
 @contextlib.contextmanager
 def watching(
-    rank: int, folders: Sequence[tuple[str, str]], timeout: float | None
+    rank: int, folders: Sequence[tuple[str, str]], timeout: float | str | None
 ) -> Iterator[None]:
     """Look for ranks that hang, in a thread.
 
@@ -64,11 +65,11 @@ def _look(
     watch: HangWatch,
     rank: int,
     places: Mapping[int, Path],
-    timeout: float | None,
+    timeout: float | str | None,
     over: threading.Event,
 ) -> None:
-    shortest, longest = _PERIODS
-    while not over.wait(min(longest, max(shortest, (timeout or longest * 10) / 10))):
+    period = min(_PERIODS[1], max(_PERIODS[0], shortest_timeout(timeout) / 10))
+    while not over.wait(period):
         hang = watch.look()
         if hang is not None:
             _end(hang, rank, places)

@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO, cast
 
 from rltrain.terminal import raw
@@ -65,8 +65,10 @@ def as_text(file: LossyFile) -> TextIO:
 
 
 @contextlib.contextmanager
-def lasting_output() -> Iterator[None]:
-    """Let what this process prints in the context be lost in silence where nobody reads it.
+def lasting_output() -> Iterator[Callable[[], str]]:
+    """Let what this process prints in the context be lost where nobody reads it, or a disk is full.
+
+    It gives a function that says why something of stdout is missing that a disk has not taken.
 
     Standard descriptors that are closed are opened, for good: otherwise the first files that are
     opened would take their numbers, and get what C code and other processes print.
@@ -75,8 +77,15 @@ def lasting_output() -> Iterator[None]:
     before = sys.stdin, sys.stdout, sys.stderr
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - it closes nothing.
     sys.stdout, sys.stderr = (_lasting(stream, at) for at, stream in enumerate(before[1:], start=1))
+    printed = sys.stdout
+
+    def missing() -> str:
+        with contextlib.suppress(AttributeError):  # Not one of ours.
+            return str(printed.buffer.raw.reason)  # type: ignore[attr-defined]
+        return ""
+
     try:
-        yield
+        yield missing
     finally:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
@@ -105,7 +114,7 @@ def _lasting(stream: TextIO | None, descriptor: int) -> TextIO:
         return stream
     with contextlib.suppress(OSError):
         stream.flush()
-    buffer = io.BufferedWriter(_UnreadFile(descriptor, closefd=False))
+    buffer = io.BufferedWriter(LossyFile(descriptor, closefd=False))
     made = io.TextIOWrapper(
         buffer, stream.encoding, stream.errors, line_buffering=bool(stream.line_buffering)
     )

@@ -99,7 +99,9 @@ class Hang:
                     os.kill(self.pids[rank], signal.SIGKILL)
 
 
-def find_missing(places: list[Place], late: list[Place], path: Path, has_neighbors: bool) -> Hang:
+def find_missing(
+    places: list[Place], late: list[Place], path: Path, has_neighbors: bool, option: str
+) -> Hang:
     """Say which rank is missing.
 
     Args:
@@ -107,13 +109,14 @@ def find_missing(places: list[Place], late: list[Place], path: Path, has_neighbo
         late: those that have made no progress for too long.
         path: the file with the pulse of one of them.
         has_neighbors: whether there are ranks on other machines.
+        option: what says how long is too long.
     """
     waiting = all(place.waiting or place.ended for place in places)
     behind = min(place.pulse.collectives for place in late)
     if not waiting and len(late) == len(places):
         # A backend that returns at once shows nobody waiting: who has begun fewer is behind.
         late = [place for place in late if place.pulse.collectives == behind]
-    seconds = f"{max(place.seconds for place in late):.0f} s"
+    seconds = f"{max(place.seconds for place in late):.0f} s ({option})"
     # If all wait, one that has not waited for long yet may be in another collective.
     in_calls = [place for place in places if place.waiting] if waiting else late
     calls = {(place.pulse.collectives, place.pulse.call) for place in in_calls}

@@ -268,12 +268,14 @@ class RunOptions:
     join_timeout: int = number(
         300, NODES, "seconds until all nodes and ranks must have met", 1, metavar="SECONDS"
     )
-    hang_timeout: float | None = option(
+    hang_timeout: float | str | None = option(
         None,
         PLACE,
-        "seconds in which a rank must make progress within an iteration; 0: for ever",
-        checks.seconds,
+        "seconds in which a rank must make progress within an iteration; or in each section, as "
+        "start=1800,step=300,checkpoint=1800,end=1800; 0: for ever",
+        checks.hang_timeout,
         metavar="SECONDS",
+        names="text",
         default_text="10 times the longest iteration so far, at least 300",
     )
     max_restarts: int = number(0, NODES, "how many times all ranks are restarted on failure", 0)

@@ -175,7 +175,7 @@ def _inspect(
         if unmet:
             return record("unmet", unmet)
         return record("ready", specs=_declarations(plugin))
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, GeneratorExit) as error:
         return record("broken", f"{type(error).__name__}: {error}", error=error)
 
 
@@ -183,7 +183,7 @@ def _may_provide(plugin: InstalledPlugin | None, kind: type[Spec]) -> bool:
     """Return whether a plugin that is not ready has specs of a kind, as far as it can be asked."""
     try:
         return plugin is None or any(isinstance(spec, kind) for spec in _declarations(plugin))
-    except (Exception, SystemExit):
+    except (Exception, SystemExit, GeneratorExit):
         return True
 
 

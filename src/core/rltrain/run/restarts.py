@@ -23,6 +23,12 @@ __all__ = ["STORY", "restarts_here", "with_restarts"]
 STORY = "restarts.json"
 """In the run folder: the failures of a run with --max-restarts, in order."""
 
+_OUTSIDE = ("was killed by SIGKILL", "was killed by SIGTERM", "was killed by SIGHUP")
+"""How the error ends of a rank that has ended by a signal which it does not send itself."""
+
+_LONGEST_PAUSE = 60.0
+"""Seconds between two attempts, at most."""
+
 Attempt = Callable[[RunConfig, Notes], TrainResult]
 
 
@@ -41,9 +47,15 @@ class _Failure:
     then: str = ""
     """How ranks went on, or why they did not."""
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether somebody, or the system, has killed a rank: that is no failure of the run."""
+        return self.error.endswith(_OUTSIDE)
+
     def came_back(self, before: _Failure) -> bool:
-        """Whether an attempt failed as the one before, and got no further."""
-        return self.error == before.error and self.iteration <= before.iteration
+        """Whether an attempt failed as the one before, by itself, and got no further."""
+        same = self.error == before.error and not self.is_outside
+        return same and self.iteration <= before.iteration
 
 
 def restarts_here(config: Placement) -> bool:
@@ -112,8 +124,21 @@ class _Story:
         if end:
             raise error
         what = f"{failure.error[0].lower()}{failure.error[1:]} after iteration {failure.iteration}"
-        _say(f"restart {len(self._failures)} of {self._restarts}: {what}; {then}")
+        pause = self._pause()
+        wait = f", in {pause:.0f} s" if pause else ""
+        _say(f"restart {len(self._failures)} of {self._restarts}{wait}: {what}; {then}")
+        time.sleep(pause)
         return _again(config, run, found)
+
+    def _pause(self) -> float:
+        """Return the seconds to wait: what has killed ranks again and again may still be there."""
+        last = self._failures[-1]
+        in_a_row = 0
+        for each in reversed(self._failures):
+            if not each.is_outside or each.iteration < last.iteration:
+                break
+            in_a_row += 1
+        return 0.0 if in_a_row < 2 else min(_LONGEST_PAUSE, 2.0 ** (in_a_row - 2))
 
     def _reason_to_end(self, error: RankFailed, failure: _Failure, done: int) -> str:
         """Return why ranks are not started again; "" if they are."""

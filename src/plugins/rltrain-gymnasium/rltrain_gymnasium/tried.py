@@ -104,7 +104,7 @@ def _try_step(env: gymnasium.Env[Any, Any]) -> None:
 def _called(name: str, call: Callable[[], Any]) -> Any:
     try:
         return call()
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, GeneratorExit) as error:
         unknown = re.search(r"reset\(\) got an unexpected keyword .*'(seed|options)'", str(error))
         if name == "reset" and unknown:
             raise _Wrong(

@@ -53,11 +53,15 @@ class _Rank:
     process: SpawnProcess
     results: Connection
     """Receives its result."""
+    ended: int
+    """A descriptor that is readable once the process has ended. The process' own sentinel is a pipe
+    that every process inherits which the rank forks: it stays open while one of them lives."""
 
     def outcome(self) -> list[TrainResult | None]:
         """Return the one result of a rank that has ended; none if it exited without one."""
         try:
-            return [self.results.recv()] if self.process.exitcode == 0 else []
+            there = self.process.exitcode == 0 and self.results.poll()  # Helpers hold this pipe.
+            return [self.results.recv()] if there else []
         except (EOFError, OSError):
             return []
 
@@ -108,7 +112,7 @@ def _start(
         with _environment({**common, **rank_variables(world)}), _interrupts_blocked():
             process.start()
         sender.close()
-        ranks.append(_Rank(rank, process, receiver))
+        ranks.append(_Rank(rank, process, receiver, os.pidfd_open(process.pid or 0)))
 
 
 def _rank(work: Work, config: Placement, reports: str, sender: Connection) -> None:
@@ -147,7 +151,7 @@ def _watch(
         RltrainError: a rank failed, or a signal arrived.
         KeyboardInterrupt: the signal was SIGINT.
     """
-    running = {rank.process.sentinel: rank for rank in ranks}
+    running = {rank.ended: rank for rank in ranks}
     results: list[TrainResult | None] = []
     while running:
         ready = wait([*running, signals.wakeup], _PERIOD)
@@ -166,7 +170,7 @@ def _watch(
 
 def _end(ranks: list[_Rank], signals: CaughtSignals) -> None:
     """Terminate the running ranks, then kill them; a signal in between kills them at once."""
-    running = {rank.process.sentinel: rank.process for rank in ranks if rank.process.is_alive()}
+    running = {rank.ended: rank.process for rank in ranks if rank.process.is_alive()}
     for process in running.values():
         process.terminate()
     deadline, seen = time.monotonic() + SHUTDOWN_TIMEOUT, len(signals.seen)
@@ -182,6 +186,7 @@ def _end(ranks: list[_Rank], signals: CaughtSignals) -> None:
         rank.process.join()
         rank.process.close()
         rank.results.close()
+        os.close(rank.ended)
 
 
 @contextlib.contextmanager

@@ -57,8 +57,9 @@ LIBRARY = "RLTRAIN_PRELOAD"
 SHUTDOWN_TIMEOUT = 5
 """Seconds that ranks have to exit after a signal, before they are killed."""
 
-_OF_TORCH = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-"""The signals that torch elastic handles unless it is given others."""
+_OF_TORCH = "SIGRTMAX"
+"""The signal that torch elastic handles: one that nobody sends, in place of those that end a run.
+Its own handler raises each time that a signal comes, also while it handles the first one."""
 
 _SIGNALS = (*REQUESTS, signal.SIGHUP, signal.SIGQUIT)
 
@@ -226,13 +227,8 @@ def launch_config(config: Placement, reports: Path, *looks: Callable[[], None]) 
         # Host names often do not resolve, in particular a laptop's own.
         local_addr=config.local_addr
         or ("127.0.0.1" if alone else reachable_address(config.meeting_point[0], 2)),
-        **optional(shutdown_timeout=SHUTDOWN_TIMEOUT, signals_to_handle=_of_torch()),
+        **optional(shutdown_timeout=SHUTDOWN_TIMEOUT, signals_to_handle=_OF_TORCH),
     )
-
-
-def _of_torch() -> str:
-    """Return the signals that torch elastic handles until the first look; nohup ignores one."""
-    return ",".join(each.name for each in _OF_TORCH if _is_free(each))
 
 
 def _rendezvous(config: Placement, alone: bool) -> tuple[str, dict[str, Any]]:
