@@ -43,6 +43,9 @@ OF_OTHERS = {
     "--help-all",
     "--no-deps",
     "--wheel-dir",
+    "--on-cpu",
+    "--seconds",
+    "--tiny",
 }
 """Flags of srun, pip, uv, mypy and benchmarks, and what is no field of a run."""
 
