@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ROOT = Path(__file__).parents[2]
 NO_ISOLATION = {"PIP_NO_BUILD_ISOLATION": "false"}
 """Lets pip build with what is installed. It means what --no-build-isolation does."""
-UV = (sys.executable, "-m", "uv", "pip", "install", "--quiet")
+UV = (sys.executable, "-m", "uv", "--quiet", "pip", "install")
 
 
 def run(*command: str, cwd: Path, timeout: float = 600, **variables: str) -> str:
@@ -28,10 +28,14 @@ def run(*command: str, cwd: Path, timeout: float = 600, **variables: str) -> str
     return done.stdout
 
 
-def test_all_wheels_install_together_and_train(tmp_path):
-    clean, folder = tmp_path / "clean", tmp_path / "a clone"
+PLUGINS = sorted(path.name for path in (ROOT / "src" / "plugins").iterdir())
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """Return the variables that `make wheels` prints, by which pip and uv find its wheels."""
+    folder = tmp_path_factory.mktemp("of") / "a clone"
     folder.mkdir()
-    plugins = sorted(path.name for path in (ROOT / "src" / "plugins").iterdir())
     for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "src"):
         (folder / name).symlink_to(ROOT / name)
     made = run(
@@ -42,15 +46,50 @@ def test_all_wheels_install_together_and_train(tmp_path):
         cwd=folder,
         **NO_ISOLATION,
     )
-    assert len(list((folder / "dist").glob("*.whl"))) == 1 + len(plugins)
-    variables = dict(word.split("=") for word in made.splitlines()[-1].split()[1:])
+    assert len(list((folder / "dist").glob("*.whl"))) == 1 + len(PLUGINS)
+    return dict(word.split("=") for word in made.splitlines()[-1].split()[1:])
 
+
+@pytest.mark.parametrize(
+    ("versions", "python", "line"),
+    [
+        ("isaaclab-3", "3.12", "rltrain-isaaclab rltrain-torch rltrain-rsl-rl rltrain-skrl"),
+        (
+            "isaaclab-2.3",
+            "3.11",
+            "rltrain-isaaclab rltrain-torch rltrain-skrl rltrain-rl-games rltrain-rsl-rl",
+        ),
+        ("mjlab", "3.11", '"rltrain-mjlab[library]"'),
+    ],
+)
+def test_what_the_pages_install_changes_no_pin_of_isaac_lab_or_mjlab(
+    found, versions, python, line, tmp_path
+):
+    """pip keeps what is installed if it fits, and it fits if uv finds a solution with the pins."""
+    pages = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
+    assert f"pip install {line}" in pages
+    wanted = tmp_path / "wanted.txt"
+    wanted.write_text(line.replace('"', "").replace(" ", "\n"))
+    more = os.environ.get("UV_FIND_LINKS", "")
+    chosen = run(
+        *(*UV[:-1], "compile", "--no-header", "--no-annotate", "--python-version", python),
+        *("-c", str(ROOT / "constraints" / f"{versions}.txt"), str(wanted)),
+        cwd=tmp_path,
+        UV_FIND_LINKS=f"{found['UV_FIND_LINKS']} {more}".strip(),
+    )
+    assert {name for name in PLUGINS if f"{name}==" in chosen} >= {
+        name.partition("[")[0] for name in wanted.read_text().split()
+    }
+
+
+def test_all_wheels_install_together_and_train(found, tmp_path):
+    clean = tmp_path / "clean"
     run(sys.executable, "-m", "venv", "--without-pip", str(clean), cwd=tmp_path)
     pins = str(ROOT / "constraints" / "tested.txt")
     install = (*UV, "--python", str(clean), "-c", pins)
     index = os.environ.get("TORCH_INDEX")
     run(*install, "torch", *(["--index-url", index] if index else []), cwd=tmp_path)
-    run(*install, "rltrain[all,jax]", *plugins, cwd=tmp_path, **variables)
+    run(*install, "rltrain[all,jax]", *PLUGINS, cwd=tmp_path, **found)
 
     command = str(clean / "bin" / "rltrain")
     listed = json.loads(run(command, "plugins", "--json", cwd=tmp_path))

@@ -38,7 +38,10 @@ def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
         if record.distribution != "rltrain" or record.status != "ready":
             yield _plugin(record, needed, library)
     if not registry.names(LibrarySpec):
-        hint = "pip install 'rltrain-rl-games[library]', or another library's plugin"
+        hint = (
+            "pip install 'rltrain-rl-games[library]', or another library's plugin: `make wheels` "
+            "in rltrain's clone lets pip find them"
+        )
         yield problem("libraries", "No RL library can be used.", hint)
     yield from conflicts(registry.records, watched)
 
