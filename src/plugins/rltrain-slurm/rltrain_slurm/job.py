@@ -143,7 +143,7 @@ class _Ending:
             self._again()
 
     def forget(self) -> None:
-        """Wait no longer for the run: a signal that comes while this process ends changes nothing."""
+        """Wait no longer for the run, and let a signal that comes at the end change nothing."""
         self._latest.cancel()
         if callable(self._queue_again):
             signal.signal(signal.SIGUSR2, signal.SIG_IGN)
