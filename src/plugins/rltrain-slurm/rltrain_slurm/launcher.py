@@ -51,7 +51,8 @@ class SlurmLauncher:
             UsageError: there is no SLURM here, or it refuses the job.
             RankFailed: a job failed, or was canceled.
         """
-        jobs = [self._submit(config, work, seed) for seed in self._options.seeds or [None]]
+        seeds: list[int | None] = [*self._options.seeds] or [None]
+        jobs = [self._submit(config, work, seed) for seed in seeds]
         if inside := os.environ.get("SLURM_JOB_ID"):
             print(
                 f"This does not use the nodes of job {inside}, in which it was submitted: `srun "
