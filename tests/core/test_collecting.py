@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from rltrain.launch.collecting import requested, send_files, take_file
-from rltrain.launch.messages import File, parse_message
+from rltrain.launch.said import File, parse_message
 from rltrain.launch.wire import receive_line
 
 

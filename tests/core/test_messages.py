@@ -14,21 +14,18 @@ from rltrain.launch import messages
 from rltrain.launch.messages import (
     Answer,
     BadMessage,
-    File,
     Hello,
     Member,
-    Refused,
-    Request,
-    Said,
     Unproven,
     key_of,
 )
+from rltrain.launch.said import File, Refused, Request, Said, parse_message
 
 KEY, NONCE, OTHER = key_of("secret", "run"), "0" * 64, "1" * 64
 HELLO = Hello(Member("node", 1, 2, {"rltrain": "0.1"}, "m1"), OTHER)
 READERS = (
     messages.parse_challenge,
-    messages.parse_message,
+    parse_message,
     lambda line: messages.parse_hello(KEY, NONCE, line),
     lambda line: messages.parse_answer(KEY, NONCE, line),
 )
@@ -86,7 +83,7 @@ def test_a_member_whose_name_or_number_is_no_such_thing_is_none(changes):
     ],
 )
 def test_what_launchers_say_is_read(line, read):
-    assert messages.parse_message(line) == read
+    assert parse_message(line) == read
 
 
 @pytest.mark.parametrize(
@@ -102,7 +99,7 @@ def test_what_launchers_say_is_read(line, read):
 )
 def test_other_words_of_launchers_are_refused(message):
     with pytest.raises(BadMessage):
-        messages.parse_message(json.dumps(message).encode() + b"\n")
+        parse_message(json.dumps(message).encode() + b"\n")
 
 
 @pytest.mark.parametrize("read", READERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import resource
 import signal
 
 import pytest
@@ -279,3 +280,12 @@ def test_a_task_starts_processes_in_a_rank_as_it_does_alone(monkeypatch, tmp_pat
         signal.signal(signal.SIGTERM, end)
         multiprocessing.set_start_method(before, force=True)
     assert found == [None]
+
+
+def test_more_ranks_than_files_may_be_open_for_are_refused(monkeypatch):
+    monkeypatch.setattr("resource.getrlimit", lambda which: (64, 64))
+    assert count_ranks(12, "cpu", ()) == 12
+    with pytest.raises(UsageError, match=r"--nproc-per-node 13: needs 68 open files, and .* 64 \("):
+        count_ranks(13, "cpu", ())
+    monkeypatch.setattr("resource.getrlimit", lambda which: (64, resource.RLIM_INFINITY))
+    assert count_ranks(13, "cpu", ()) == 13

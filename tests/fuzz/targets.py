@@ -24,7 +24,7 @@ from torch.distributed.elastic.rendezvous import RendezvousStateError, dynamic_r
 
 from rltrain.data import MalformedData, pack_object, pack_state, unpack_object
 from rltrain.errors import UsageError
-from rltrain.launch import messages
+from rltrain.launch import messages, said
 from rltrain.options import load_yaml
 from rltrain.options.run import RunOptions
 from rltrain.plan.cluster import find_place
@@ -225,19 +225,19 @@ HELLO = messages.Hello(messages.Member("node", 1, 2, {"rltrain": "0.1"}, "m1"), 
 
 def _of_nodes() -> list[bytes]:
     answer = messages.Answer("two\nlines", "m0")
-    said = [b'{"say": "x"}\n', b'{"mark": "a"}\n', b'{"name": "a/b", "size": 5}\n', b"null\n"]
+    others = [b'{"say": "x"}\n', b'{"mark": "a"}\n', b'{"name": "a/b", "size": 5}\n', b"null\n"]
     return [
         messages.pack_hello(KEY, NONCE, HELLO),
         messages.pack_answer(KEY, NONCE, answer),
         messages.pack_challenge(NONCE),
-        *said,
+        *others,
     ]
 
 
 def _read_of_nodes(line: bytes, folder: Path) -> None:
     for read in (
         messages.parse_challenge,
-        messages.parse_message,
+        said.parse_message,
         lambda line: messages.parse_hello(KEY, NONCE, line),
         lambda line: messages.parse_answer(KEY, NONCE, line),
     ):

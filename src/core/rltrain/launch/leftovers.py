@@ -24,7 +24,7 @@ A process id could not tell: it is used again, and containers that share the fol
 _MULTIPROCESSING = ".multiprocessing"
 """A link to the folder that Python's multiprocessing has made for the owner."""
 
-_LONGEST = 72
+_LONGEST = 75
 """Longest path of a folder for temporary files, in bytes, that leaves room for sockets."""
 
 _SHORT = ("/tmp", "/var/tmp", "/dev/shm", "/")

@@ -24,9 +24,9 @@ from rltrain.launch.collecting import requested
 from rltrain.launch.leftovers import private_folder
 from rltrain.launch.line import Line, title
 from rltrain.launch.meeting import Member, gather
-from rltrain.launch.messages import Refused
 from rltrain.launch.notes import Notes
 from rltrain.launch.reports import ended_by_signal
+from rltrain.launch.said import Refused
 
 __all__ = ["connected", "with_other_nodes"]
 

@@ -23,7 +23,7 @@ from rltrain.launch.rank_log import say
 from rltrain.launch.reach import unreached
 from rltrain.launch.waiting import Waiting
 
-__all__ = ["Member", "gather", "meet", "meetings", "refuse"]
+__all__ = ["Member", "gather", "meet", "meetings", "met_otherwise", "refuse"]
 
 _SECOND_LOOK = 20.0
 """Seconds that number 0 still waits after a wrong member has come that nobody knows to be one."""
@@ -65,6 +65,12 @@ def meet(member: Member, host: str, port: int, timeout: float) -> None:
 def meetings() -> int:
     """Return how many meetings this process has begun."""
     return _begun
+
+
+def met_otherwise() -> None:
+    """Count a meeting that a framework or a scheduler has arranged: nobody waits any more."""
+    global _begun
+    _begun += 1
 
 
 def gather(

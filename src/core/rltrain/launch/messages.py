@@ -22,12 +22,8 @@ __all__ = [
     "SECRET",
     "Answer",
     "BadMessage",
-    "File",
     "Hello",
     "Member",
-    "Refused",
-    "Request",
-    "Said",
     "Unproven",
     "key_of",
     "pack_answer",
@@ -36,7 +32,9 @@ __all__ = [
     "parse_answer",
     "parse_challenge",
     "parse_hello",
-    "parse_message",
+    "parse_json",
+    "printable_name",
+    "printable_text",
 ]
 
 SECRET = "RLTRAIN_SECRET"
@@ -47,9 +45,6 @@ _NAME = 255
 
 _TEXT = 50_000
 """Longest text of several lines, in characters."""
-
-_PATH = 4096
-"""Longest path, in characters."""
 
 _MOST = 1 << 20
 """Most members."""
@@ -155,9 +150,9 @@ def parse_hello(key: bytes, challenge: str, line: bytes) -> Hello:
         raise BadMessage("there is no such number")
     if not isinstance(facts, dict) or len(facts) > _FACTS:
         raise BadMessage("these are no facts")
-    own = {_name(name): _name(value) for name, value in facts.items()}
-    who = Member(_name(member["kind"]), number, count, own, _name(member["host"]))
-    return Hello(who, _nonce(body["nonce"]), _text(body.get("refuses", "")))
+    own = {printable_name(name): printable_name(value) for name, value in facts.items()}
+    who = Member(printable_name(member["kind"]), number, count, own, printable_name(member["host"]))
+    return Hello(who, _nonce(body["nonce"]), printable_text(body.get("refuses", "")))
 
 
 def pack_answer(key: bytes, nonce: str, answer: Answer) -> bytes:
@@ -176,72 +171,12 @@ def parse_answer(key: bytes, nonce: str, line: bytes) -> Answer:
         Unproven: it is number 0 of another run.
     """
     body = _opened(key, nonce, line, {"wrong", "host"}, {"refuses", "waits"})
-    more = {name: _text(body.get(name, "")) for name in ("refuses", "waits")}
-    return Answer(_text(body["wrong"]), _name(body["host"]), **more)
+    more = {name: printable_text(body.get(name, "")) for name in ("refuses", "waits")}
+    return Answer(printable_text(body["wrong"]), printable_name(body["host"]), **more)
 
 
-class Refused(str):
-    """Why a node failed, if it has refused what its user asked for."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True)
-class Said:
-    """A rank has shown this to the user of its node."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Request:
-    """Node 0 asks for the files of the run folder."""
-
-    mark: str
-    """A file that a node finds in its own run folder if the nodes share the disk; "" if node 0 has
-    no place for files."""
-
-
-@dataclass(frozen=True)
-class File:
-    """A file comes: so many bytes after the line."""
-
-    name: str
-    size: int
-
-
-def parse_message(line: bytes) -> str | Said | Request | File | None:
-    """Return what a launcher says after the meeting.
-
-    A text is why its node failed; None means that no more files come.
-    """
-    message = _json(line)
-    if message is None:
-        return None
-    if isinstance(message, str):
-        return _text(message)
-    if not isinstance(message, dict):
-        raise BadMessage("it is no message")
-    names = set(message)
-    if names == {"say"}:
-        return Said(_text(message["say"]))
-    if names == {"refused"}:
-        return Refused(_text(message["refused"]))
-    if names == {"mark"}:
-        mark = _name(message["mark"])
-        if "/" in mark or mark in (".", ".."):
-            raise BadMessage("its mark is in another folder")
-        return Request(mark)
-    size = message.get("size")
-    if names != {"name", "size"} or type(size) is not int or size < 0:
-        raise BadMessage("it is no message")
-    name = message["name"]
-    if not isinstance(name, str) or not name or len(name) > _PATH or "\0" in name:
-        raise BadMessage("it names no file")
-    return File(name, size)
-
-
-def _json(line: bytes) -> Any:
+def parse_json(line: bytes) -> Any:
+    """Return what a line of JSON says."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -277,7 +212,7 @@ def _proof(key: bytes, nonce: str, body: Mapping[str, Any]) -> str:
 
 
 def _fields(line: bytes, names: Set[str], others: Set[str] = frozenset()) -> dict[str, Any]:
-    message = _json(line)
+    message = parse_json(line)
     if not isinstance(message, dict) or not names <= set(message) <= names | others:
         raise BadMessage(f"it has not the fields {', '.join(sorted(names))}")
     return message
@@ -289,13 +224,14 @@ def _nonce(value: Any) -> str:
     return value
 
 
-def _name(value: Any) -> str:
+def printable_name(value: Any) -> str:
+    """Return a name of one line, not too long, that can be printed."""
     if not isinstance(value, str) or len(value) > _NAME or not value.isprintable():
         raise BadMessage("it has a name that cannot be printed, or is too long")
     return value
 
 
-def _text(value: Any) -> str:
+def printable_text(value: Any) -> str:
     """Return a text of several lines, in which what would control a terminal is visible."""
     if not isinstance(value, str) or len(value) > _TEXT:
         raise BadMessage("it has no text, or too much of it")

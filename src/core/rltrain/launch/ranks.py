@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import resource
 from collections.abc import Mapping, MutableMapping
 
 from rltrain.clusters import read_rank
@@ -28,6 +29,9 @@ __all__ = [
 
 MAX_CPU_RANKS = 8
 """Default maximum of ranks on a machine without GPUs."""
+
+_FILES = 4
+"""Files that a launcher has open for each rank, at least: pipes, and the process itself."""
 
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
@@ -132,7 +136,8 @@ def count_ranks(
         instead: for the error message: how ranks can share GPUs.
 
     Raises:
-        UsageError: more than one rank would share a GPU.
+        UsageError: more than one rank would share a GPU, or the system lets a launcher open too
+            few files for them.
     """
     cores = available_cores()
     if asked == "gpu" and device == "cpu":
@@ -146,6 +151,12 @@ def count_ranks(
         raise UsageError(
             f"{flag('nproc_per_node')} {number}: only {len(gpus)} GPU(s) are visible or chosen; "
             f"each rank needs its own. For ranks on the CPU: --device cpu.{instead}"
+        )
+    needed, allowed = 16 + _FILES * number, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if needed > allowed != resource.RLIM_INFINITY:
+        raise UsageError(
+            f"{flag('nproc_per_node')} {number}: needs {needed} open files, and the system allows "
+            f"{allowed} (`ulimit -Hn`). Start fewer ranks, or raise that limit."
         )
     return number
 

@@ -14,7 +14,7 @@ import socket
 import struct
 from collections.abc import Iterator
 
-__all__ = ["own_sockets", "seal", "sealed_afterwards"]
+__all__ = ["make_room", "own_sockets", "seal", "sealed_afterwards"]
 
 _SO_ATTACH_FILTER = 26
 
@@ -32,7 +32,7 @@ def sealed_afterwards() -> Iterator[None]:
     To another program, their ports then look like those of a machine that is switched off.
     Connections that are open stay so.
     """
-    _make_room()
+    make_room()
     before = _listening()
     yield
     seal(_listening() - before)
@@ -65,8 +65,8 @@ def own_sockets() -> Iterator[socket.socket]:
             yield found
 
 
-def _make_room() -> None:
-    """Let this process open more files: strangers who connect meanwhile must not use them up."""
+def make_room() -> None:
+    """Let this process open more files: for many ranks, or for strangers who connect meanwhile."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     room = _ROOM if hard == resource.RLIM_INFINITY else min(_ROOM, hard)
     if soft != resource.RLIM_INFINITY and soft < room:

@@ -18,6 +18,7 @@ from rltrain.launch.ending import heard_requests, pass_on
 from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.network import wait_for_host
 from rltrain.launch.notes import Notes
+from rltrain.launch.sealing import make_room
 from rltrain.launch.started import refuse_in_import
 from rltrain.launch.stream import lasting_output
 from rltrain.options.aliases import is_section
@@ -65,6 +66,7 @@ def start(plan: Plan) -> TrainResult:
     if plan.world is not None:
         return run_here(config, plan.world, run_rank)
     launcher = launcher_of(plan)
+    make_room()
     if restarts_here(config):
         total = plan.iteration.iterations if plan.iteration else config.max_iterations
         return with_restarts(config, total, functools.partial(_launch, launcher))

@@ -97,6 +97,10 @@ class Job:
         where = found.get("NodeList") if self.state == "RUNNING" else found.get("Reason")
         return f"{self.state} ({where})" if where not in (None, "None", "(null)") else self.state
 
+    def cancel(self) -> None:
+        """Cancel it."""
+        _command("scancel", self.number)
+
     def show_output(self) -> None:
         """Print what is new, without submitit's own lines."""
         if not self.output.exists():
@@ -126,7 +130,7 @@ def follow(job: Job, *, cancel: bool) -> None:
         _watch(job)
     except KeyboardInterrupt:
         if cancel:
-            _command("scancel", job.number)
+            job.cancel()
             _watch(job, _CANCEL_TIMEOUT)
         else:
             print(f"\njob {job.number} goes on. To end it: scancel {job.number}", flush=True)

@@ -47,6 +47,8 @@ class NodeOfJob:
     """Folder with the run folders."""
     grace: float = 120.0
     """Seconds from SLURM's signal to the time limit."""
+    seed: int | None = None
+    """That of this job; None for the run's own."""
     secret: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
     """By which the job's nodes know each other, unless the user has set one."""
     newest: float = 0.0
@@ -63,7 +65,8 @@ class NodeOfJob:
         logging.getLogger("submitit").setLevel(logging.ERROR)
         ending = _Ending(self.grace)
         try:
-            result = self.work({"run_name": self._name, "auto_resume": True})
+            own = {} if self.seed is None else {"seed": self.seed}
+            result = self.work({"run_name": self._name, "auto_resume": True, **own})
             ending.over(result.exit_code)
             return result
         except RltrainError as error:
@@ -140,8 +143,10 @@ class _Ending:
             self._again()
 
     def forget(self) -> None:
-        """Wait no longer for the run."""
+        """Wait no longer for the run, and let a signal that comes at the end change nothing."""
         self._latest.cancel()
+        if callable(self._queue_again):
+            signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
     def _too_late(self) -> None:
         print("rltrain: the run has not ended in time, and goes on from its last checkpoint")

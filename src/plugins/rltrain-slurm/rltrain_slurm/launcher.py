@@ -45,21 +45,52 @@ class SlurmLauncher:
     def launch(self, config: Placement, work: Callable[..., TrainResult]) -> TrainResult:
         """Submit the job, show its output until it ends, and return what rank 0 returned.
 
+        With several seeds it submits a job for each, and returns what the first one returned.
+
         Raises:
             UsageError: there is no SLURM here, or it refuses the job.
-            RankFailed: the job failed, or was canceled.
+            RankFailed: a job failed, or was canceled.
         """
+        seeds: list[int | None] = [*self._options.seeds] or [None]
+        jobs = [self._submit(config, work, seed) for seed in seeds]
+        if inside := os.environ.get("SLURM_JOB_ID"):
+            print(
+                f"This does not use the nodes of job {inside}, in which it was submitted: `srun "
+                "rltrain ...` does. If it waits for those, leave that job.",
+                flush=True,
+            )
+        followed = [Job(job.job_id, job.task(0).paths.stdout) for job in jobs]
+        failed: RankFailed | None = None
+        for job in followed:
+            try:
+                follow(job, cancel=self._options.cancel)
+            except RankFailed as error:
+                failed = failed or error
+            except KeyboardInterrupt:
+                for other in followed if self._options.cancel else []:
+                    other.cancel()
+                raise
+        if failed is not None:
+            raise failed
+        return _result(jobs[0])
+
+    def _submit(self, config: Placement, work: Callable[..., TrainResult], seed: int | None) -> Any:
+        """Submit a job, and return it as submitit knows it."""
         folder = Path(self._options.folder or Path(config.log_root, "slurm")).expanduser()
         try:
             executor = submitit.SlurmExecutor(folder.resolve(), max_num_timeout=_OFTEN)
         except RuntimeError as error:
             raise UsageError(f"--launcher slurm: {error}") from error
-        executor.update_parameters(**job_parameters(config, self._options))
+        parameters = job_parameters(config, self._options)
+        if seed is not None:
+            parameters["job_name"] += f"-seed-{seed}"
+        executor.update_parameters(**parameters)
         node = NodeOfJob(
             work,
             getattr(config, "run_name", None),
             log_root=str(Path(config.log_root).resolve()),
             grace=self._options.seconds_of_grace,
+            seed=seed,
         )
         try:
             with _without(_OF_THE_SITE):
@@ -74,17 +105,10 @@ class SlurmLauncher:
         # They hold the options and the setup, in which may be secrets.
         for path in (job.paths.submitted_pickle, job.paths.submission_file):
             path.chmod(0o600)
-        output = job.task(0).paths.stdout
-        print(f"job {job.job_id} submitted: {job.paths.submission_file}", flush=True)
-        print(f"its output: {output}", flush=True)
-        if inside := os.environ.get("SLURM_JOB_ID"):
-            print(
-                f"job {job.job_id} does not use the nodes of job {inside}, in which it was "
-                "submitted: `srun rltrain ...` does. If it waits for those, leave that job.",
-                flush=True,
-            )
-        follow(Job(job.job_id, output), cancel=self._options.cancel)
-        return _result(job)
+        of_seed = "" if seed is None else f", seed {seed}"
+        print(f"job {job.job_id} submitted{of_seed}: {job.paths.submission_file}", flush=True)
+        print(f"its output: {job.task(0).paths.stdout}", flush=True)
+        return job
 
 
 def job_parameters(config: Placement, options: SlurmOptions) -> dict[str, Any]:

@@ -18,8 +18,7 @@ _LONGEST_GRACE = 600
 """Seconds. With more, submitit takes the signal for a preemption."""
 
 _REFUSED = {
-    "--array": "a job is one run. For several seeds type one command for each: jobs wait side by "
-    "side.",
+    "--array": "a job is one run. For several seeds give slurm.seeds=[1,2,3].",
     "--export": "ranks need the variables of this shell. Set others in it before the command.",
     "--export-file": "ranks need the variables of this shell. Set others in it before the command.",
     "--signal": "rltrain sets it: slurm.grace=SECONDS before the time limit.",
@@ -51,7 +50,9 @@ class SlurmOptions:
     """Shell commands before the run, such as [module load cuda]."""
     grace: int | None = None
     """Seconds before the time limit at which the run is asked to end with a checkpoint, and then
-    the job is queued again. By default 120, and never more than half of the time."""
+    the job is queued again. By default 120, or fewer if the time is short."""
+    seeds: list[int] = field(default_factory=list)
+    """Seeds, such as [1, 2, 3]: one job for each. Outputs are shown one after the other."""
     cancel: bool = False
     """Whether Ctrl-C cancels the job. If not, it goes on, and its output is no longer shown."""
     folder: str | None = field(default=None, metadata=naming("path"))
@@ -78,7 +79,9 @@ class SlurmOptions:
     @property
     def seconds_of_grace(self) -> int:
         """`grace`, or what it is by default."""
-        return self.grace or min(_GRACE, 30 * (minutes(self.time) or 0))
+        # SLURM may send the signal a minute earlier.
+        short = (60 * (minutes(self.time) or 0) - 60) // 2
+        return self.grace or min(_GRACE, max(10, short))
 
 
 def minutes(time: str) -> int | None:

@@ -8,6 +8,7 @@ import pickle
 import signal
 import stat
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -98,6 +99,11 @@ def test_a_job_on_gpus_is_planned_where_there_are_none():
     assert asked["additional_parameters"] == {"requeue": True, "constraint": "a100"}
 
 
+def test_seconds_of_grace_leave_time_to_train():
+    times = {"1:00": 10, "2:00": 30, "10:00": 120, "4:00:00": 120}
+    assert {time: SlurmOptions(time=time).seconds_of_grace for time in times} == times
+
+
 def test_a_job_on_the_cpu_asks_for_no_gpu():
     asked = job_parameters(Placement(backend="gloo", nproc_per_node=2), SlurmOptions(time="1:00"))
     assert "gpus_per_node" not in asked
@@ -176,7 +182,7 @@ def test_scontrol_is_ended_with_the_job_that_it_queues_again(
         announced(handler, NodeOfJob(lambda options: end_gracefully(), None))
 
 
-def announced(handler: SignalHandler, node: NodeOfJob) -> TrainResult:
+def announced(handler: SignalHandler, node: Callable[[], TrainResult]) -> TrainResult:
     """Run a node as submitit does, with its handlers."""
     handlers = {signal.SIGTERM: handler.bypass, signal.SIGUSR2: handler.checkpoint_and_try_requeue}
     before = {number: signal.signal(number, each) for number, each in handlers.items()}
@@ -235,7 +241,14 @@ def test_a_run_that_was_done_all_the_same_is_not_queued_again(monkeypatch, tmp_p
     monkeypatch.setenv("SLURM_JOB_ID", "12")
     node = NodeOfJob(lambda options: replace(end_gracefully(), exit_code=0), None)
     handler = SignalHandler(OfTheTest(), JobPaths(tmp_path, "12"), DelayedSubmission(node))
-    assert announced(handler, node).exit_code == 0
+
+    def checked():
+        result = node()
+        # One that comes while the interpreter ends would end it with status 140.
+        assert signal.getsignal(signal.SIGUSR2) == signal.SIG_IGN
+        return result
+
+    assert announced(handler, checked).exit_code == 0
 
 
 def test_without_slurm_there_is_one_error(tmp_path, monkeypatch):

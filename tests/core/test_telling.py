@@ -1,0 +1,73 @@
+"""The others of a run are told why one does not start, only as long as they wait for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain.launch import meeting
+from rltrain.run import telling
+from rltrain.run.telling import telling_others
+
+NODES = {"distributed": True, "nnodes": "3", "master_addr": "10.0.0.1", "framework": "torch"}
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What is told, in place of telling it."""
+    calls = []
+    monkeypatch.setattr(telling, "refuse", lambda *words: calls.append(words))
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_STEP_NODELIST", "SLURM_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
+    return calls
+
+
+def fail(options, before=lambda: None):
+    def start():
+        before()
+        raise UsageError("no GPU for hunter22")
+
+    with pytest.raises(UsageError), telling_others(lambda: options):
+        start()
+
+
+def test_a_node_tells_number_0_and_hides_secrets(told):
+    fail({**NODES, "node_rank": "2", "wandb": {"api_key": "hunter22"}})
+    ((member, host, port, words, _),) = told
+    assert (member.kind, member.number, member.count) == ("node", 2, 3)
+    assert (host, port) == ("10.0.0.1", 29500)
+    assert words == "no GPU for (hidden)"
+
+
+def test_a_rank_that_something_else_started_tells_rank_0(told, monkeypatch):
+    rank = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "a"}
+    for name, value in {**rank, "MASTER_PORT": "5000"}.items():
+        monkeypatch.setenv(name, value)
+    fail({"distributed": True})
+    ((member, host, port, _, patience),) = told
+    assert (str(member.kind), member.number, member.count) == ("rank", 1, 4)
+    assert (host, port, patience) == ("a", 5000, 60)
+    told.clear()
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")  # torchrun ends the others.
+    fail({"distributed": True})
+    assert not told
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"distributed": True},
+        {**NODES, "rdzv_backend": "c10d", "rdzv_endpoint": "10.0.0.1:1"},
+        {**NODES, "launcher": "slurm"},
+        {**NODES, "nnodes": "many"},
+    ],
+)
+def test_nobody_is_told_where_nobody_waits(told, options):
+    fail(options)
+    assert not told
+
+
+def test_nobody_is_told_once_they_have_met(told):
+    fail({**NODES, "node_rank": "2"}, meeting.met_otherwise)
+    assert not told
