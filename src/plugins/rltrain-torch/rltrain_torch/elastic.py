@@ -157,10 +157,8 @@ class _Signals:
                 signal.signal(number, handler)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if not self._latest.is_again(number):
-            self._last = signal.Signals(number)
-            interrupt(number, frame, KeyboardInterrupt())
-            self._latest.forget()
+        self._last = signal.Signals(number)
+        interrupt(number, frame, KeyboardInterrupt(), self._latest)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         from torch.distributed.elastic.multiprocessing import SignalException
