@@ -206,8 +206,8 @@ def _end_watch(reports: Path, others: Set[BaseProcess]) -> Callable[[], None]:
 
     def look() -> None:
         ranks.update(set(multiprocessing.active_children()) - others)
-        silent = [rank for rank in ranks if rank.exitcode == 0]
-        if undone := {rank.pid for rank in silent} - ranks_done(reports):
+        left = {rank.pid for rank in ranks if rank.exitcode == 0 and rank.pid is not None}
+        if undone := left - ranks_done(reports):
             raise ended_early(reports, undone)
 
     return look
