@@ -70,8 +70,9 @@ ROWS = [
 SIGNALS = {"Ctrl-C": signal.SIGINT, "SIGTERM": signal.SIGTERM, "SIGKILL": signal.SIGKILL}
 """Faults of the command itself."""
 
-IN_STEP = ("raise", "exit", "kill", "nan", "sleep", "spin", "stop", "disk")
-"""Faults of rank 1, in a step of its environment."""
+IN_STEP = ("raise", "exit", "zero", "helper", "kill", "nan", "sleep", "spin", "stop", "disk")
+"""Faults of rank 1, in a step of its environment. After "helper", a copy of the rank that leaves by
+sys.exit(3), the run is to finish."""
 
 NAMED = re.compile(
     r"[Rr]ank 1 (failed|hangs|was killed|exited)|of rank 1\b|on rank 1\b|rank +: 1 |rank 1: |"

@@ -53,6 +53,10 @@ def commit(how: str, folder: Path) -> None:
         raise ValueError("planted")
     if how == "exit":
         os._exit(5)
+    if how == "zero":
+        os._exit(0)
+    if how == "helper" and os.fork() == 0:
+        sys.exit(3)
     if how in ("kill", "stop"):
         os.kill(os.getpid(), signal.SIGKILL if how == "kill" else signal.SIGSTOP)
     if how == "sleep":

@@ -225,6 +225,11 @@ class Slow(gymnasium.Env):
                 time.sleep(1000)
             if how == "stop":
                 os.kill(os.getpid(), signal.SIGSTOP)
+            if how == "leave":
+                os._exit(0)
+            if how == "helper":
+                os.fork() or exit(3)
+                return np.zeros(3, np.float32), 1.0, False, False, {}
             raise ValueError("planted in one rank's environment")
         return np.zeros(3, np.float32), 1.0, False, False, {}
 

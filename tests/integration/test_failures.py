@@ -90,6 +90,21 @@ def test_a_signal_ends_the_run_after_its_iteration(command, how, number, code):
     assert command.all_gone(process)
 
 
+FEW = ("agent.num_steps_per_env=8", "--max-iterations", "3")
+
+
+@pytest.mark.parametrize(("how", "code"), [("leave", 1), ("helper", 0)])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_status_is_true(command, ranks, how, code):
+    words = TWO_RANKS if ranks == 2 else [*SLOW]
+    planted = {"PLANTED": f"{ranks - 1}:12:{how}", **({"RANK": "0"} if ranks == 1 else {})}
+    run = command("--library", "rsl_rl", *words, *FEW, **planted)
+    assert run.returncode == code, run.stderr
+    early = "Rank 1 exited with code 0" if ranks == 2 else "status 0 before its work was done"
+    assert (early in run.stderr) == (code == 1)
+    assert ("\nfinished  iteration 3/3" in run.stdout) == (code == 0)
+
+
 def test_a_second_ctrl_c_ends_everything_at_once(command):
     process = command.start(*TWO_RANKS, PLANTED="1:40:hang")
     command.ranks(process, 2)

@@ -58,9 +58,14 @@ class Ended(BaseException):
 
 
 class Latest:
-    """The signal that was handled last: it may come twice, and must raise once."""
+    """The signal that was handled last: it may come twice, and must raise once.
+
+    Attributes:
+        has_raised: whether one has raised what ends this process.
+    """
 
     def __init__(self) -> None:
+        self.has_raised = False
         self._number, self._at = 0, 0.0
 
     def is_again(self, number: int) -> bool:
@@ -94,20 +99,24 @@ def is_free(number: int) -> bool:
     return signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler, _handle)
 
 
-def interrupt(number: int, frame: FrameType | None, error: BaseException) -> None:
-    """Raise an error in the handler of a signal; if a module is being imported, soon afterwards.
+def interrupt(number: int, frame: FrameType | None, error: BaseException, latest: Latest) -> None:
+    """Raise an error in the handler of a signal, once; if a module is being imported, afterwards.
 
     Half a module stays behind where its import ends by an exception: the next import of it fails,
     and C code that it has begun to set up crashes.
     """
+    if latest.is_again(number):
+        return
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
+            latest.forget()  # First: the next try may come before this function returns.
             main = threading.main_thread().ident
             again = threading.Timer(_SOON, signal.pthread_kill, (main, number))
             again.daemon = True
             again.start()
             return
         frame = frame.f_back
+    latest.has_raised = True
     raise error
 
 
@@ -118,28 +127,22 @@ def end_by(number: int) -> None:
 
 
 _owner = os.getpid()
-_heard: list[float] = []
-_raised: list[int] = []
+_latest = Latest()
+_bounds: list[threading.Timer] = []
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
     if os.getpid() != _owner:  # A copy, by os.fork; multiprocessing ends it by a signal, too.
         return end_by(number)
-    now = time.monotonic()
-    if not _heard:
-        _heard.append(now)
-        last = threading.Timer(_TO_UNWIND, _give_up, (number,))
-        last.daemon = True
-        last.start()
-    if _raised:
-        if now - _heard[0] > SAME:
-            _give_up(number)
-        return
-    error = KeyboardInterrupt() if number == signal.SIGINT else Ended(number)
-    # Noted first: what it raises ends this function.
-    _raised.append(number)
-    interrupt(number, frame, error)
-    _raised.clear()
+    if not _bounds:
+        _bounds.append(threading.Timer(_TO_UNWIND, _give_up, (number,)))
+        _bounds[0].daemon = True
+        _bounds[0].start()
+    if not _latest.has_raised:
+        error = KeyboardInterrupt() if number == signal.SIGINT else Ended(number)
+        interrupt(number, frame, error, _latest)
+    elif not _latest.is_again(number):
+        _give_up(number)
 
 
 def _give_up(number: int) -> None:

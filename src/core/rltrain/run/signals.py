@@ -43,12 +43,9 @@ def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
         if ask_to_end(folder, number, quiet=not world.is_root):
             return
         if number == signal.SIGINT or world.world_size == 1:
-            if latest.is_again(number):
-                return None
             ended.append(signal.Signals(number))
             error = KeyboardInterrupt() if number == signal.SIGINT else Ended(number)
-            interrupt(number, frame, error)
-            return latest.forget()
+            return interrupt(number, frame, error, latest)
         # What this rank is blocked in may never return.
         end_by(number)
 

@@ -78,6 +78,15 @@ def exit_0(config, reports):
     os._exit(0)
 
 
+def kill_with_helper(config, reports):
+    """Die while a process lives that this rank has forked: it holds the rank's pipes."""
+    others_wait(config)
+    if os.fork() == 0:
+        time.sleep(20)
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def kill(config, reports):
     others_wait(config)
     os.kill(os.getpid(), signal.SIGKILL)

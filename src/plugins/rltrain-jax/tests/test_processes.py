@@ -116,15 +116,18 @@ if __name__ == "__main__":
         (works.exit_3, 3, "Rank 1 exited with code 3 without an exception."),
         (works.exit_0, 1, "Rank 1 exited with code 0 without an exception."),
         (works.kill, 137, "Rank 1 was killed by SIGKILL."),
+        (works.kill_with_helper, 137, "Rank 1 was killed by SIGKILL."),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_the_first_failing_rank_stops_the_others(launch, tmp_path, work, code, message):
+    began = time.monotonic()
     with pytest.raises(RankFailed) as caught:
         launch(work, nproc_per_node=3)
     assert (caught.value.rank, caught.value.exit_code) == (1, code)
     assert message in str(caught.value)
     assert running(tmp_path) == []
+    assert work is not works.kill_with_helper or time.monotonic() - began < 19
 
 
 def test_what_a_rank_refuses_is_a_usage_error(launch):

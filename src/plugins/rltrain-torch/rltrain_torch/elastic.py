@@ -10,7 +10,9 @@ import os
 import signal
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
+from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -106,10 +108,11 @@ class ElasticLauncher:
         from torch.distributed.elastic.rendezvous.api import RendezvousError
         from torch.distributed.launcher.api import elastic_launch
 
+        others = set(multiprocessing.active_children())
         results: dict[int, Any] = {}
         failed: BaseException | None = None
         try:
-            looks = signals.look, hang_watch(config, reports), _end_watch(reports)
+            looks = signals.look, hang_watch(config, reports), _end_watch(reports, others)
             attended = launch_config(config, reports, *looks)
             results = elastic_launch(attended, work)(config, str(reports))
         except ChildFailedError as error:
@@ -123,6 +126,8 @@ class ElasticLauncher:
                 f"The nodes did not find each other at {_endpoint(config)}: {error} Check "
                 f"--nnodes, {flags} on every node."
             )
+        finally:
+            _kill(set(multiprocessing.active_children()) - others)
         if failed is not None:
             raise failed
         result = next((value for value in results.values() if value is not None), None)
@@ -152,10 +157,8 @@ class _Signals:
                 signal.signal(number, handler)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if not self._latest.is_again(number):
-            self._last = signal.Signals(number)
-            interrupt(number, frame, KeyboardInterrupt())
-            self._latest.forget()
+        self._last = signal.Signals(number)
+        interrupt(number, frame, KeyboardInterrupt(), self._latest)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         from torch.distributed.elastic.multiprocessing import SignalException
@@ -180,18 +183,31 @@ def _is_free(number: signal.Signals) -> bool:
     return is_free(number) or not (is_ignored or number in OF_SCHEDULERS)
 
 
-def _end_watch(reports: Path) -> Callable[[], None]:
+def _kill(ranks: Iterable[BaseProcess]) -> None:
+    """End ranks that torch elastic does not know: a signal came while it started them.
+
+    When this process ends, multiprocessing waits for each of them, and they for this process' end.
+    """
+    for rank in ranks:
+        rank.kill()
+        rank.join()
+
+
+def _end_watch(reports: Path, others: Set[BaseProcess]) -> Callable[[], None]:
     """Return a function that raises when a rank has ended as if it had done its work.
 
     torch elastic would wait for its result for ever.
+
+    Args:
+        reports: where the ranks report.
+        others: processes of `multiprocessing` that are none of them.
     """
-    others = set(multiprocessing.active_children())
-    ranks: set[Any] = set()
+    ranks: set[BaseProcess] = set()
 
     def look() -> None:
         ranks.update(set(multiprocessing.active_children()) - others)
-        silent = [rank for rank in ranks if rank.exitcode == 0]
-        if undone := {rank.pid for rank in silent} - ranks_done(reports):
+        left = {rank.pid for rank in ranks if rank.exitcode == 0 and rank.pid is not None}
+        if undone := left - ranks_done(reports):
             raise ended_early(reports, undone)
 
     return look
@@ -283,14 +299,16 @@ def _prepared_process(config: Placement, reports: Path) -> Iterator[None]:
         os.environ[LIBRARY] = imports_of_library(config) or ""
         with served(config, reports):  # Ranks have the environment of the server.
             multiprocessing.set_forkserver_preload(PRELOADED)
-            # Schedulers send them to each process of a job: the server must not end by them.
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, OF_SCHEDULERS)
+            # Where addresses have no names, torch's store would say so in each run's first line.
+            os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+            resource_tracker.ensure_running()  # It would unblock signals.
+            # Schedulers send theirs to each process of a job: the server must not end by them.
+            blocked = {signal.SIGINT, *OF_SCHEDULERS}
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
             try:
                 multiprocessing.forkserver.ensure_running()  # It imports while this process does.
             finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            # Where addresses have no names, torch's store would say so in each run's first line.
-            os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
             yield
     finally:
         for number, handler in handlers.items():

@@ -1,8 +1,6 @@
 """Imported by the server from which torch elastic's ranks are forked, and by nothing else.
 
-What a terminal or timeout(1) sends to the launcher's process group is for the launcher, which goes
-on until its ranks have saved a checkpoint. If the server ended, the launcher would take its ranks
-for dead. It ends when the launcher does.
+It ends when the launcher does.
 """
 
 import atexit
@@ -13,7 +11,6 @@ import os
 from rltrain_torch.elastic import LIBRARY
 from rltrain_torch.parent import end_with_parent
 
-os.setpgid(0, 0)
 # To take all modules apart takes longer than importing half of them. Ranks never come here.
 atexit.register(os._exit, 0)
 

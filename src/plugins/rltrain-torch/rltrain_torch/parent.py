@@ -1,9 +1,14 @@
 """Imported first by the server from which ranks are forked: its imports end with its launcher.
 
 The server sees that its launcher is gone once it waits for requests, after seconds of imports.
+
+What a terminal or timeout(1) sends to the launcher's process group is for the launcher, which goes
+on until its ranks have saved a checkpoint. If the server ended, the launcher would take its ranks
+for dead. Until here, Ctrl-C is blocked.
 """
 
 import ctypes
+import os
 import signal
 import sys
 
@@ -20,7 +25,10 @@ def end_with_parent(number: int) -> None:
 
 
 end_with_parent(signal.SIGKILL)
-# They are blocked until here: see `rltrain_torch.elastic`. Ranks ignore them, too.
+os.setpgid(0, 0)
+# Signals are blocked until here: see `rltrain_torch.elastic`. Ranks ignore those of schedulers, too.
 for number in (signal.SIGUSR1, signal.SIGUSR2):
     signal.signal(number, signal.SIG_IGN)
-signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGUSR1, signal.SIGUSR2))
+_before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # One that has come already is dropped.
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2})
+signal.signal(signal.SIGINT, _before)
