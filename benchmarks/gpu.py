@@ -131,10 +131,9 @@ def main() -> None:
     for run in runs:
         for row in session.compare(run):
             print(row, flush=True)
-    first = next(run for run in runs if run.library == runs[-1].library)
-    session.ask("cost of a step, us", cost, "rltrain", first._replace(iterations=WARM))
+    session.ask("cost of a step, us", cost, "rltrain", runs[0]._replace(iterations=WARM))
     for library in arguments.library or LIBRARIES:
-        long = Run(library, arguments.device, first.num_envs, arguments.until)
+        long = Run(library, arguments.device, runs[0].num_envs, arguments.until)
         for how in ("native", "rltrain"):
             session.ask(f"time to a return of {TARGET:g}", reached, how, long, TARGET)
     for name in session.left_out:

@@ -14,7 +14,6 @@ from on_device import (
     KIND,
     LIBRARIES,
     SHARING,
-    TIMEOUT,
     command,
     reports,
     rltrain_in,
@@ -76,9 +75,12 @@ def test_jaxs_gpus_are_counted_as_jax_does_and_without_it(jax):
         assert words.decode().split() == [str(number), "False"]
 
 
+COMPILED = 500
+"""Seconds of a command in which a simulator compiles its programs."""
 PLAYGROUND = ("--suite", "playground", "--task", "CartpoleBalance", "env.episode_length=60")
 
 
+@pytest.mark.timeout(COMPILED + 60)
 @pytest.mark.parametrize("task", [(), PLAYGROUND], ids=["embedded", "Playground"])
 def test_two_runs_of_jax_share_a_gpus_memory(jax, task, tmp_path):
     if task:
@@ -86,7 +88,11 @@ def test_two_runs_of_jax_share_a_gpus_memory(jax, task, tmp_path):
     words = ("--library", "skrl", "--framework", "jax", "--device", KIND, "--num-envs", "16")
     words = (*words, "--max-iterations", "2", *task, "agent.agent.rollouts=8")
     runs = [started_in(tmp_path, *words, "--log-root", str(tmp_path / name)) for name in ("a", "b")]
-    ends = [run.communicate(timeout=TIMEOUT) for run in runs]
+    try:
+        ends = [run.communicate(timeout=COMPILED) for run in runs]
+    finally:
+        for run in runs:
+            run.kill()
     assert [run.returncode for run in runs] == [0, 0], ends
 
 
@@ -98,8 +104,6 @@ SIMULATORS = {
     "mjlab, drawing by EGL": ("mjlab", MJLAB, {"MUJOCO_GL": "egl"}),
     "Isaac Lab 3 with Newton": ("isaaclab", ISAACLAB, {"ISAACSIM_ASSET_ROOT": str(ASSETS)}),
 }
-COMPILED = 500
-"""Seconds of a command in which a simulator compiles its programs."""
 
 
 @pytest.mark.timeout(COMPILED + 60)

@@ -24,6 +24,8 @@ __all__ = ["gloo_run"]
 
 
 ON_CPU = {"device": "cpu"}
+TIMEOUT = 240
+"""Seconds for all ranks."""
 
 
 def gloo_run(
@@ -58,7 +60,7 @@ def gloo_run(
             )
         )
     try:
-        errors = [process.communicate(timeout=120)[1] for process in started]
+        errors = [process.communicate(timeout=TIMEOUT)[1] for process in started]
     finally:
         for process in started:
             process.kill()
