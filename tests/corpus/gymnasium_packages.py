@@ -35,7 +35,10 @@ PACKAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "crafter": ("crafter:CrafterReward-v1", {}),
     "evogym-py313": ("evogym.envs:Walker-v0", {}),
     "flappy-bird-gymnasium": ("flappy_bird_gymnasium:FlappyBird-v0", {}),
-    "gym-aloha": ("gym_aloha:gym_aloha/AlohaTransferCube-v0", {}),
+    "gym-aloha": (
+        "gym_aloha:gym_aloha/AlohaTransferCube-v0",
+        {"observation_width": 64, "observation_height": 48},
+    ),
     "gym-anytrading": ("gym_anytrading:stocks-v0", {}),
     "gym-electric-motor": ("gym_electric_motor:Cont-CC-PMSM-v0", {}),
     "gym-hil": ("gym_hil:gym_hil/PandaPickCubeBase-v0", {}),
