@@ -241,9 +241,11 @@ def test_a_run_that_is_started_again_goes_on_from_its_own(runs, tmp_path):
     assert latest_of_name(dataclasses.replace(config, run_name="second"), pytest.fail) is None
 
 
-def test_a_deleted_checkpoint_is_skipped(runs, tmp_path):
-    (runs[1].checkpoints / "3.pth").unlink()
-    assert find("latest", tmp_path) == "second 2"
+def test_a_checkpoint_that_is_gone_is_passed_over_with_a_warning(runs, tmp_path):
+    gone, warnings = runs[1].checkpoints / "3.pth", []
+    gone.unlink()
+    assert find("latest", tmp_path, warn=warnings.append) == "second 2"
+    assert warnings == [f"passing over {gone}: it was renamed or removed."]
 
 
 @pytest.mark.parametrize(("choice", "text"), [("latest", "second 1"), ("best", "first 2")])

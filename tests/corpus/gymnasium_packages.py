@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,10 @@ PACKAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "crafter": ("crafter:CrafterReward-v1", {}),
     "evogym-py313": ("evogym.envs:Walker-v0", {}),
     "flappy-bird-gymnasium": ("flappy_bird_gymnasium:FlappyBird-v0", {}),
-    "gym-aloha": ("gym_aloha:gym_aloha/AlohaTransferCube-v0", {}),
+    "gym-aloha": (
+        "gym_aloha:gym_aloha/AlohaTransferCube-v0",
+        {"observation_width": 64, "observation_height": 48},
+    ),
     "gym-anytrading": ("gym_anytrading:stocks-v0", {}),
     "gym-electric-motor": ("gym_electric_motor:Cont-CC-PMSM-v0", {}),
     "gym-hil": ("gym_hil:gym_hil/PandaPickCubeBase-v0", {}),
@@ -108,11 +112,12 @@ def tried(package: str) -> dict[str, str]:
         pins.write_text(f"torch=={version('torch')}\n")
         done = subprocess.run(
             [
-                *("uv", "run", "--quiet", "--no-project", *needed),
+                *(sys.executable, "-m", "uv", "run", "--quiet", "--no-project", *needed),
                 *("python", __file__, "--try", package, str(result)),
             ],
-            # Without a screen, MuJoCo draws by EGL.
-            env=os.environ | {"UV_CONSTRAINT": str(pins), "MUJOCO_GL": "egl"},
+            env=os.environ
+            | {"VIRTUAL_ENV": sys.prefix, "UV_CONSTRAINT": str(pins)}
+            | {"MUJOCO_GL": "egl"},  # Without a screen, MuJoCo draws by it.
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr,
@@ -132,6 +137,13 @@ def _try(package: str, result: str) -> None:
     os._exit(0)  # Simulators end a process in their own way.
 
 
+def short(came: str, task: str) -> str:
+    """Return an outcome in the same words for each task and machine."""
+    of_task = came.replace(task, "TASK").partition(" Suites searched")[0]
+    unmet = re.search(r" gymnasium \(unmet: [^)]*\)", came)
+    return re.sub(r"\(/\S*site-packages/", "(", of_task) + (unmet[0] if unmet else "")
+
+
 def main(packages: list[str]) -> None:
     reasons: dict[str, int] = {}
     print(f"| package | task | {' | '.join(LIBRARIES)} |\n|---|---|{'---|' * len(LIBRARIES)}")
@@ -141,7 +153,7 @@ def main(packages: list[str]) -> None:
         cells = [
             came[library]
             if came[library] == TRAINS
-            else f"({reasons.setdefault(came[library].replace(task, 'TASK'), len(reasons) + 1)})"
+            else f"({reasons.setdefault(short(came[library], task), len(reasons) + 1)})"
             for library in LIBRARIES
         ]
         print(f"| {package} {came['version']} | `{task}` | {' | '.join(cells)} |", flush=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -24,9 +25,11 @@ from outcomes import File, all_outcomes, outcome
 from wheel import unpacked
 
 from rltrain.errors import UsageError
+from rltrain.options.run import DEFAULT_TASK as TASK
+from rltrain.plan.resolve import make_plan
 
 MADE_FOR = 4096
-"""Environments: mini-batches of these files are of so many, or of a multiple."""
+"""Environments of most tasks; of a file with smaller mini-batches, no more than those have rows."""
 SHORTER = {"params.config.mini_epochs": 1}
 
 
@@ -36,14 +39,24 @@ def spaces_of(name, options, of_library=spaces.rl_games):
     return of_library(name, options)
 
 
+def made_for(path: Path) -> int:
+    rows = re.findall(r"^ *minibatch_size: *(\d+)", path.read_text(), re.MULTILINE)
+    return min(MADE_FOR, *map(int, rows)) if rows else MADE_FOR
+
+
 def came(library: str, file: File, logs: Path) -> str:
-    """Return the outcome of a file, with the first sentence of a refusal."""
+    """Return the outcome of a file; of one without a network's options, what the plan says."""
     try:
-        return outcome(library, file, logs)
+        did = outcome(library, file, logs)
+    except (AttributeError, KeyError, UsageError):
+        did = "refused: --agent-config"
+    if not did.startswith("refused: --agent-config"):
+        return did
+    try:
+        make_plan({"library": library, "task": TASK, "agent_config": str(file.path)})
     except UsageError as error:
         return "refused: " + str(error).partition(": ")[2]
-    except (AttributeError, KeyError) as error:
-        return f"refused: no options of rl_games, {error!r} is not there"
+    return "FAILS: planned without a network's options"
 
 
 def main(folders: list[str]) -> None:
@@ -51,7 +64,7 @@ def main(folders: list[str]) -> None:
     counts: Counter[tuple[str, str]] = Counter()
     print("| file | outcome |\n|---|---|", flush=True)
     for folder in map(Path, folders):
-        found = [File(path.name, path, MADE_FOR) for path in sorted(folder.glob("*.y*ml"))]
+        found = [File(path.name, path, made_for(path)) for path in sorted(folder.glob("*.y*ml"))]
         with (
             tempfile.TemporaryDirectory() as place,
             contextlib.redirect_stdout(sys.stderr),

@@ -76,7 +76,7 @@ def _session(config: RunConfig, task: dict[str, Any]) -> Any:
     import numpy as np
     from gymnasium import spaces
 
-    groups = {
+    groups: dict[str, spaces.Space[Any]] = {
         name: spaces.Box(-np.inf, np.inf, tuple(shape), np.dtype(dtype).type)
         if np.issubdtype(np.dtype(dtype), np.floating)
         else spaces.Box(0, 255, tuple(shape), np.dtype(dtype).type)

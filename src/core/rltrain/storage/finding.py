@@ -192,10 +192,12 @@ def _last_sound(
                 "yours, or you trust who wrote it, add --trust-run."
             )
             continue
+        if not path.is_file():
+            warn(f"passing over {path}: it was renamed or removed.")
+            continue
         try:
-            if path.is_file():
-                read_state(path)
-                return path
+            read_state(path)
+            return path
         except DamagedCheckpoint as error:
             warn(f"passing over {path}: {error.what}.")
         except UsageError:

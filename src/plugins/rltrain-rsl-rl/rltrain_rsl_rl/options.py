@@ -231,7 +231,11 @@ def without_options_of_other_classes(options: Mapping[str, Any]) -> dict[str, An
 
 
 def _accepted(options: Mapping[str, Any]) -> dict[str, Any]:
-    rejected = _REJECTED_BY.get(class_of(options), ())
+    rejected = set(_REJECTED_BY.get(class_of(options), ()))
+    # mjlab writes all options of its models, and does not pass on those that are unset.
+    rejected |= {key for key in ("cnn_cfg", "distribution_cfg") if options.get(key) is None}
+    if options.get("rnn_type", "") is None:
+        rejected |= set(_RNN_KEYS)
     return {key: value for key, value in options.items() if key not in rejected}
 
 

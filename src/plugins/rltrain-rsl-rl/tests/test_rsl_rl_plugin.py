@@ -198,6 +198,12 @@ def test_options_of_a_replaced_class_are_omitted():
     assert without_options_of_other_classes({"actor": own})["actor"] == own
 
 
+def test_what_mjlab_leaves_unset_is_left_out_for_models_of_its_own_too():
+    mjlabs = {"class_name": "mjlab.rl.spatial_softmax:SpatialSoftmaxCNNModel", "cnn_cfg": {}}
+    unset = {"rnn_type": None, "rnn_hidden_dim": 256, "rnn_num_layers": 1, "distribution_cfg": None}
+    assert without_options_of_other_classes({"actor": mjlabs | unset})["actor"] == mjlabs
+
+
 def test_files_of_older_versions_are_refused():
     agent = copy.deepcopy(small_agent())
     agent["policy"] = agent.pop("actor")
