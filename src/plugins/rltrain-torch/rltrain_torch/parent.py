@@ -26,7 +26,7 @@ def end_with_parent(number: int) -> None:
 
 end_with_parent(signal.SIGKILL)
 os.setpgid(0, 0)
-# Signals are blocked until here: see `rltrain_torch.elastic`. Ranks ignore those of schedulers, too.
+# Signals are blocked until here: see `rltrain_torch.elastic`. Ranks, too, ignore schedulers'.
 for number in (signal.SIGUSR1, signal.SIGUSR2):
     signal.signal(number, signal.SIG_IGN)
 _before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # One that has come already is dropped.
