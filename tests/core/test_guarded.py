@@ -15,7 +15,8 @@ import atexit, ctypes, os, signal, sys, threading, time
 from rltrain.guarded import guarded
 def work():
     {}
-sys.exit(guarded(work, signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])))
+numbers = signal.SIGINT, signal.SIGTERM, signal.SIGUSR2
+sys.exit(guarded(work, signal.pthread_sigmask(signal.SIG_BLOCK, numbers)))
 """
 
 

@@ -116,10 +116,13 @@ def _gpus(plan: Plan) -> Iterator[tuple[str, str]]:
     here = int(config.nproc_per_node or 1) if world is None else world.local_world_size
     if world is not None and config.gpu_ids is None:
         return  # The row on ranks has this one's GPU; others may see another.
+    if world is None and config.nnodes > 1 and not config.nodes_are_numbered:
+        return  # Which ranks are here is settled when nodes meet.
+    first = config.node_rank * here if world is None else world.rank - world.local_rank
     gpus = config.gpu_ids or range(here)
     texts = []
     for place, gpu in enumerate(gpus[:here]):
-        ranks = [str(rank) for rank in range(place, here, len(gpus))]
+        ranks = [str(first + rank) for rank in range(place, here, len(gpus))]
         shared = len(ranks) > 1
         texts.append(
             f"GPU {gpu}: rank{'s' if shared else ''} {', '.join(ranks)}"
@@ -150,7 +153,7 @@ def _network(plan: Plan) -> Iterator[tuple[str, str]]:
     host = config.meeting_point[0] if world is None else os.environ.get("MASTER_ADDR", "")
     if os.environ.get(variable):
         yield "network", f"as {variable}={os.environ[variable]} says"
-    elif found := interface_towards(host, nodes):
+    elif host and (found := interface_towards(host, nodes)):
         yield "network", f"by {found}, which leads to {host} ({variable} names another)"
 
 
