@@ -46,6 +46,7 @@ OF_OTHERS = {
     "--on-cpu",
     "--seconds",
     "--tiny",
+    "--train",
 }
 """Flags of srun, pip, uv, mypy and benchmarks, and what is no field of a run."""
 

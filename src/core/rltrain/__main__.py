@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -10,6 +11,8 @@ __all__ = ["main"]
 
 def main() -> int:
     """Run the command line, in a process of its own; see `rltrain.guarded`."""
+    if "_ARGCOMPLETE" in os.environ:  # A shell asks what could be typed; what answers ends itself.
+        return _work()
     # An exception from a signal could hit any import: what arrives now is handled after them.
     numbers = *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP), *(signal.SIGUSR1, signal.SIGUSR2)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)

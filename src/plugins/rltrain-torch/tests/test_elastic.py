@@ -112,5 +112,5 @@ def test_a_signal_that_comes_after_a_rank_has_failed_is_told_as_such():
     """The lifeline of several nodes sends one about when this node's ranks lose their peers."""
     words = [sys.executable, "-c", SIGNALED_LATE]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
-    told = "RankFailed: The launcher received SIGQUIT and ended the run."
+    told = "EndedBySignal: The launcher received SIGQUIT and ended the run."
     assert ran.stdout.splitlines()[-1:] == [told], ran.stderr
