@@ -17,6 +17,7 @@ from rltrain.plan.cluster import find_place, join
 from rltrain.plan.placement import unplaced
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import BackendSpec, LauncherSpec
+from rltrain.terminal import one_line
 
 __all__ = ["of_the_nodes", "telling_others"]
 
@@ -63,10 +64,10 @@ def _tell(options: Mapping[str, Any], error: Exception) -> None:
         return
     member, host, port = found
     patience = _PATIENCE[member.kind]
+    text = hide_in_text(str(error) or type(error).__name__, options)
     if member.number == 0:
-        say(f"{member} does not start; it tells the others so for up to {patience:g} s")
-    text = str(error) or type(error).__name__
-    refuse(member, host, port, hide_in_text(text, options), patience)
+        say(f"{one_line(text)}\nThe others are told so, for up to {patience:g} s.")
+    refuse(member, host, port, text, patience)
 
 
 def _place(requested: RunOptions, registry: Registry) -> tuple[Member, str, int] | None:
