@@ -53,7 +53,7 @@ UNPRINTABLE = ("two lines", "an escape sequence")
 
 TEXTS = {
     *("library", "algorithm", "agent_key", "suite", "framework", "checkpoint_interval"),
-    "nproc_per_node",
+    *("nproc_per_node", "hang_timeout"),
     *("num_gpus", "gpu_ids", "device", "backend", "launcher", "cluster", "grad_sync", "nnodes"),
     *("on_nonfinite", "rdzv_backend", "rdzv_id", "run_name", "show_ranks", "writers"),
     *("observers", "no_plugins"),

@@ -75,5 +75,7 @@ def test_noise_of_another_rank(library, tmp_path, monkeypatch):
     """What the one rank learns depends on whose noise an environment gets."""
     claim, begin = claim_of(library), VirtualRanks.begin
     split = split_run(claim, 2, tmp_path)
-    monkeypatch.setattr(VirtualRanks, "begin", lambda self, seeds: begin(self, seeds[::-1]))
+    monkeypatch.setattr(
+        VirtualRanks, "begin", lambda self, seeds, *more: begin(self, seeds[::-1], *more)
+    )
     assert apart(split, whole_run(claim, 2, tmp_path))
