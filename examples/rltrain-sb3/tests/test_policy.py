@@ -154,7 +154,7 @@ def test_it_can_be_exported_with_any_batch(make, name):
 def test_what_does_not_fit_is_named(make):
     made = make("continuous")
     agent = made.agent | {"policy_kwargs": {"net_arch": [9]}}
-    with pytest.raises(UsageError, match=f"--checkpoint {made.path}: does not fit .*size mismatch"):
+    with pytest.raises(UsageError, match=f"--checkpoint {made.path}: does not fit .*mlp_extractor"):
         load(made.path, agent, made.env)
     with pytest.raises(UsageError, match=r"agent\.policy=CnnPolicy: only MlpPolicy"):
         load(made.path, made.agent | {"policy": "CnnPolicy"}, made.env)
