@@ -70,12 +70,12 @@ def test_what_the_pages_install_changes_no_pin_of_isaac_lab_or_mjlab(
     assert f"pip install {line}" in pages
     wanted = tmp_path / "wanted.txt"
     wanted.write_text(line.replace('"', "").replace(" ", "\n"))
-    more = os.environ.get("UV_FIND_LINKS", "")
+    links = [found["UV_FIND_LINKS"], *os.environ.get("UV_FIND_LINKS", "").split()]
     chosen = run(
         *(*UV[:-1], "compile", "--no-header", "--no-annotate", "--python-version", python),
         *("-c", str(ROOT / "constraints" / f"{versions}.txt"), str(wanted)),
         cwd=tmp_path,
-        UV_FIND_LINKS=f"{found['UV_FIND_LINKS']} {more}".strip(),
+        UV_FIND_LINKS=",".join(links),
     )
     assert {name for name in PLUGINS if f"{name}==" in chosen} >= {
         name.partition("[")[0] for name in wanted.read_text().split()
