@@ -17,10 +17,12 @@ __all__ = [
     "OF_SCHEDULERS",
     "REQUESTS",
     "Ended",
+    "Latest",
     "end_by",
     "handle_requests",
     "interrupt",
     "is_free",
+    "status_of",
 ]
 
 OF_SCHEDULERS = (signal.SIGUSR1, signal.SIGUSR2)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import ipaddress
-import json
 import os
 import selectors
 import socket
@@ -22,9 +21,10 @@ from typing import Any
 
 from rltrain.config import endpoint
 from rltrain.launch.callers import ANSWER_TIMEOUT
-from rltrain.launch.messages import BadMessage, Member
+from rltrain.launch.messages import BadMessage, Member, parse_json, printable_text
 from rltrain.launch.network import interfaces, reachable_address
 from rltrain.launch.wire import receive_line, send
+from rltrain.terminal import one_line
 
 __all__ = ["unreached"]
 
@@ -99,7 +99,7 @@ def _as_told(mine: _Place, connection: socket.socket) -> str:
         raise BadMessage("it names nobody to connect to") from None
     send(connection, {"failed": _try(mine, places)})
     (words,) = _fields(_hear(connection), "unreached")
-    return _printable(words)
+    return one_line(printable_text(words))
 
 
 def _try(mine: _Place, places: list[_Place]) -> dict[str, str]:
@@ -176,11 +176,7 @@ def _listening(address: str) -> Iterator[tuple[str, int]]:
 
 
 def _hear(connection: socket.socket) -> Any:
-    line = receive_line(connection, _STEP)
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise BadMessage(f"it is not JSON: {error}") from None
+    return parse_json(receive_line(connection, _STEP))
 
 
 def _fields(message: Any, *names: str) -> list[Any]:
@@ -199,7 +195,9 @@ def _failures(found: Any) -> dict[int, str]:
     if not isinstance(found, dict):
         raise BadMessage("it does not say whom it reaches")
     return {
-        int(number): _printable(why)[:200] for number, why in found.items() if number.isdecimal()
+        int(number): one_line(printable_text(why))[:200]
+        for number, why in found.items()
+        if number.isdecimal()
     }
 
 
@@ -208,7 +206,3 @@ def _address(value: Any) -> str:
         return str(ipaddress.ip_address(value))
     except ValueError:
         raise BadMessage("there is no such address") from None
-
-
-def _printable(value: Any) -> str:
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(value))
