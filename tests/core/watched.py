@@ -21,9 +21,9 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if not _WATCHED or not event.startswith(_WATCHED):
         return
     if _WATCHED == _RUNS_CODE and event == "exec":
-        # torch imports some modules when needed; dataclasses and hints of types are text.
+        # torch imports some modules when needed; dataclasses, tuples and hints of types are text.
         by = sys._getframe(1).f_globals.get("__name__")
-        if by in ("dataclasses", "typing") or _is_import(arguments[0]):
+        if by in ("collections", "dataclasses", "typing") or _is_import(arguments[0]):
             return
     _SEEN.append(f"{event} {arguments}")
 

@@ -137,13 +137,16 @@ def _otherwise(path: str) -> str | None:
         return "it is empty. Name another one."
     if start.startswith(b"version https://git"):
         return "it stands for a file that Git LFS keeps. Fetch that: git lfs pull."
-    if zipfile.is_zipfile(path):
+    try:
         with zipfile.ZipFile(path) as archive:
-            if any(name.endswith("/constants.pkl") for name in archive.namelist()):
-                return (
-                    "it is an exported policy (TorchScript). Name the checkpoint from which it was "
-                    "exported."
-                )
+            names = archive.namelist()
+    except Exception:  # No archive, or a damaged one: what torch said of it stands.
+        return None
+    if any(name.endswith("/constants.pkl") for name in names):
+        return (
+            "it is an exported policy (TorchScript). Name the checkpoint from which it was "
+            "exported."
+        )
     return None
 
 

@@ -32,6 +32,14 @@ def test_the_reason_for_an_unreadable_file_is_one_line(tmp_path):
         assert "\n" not in wrong
 
 
+def test_a_damaged_archive_is_answered_with_a_reason(tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save({"model": {"weight": torch.ones(2)}}, path)
+    path.write_bytes(path.read_bytes().replace(b"PK\x01\x02", b"ZZZZ"))
+    assert zipfile.is_zipfile(path)  # Its end says so.
+    assert top_level_keys(str(path)).startswith("it cannot be read as a checkpoint (")
+
+
 class Planted:
     """Runs a command when it is unpickled."""
 
