@@ -18,6 +18,7 @@ from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, LibrarySpec
 from rltrain.storage.checkpoints import read_state
 from rltrain.storage.finding import CHOICES, find_checkpoint, latest_of_name
+from rltrain.storage.limits import over_by
 from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import LONGEST_NAME, check_writable
 from rltrain.terminal import one_line
@@ -80,13 +81,25 @@ def resolve_files(
         path = str(find_checkpoint(path, config.log_root, config.library, config.task, _warn))
     in_child = in_a_child(config, world, registry)
     state = check_checkpoint(path, config, library, task, registry, in_child)
-    # From a checkpoint of another algorithm, such as a teacher's, iterations start at 0.
-    if state and iterations and state["circumstances"]["algorithm"] == config.algorithm:
-        iterations_left(iterations, state["iteration"])
+    # With --auto-resume, the ranks find that the run is over, all of them: that is no mistake.
+    if state is not None and not config.auto_resume:
+        _check_limits(path, config, iterations, state["iteration"])
     note = changed_versions(Path(path), config, registry)
     if note is not None:
         _warn(note)
     return dataclasses.replace(config, checkpoint=path)
+
+
+def _check_limits(path: str, config: RunConfig, iterations: int | None, done: int) -> None:
+    """Refuse to go on with a run that is over by its limits."""
+    limit = over_by(path, config, iterations)
+    if limit.startswith("--max-iterations"):
+        iterations_left(int(iterations or 0), done)
+    if limit:
+        raise UsageError(
+            f"--checkpoint {path}: its run is over: {limit} has ended it. To go on, give another "
+            "value, or an earlier checkpoint."
+        )
 
 
 def in_a_child(config: RunConfig, world: World | None, registry: Registry) -> bool:
