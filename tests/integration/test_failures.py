@@ -32,6 +32,19 @@ def test_sigkill_of_one_rank_ends_the_run(command):
     assert command.all_gone(process)
 
 
+def test_a_killed_rank_is_named_although_the_server_of_ranks_was_stopped(command):
+    run = command(*TWO_RANKS, PLANTED="1:400:stop the server")
+    assert run.returncode == 137
+    assert "Rank 1 was killed by SIGKILL" in run.stderr
+    assert "from which this node's ranks are forked, was stopped. It goes on." in run.stdout
+
+
+def test_a_killed_server_of_ranks_is_named(command):
+    run = command(*TWO_RANKS, PLANTED="1:400:kill the server")
+    assert run.returncode == 1
+    assert "from which this node's ranks are forked, was killed from outside" in run.stderr
+
+
 @pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
 def test_exception_in_one_rank_is_the_last_thing_printed(command, library):
     process = command.start("--library", library, *TWO_RANKS, PLANTED="1:400")

@@ -23,7 +23,9 @@ __all__ = ["STORY", "restarts_here", "with_restarts"]
 STORY = "restarts.json"
 """In the run folder: the failures of a run with --max-restarts, in order."""
 
-_OUTSIDE = ("was killed by SIGKILL", "was killed by SIGTERM", "was killed by SIGHUP")
+_OUTSIDE = tuple(
+    f"was killed {how}" for how in ("by SIGKILL", "by SIGTERM", "by SIGHUP", "from outside")
+)
 """How the error ends of a rank that has ended by a signal which it does not send itself."""
 
 _LONGEST_PAUSE = 60.0
