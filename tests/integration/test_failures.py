@@ -165,6 +165,17 @@ def test_nothing_is_left_of_a_run_that_ends_while_it_starts(command, number, cod
     assert number == signal.SIGKILL or not os.listdir(temporary)
 
 
+@pytest.mark.parametrize("library", [(), ("--library", "skrl", "--framework", "jax")])
+def test_what_cleans_up_after_ranks_outlives_a_schedulers_signal(command, library):
+    """Ranks would start another one, which knows nothing of them and ends in tracebacks."""
+    process = command.start(*library, *TWO_RANKS)
+    command.ranks(process, 2)
+    (tracker,) = (pid for pid in command.members(process) if "resource_tracker" in words(pid))
+    os.kill(tracker, signal.SIGUSR2)  # As it is sent to all processes of a job.
+    time.sleep(0.5)
+    assert tracker in command.members(process)
+
+
 @pytest.fixture
 def temporary():
     """A folder of its own for temporary files; pytest's has too long a path for sockets."""

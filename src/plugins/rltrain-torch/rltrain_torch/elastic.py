@@ -268,11 +268,11 @@ def _prepared_process(config: Placement, reports: Path) -> Iterator[None]:
             multiprocessing.set_forkserver_preload(PRELOADED)
             # Where addresses have no names, torch's store would say so in each run's first line.
             os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-            resource_tracker.ensure_running()  # It would unblock signals.
-            # Schedulers send theirs to each process of a job: the server must not end by them.
-            blocked = {signal.SIGINT, *OF_SCHEDULERS}
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+            # Schedulers send theirs to each process of a job: these two must not end by them.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, OF_SCHEDULERS)
             try:
+                resource_tracker.ensure_running()  # It unblocks SIGINT.
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 multiprocessing.forkserver.ensure_running()  # It imports while this process does.
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
