@@ -16,6 +16,7 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.options.checks import flag
 from rltrain.storage.disk import disk_errors, try_to_write
+from rltrain.storage.reading import real
 from rltrain.terminal import one_line
 
 __all__ = [
@@ -153,7 +154,7 @@ def task_folder(log_root: str, library: str, task: str) -> Path:
         label = f"_{label}"  # Not the folder above.
     if len(label.encode()) > _LONGEST:
         label = label[:_KEPT] + hashlib.sha256(task.encode()).hexdigest()[:8]
-    return Path(log_root).expanduser().resolve() / library / label
+    return real(log_root) / library / label
 
 
 def check_writable(option: str, folder: str) -> None:
