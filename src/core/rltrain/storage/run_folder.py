@@ -15,7 +15,7 @@ from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.options.checks import flag
-from rltrain.storage.disk import disk_errors, try_to_write
+from rltrain.storage.disk import Mount, disk_errors, try_to_write
 from rltrain.storage.reading import real
 from rltrain.terminal import one_line
 
@@ -50,6 +50,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._mount = Mount(path)
 
     @property
     def checkpoints(self) -> Path:
@@ -103,6 +104,7 @@ class RunFolder:
         try:
             # While the half-written file fills the disk, so that this can be seen.
             with disk_errors(scratch):
+                self._mount.check()
                 scratch.mkdir(parents=True, exist_ok=True)
                 write(scratch / target.name)
                 _sync(scratch / target.name)
