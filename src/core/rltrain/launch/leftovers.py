@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rltrain.errors import UsageError
 
-__all__ = ["private_folder", "remove_leftovers", "with_temporary_files"]
+__all__ = ["lacks_room", "private_folder", "remove_leftovers", "with_temporary_files"]
 
 _PREFIX = "rltrain-"
 
@@ -58,26 +58,40 @@ def private_folder() -> Iterator[Path]:
 
 def _made() -> Path:
     """Make a private folder, where there is room for what is to be in it."""
-    where = ""
+    where = None
     try:
-        where = f" in {tempfile.gettempdir()}"
+        where = tempfile.gettempdir()
         remove_leftovers()
-        os.makedirs(
-            tempfile.gettempdir(), exist_ok=True
-        )  # It may have been cleaned with all in it.
+        os.makedirs(where, exist_ok=True)  # It may have been cleaned with all in it.
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        try:
-            (folder / _PROBE).write_bytes(bytes(_ROOM))
-            (folder / _PROBE).unlink()
-        except OSError:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
     except OSError as error:
-        raise UsageError(
-            f"TMPDIR: temporary files cannot be written{where} ({error.strerror}). Free some space "
-            "there, or name another folder: TMPDIR=DIR."
-        ) from error
+        raise UsageError(_unwritable(where, error)) from error
+    if why := lacks_room(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        raise UsageError(why)
     return folder
+
+
+def lacks_room(folder: Path) -> str:
+    """Return why ranks cannot write in a private folder, and what to do; "" if they can."""
+    probe = folder / _PROBE
+    try:
+        probe.write_bytes(bytes(_ROOM))
+    except FileNotFoundError:
+        return ""  # It was cleaned: ranks go on without it.
+    except OSError as error:
+        return _unwritable(str(folder.parent), error)
+    finally:
+        probe.unlink(missing_ok=True)
+    return ""
+
+
+def _unwritable(where: str | None, error: OSError) -> str:
+    place = f" in {where}" if where else ""
+    return (
+        f"TMPDIR: temporary files cannot be written{place} ({error.strerror}). Free some space "
+        "there, or name another folder: TMPDIR=DIR."
+    )
 
 
 @contextlib.contextmanager

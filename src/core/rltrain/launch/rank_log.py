@@ -126,7 +126,7 @@ class RankLog:
         try:
             self._tend()
         except NotWritten as error:
-            reason = error.strerror
+            reason = error.strerror or str(error)
         except OSError:
             pass
         if self._file.lost:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 __all__ = ["Unreadable", "changed_at", "opened", "read_bytes", "read_text", "real"]
 
@@ -21,7 +21,7 @@ class Unreadable(OSError):
 
 
 @contextlib.contextmanager
-def opened(path: Path, limit: int, within: Path | None = None) -> Iterator[BinaryIO]:
+def opened(path: Path, limit: int, within: Path | None = None) -> Iterator[io.BufferedReader]:
     """Open a plain file.
 
     Pipes and devices, which could block or never end, are not even opened.
