@@ -23,7 +23,7 @@ from rltrain.run.restarts import STORY
 from rltrain.storage.finding import all_checkpoints, checkpoint_of_run
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
-from rltrain.storage.reading import read_text
+from rltrain.storage.reading import changed_at, read_text, real
 
 __all__ = ["Run", "RunMetrics", "all_runs", "common_folder", "find_run", "load_runs", "shortest"]
 
@@ -110,8 +110,8 @@ class Run:
 
 def all_runs(log_root: str = RunOptions.log_root) -> list[Path]:
     """Return the run folders below a log root, the newest first."""
-    files = Path(log_root).expanduser().resolve().glob(f"*/*/*/{METRICS}")
-    found = sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    files = real(log_root).glob(f"*/*/*/{METRICS}")
+    found = sorted(files, key=changed_at, reverse=True)
     return [path.parent for path in found]
 
 

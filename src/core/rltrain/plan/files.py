@@ -27,7 +27,7 @@ from rltrain.types import TaskInfo, World
 __all__ = ["check_checkpoint", "check_run_name", "in_a_child", "recognizes", "resolve_files"]
 
 _SHOWN = 60
-"""Characters of a wrong name that a message repeats."""
+"""Characters of what is wrong that a message repeats."""
 
 
 def check_run_name(name: str | None) -> None:
@@ -136,14 +136,16 @@ def check_checkpoint(
             f"{path}."
         )
     if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
-        raise UsageError(f"--checkpoint {path}: there is no such file.{suggest(path, CHOICES)}")
+        what = "is no plain file" if os.path.lexists(path) else "there is no such file"
+        raise UsageError(f"--checkpoint {path}: {what}.{suggest(path, CHOICES)}")
     state = read_state(Path(path), config.trust_checkpoint)
     _check_library(path, library, registry, in_child, config.trust_checkpoint)
     before = state["circumstances"].get("framework") if state else None
     if before not in (None, config.framework):
+        shown = one_line(str(before))[:_SHOWN]
         raise UsageError(
-            f"--checkpoint {path}: was saved with {before}, but this run uses {config.framework}, "
-            f"whose models and optimizers differ. Give --framework {before}."
+            f"--checkpoint {path}: was saved with {shown}, but this run uses {config.framework}, "
+            f"whose models and optimizers differ. Give --framework {shown}."
         )
     if in_child:
         check_fits(path, config, task, state["circumstances"] if state else {})

@@ -13,6 +13,7 @@ from rltrain.launch import console_stream
 from rltrain.seeding import draw_seed
 from rltrain.storage.checkpoints import read_state
 from rltrain.storage.finding import latest_of_name
+from rltrain.storage.fitting import is_count
 from rltrain.storage.limits import over_by
 from rltrain.storage.run_folder import RunFolder, create_run_folder
 from rltrain.types import ProcessGroup
@@ -85,8 +86,8 @@ def _seed(config: RunConfig) -> int:
     if config.seed != -1:
         return config.seed
     # A resumed run keeps the seed that it drew.
-    before = _state_before(config)
-    return int(before["circumstances"]["seed"]) if before else draw_seed()
+    before = (_state_before(config) or {}).get("circumstances", {}).get("seed")
+    return before if is_count(before) else draw_seed()
 
 
 def _state_before(config: RunConfig) -> Mapping[str, Any] | None:

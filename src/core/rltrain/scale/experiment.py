@@ -9,18 +9,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, in_a_line
 from rltrain.options.checks import flag
 from rltrain.options.run import RunOptions
 from rltrain.options.secrets import hide_words
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.storage.metrics_file import METRICS
+from rltrain.storage.reading import read_text, real
 from rltrain.storage.run_folder import PARTIAL
 
 __all__ = ["RESULT", "Experiment", "Job", "plan_experiment"]
 
 RESULT = "scale.json"
 """In the experiment's folder: its command line, and the runs that are done."""
+
+_LARGEST = 64 << 20
+"""Bytes of that file that are read."""
+
+_UNREADABLE = (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
+"""What reading it may raise, if somebody else wrote it."""
 
 _OURS = {
     **{name: "--ranks sets it" for name in ("nproc_per_node", "num_gpus")},
@@ -72,15 +79,15 @@ class Experiment:
             UsageError: the folder holds another experiment, or its file is damaged.
         """
         path = self.folder / RESULT
-        if not path.exists():
-            return {}
         try:
-            saved = json.loads(path.read_text())
-            mode, words = saved["mode"], tuple(saved["words"])
-            runs = {name: self.folder / run for name, run in saved["runs"].items()}
-        except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+            saved = json.loads(read_text(path, _LARGEST, self.folder))
+            mode, words = saved["mode"], tuple(map(str, saved["words"]))
+            runs = {name: real(self.folder / run) for name, run in saved["runs"].items()}
+        except FileNotFoundError:
+            return {}
+        except _UNREADABLE as error:
             raise UsageError(
-                f"{path}: cannot be read ({type(error).__name__}: {error}). Name another --output."
+                f"{path}: cannot be read ({in_a_line(error)}). Name another --output."
             ) from error
         if (mode, words) != (self.mode, tuple(hide_words(self.words))):
             raise UsageError(
@@ -89,7 +96,9 @@ class Experiment:
             )
         wanted = {job.name for job in self.jobs}
         return {
-            name: run for name, run in runs.items() if name in wanted and (run / METRICS).is_file()
+            name: run
+            for name, run in runs.items()
+            if name in wanted and run.is_relative_to(real(self.runs)) and (run / METRICS).is_file()
         }
 
     def save(self, runs: Mapping[str, Path], results: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -139,7 +148,7 @@ def plan_experiment(
         alone = _plan({**options, **all_runs, **places[counts[0]]}, counts[0])
         all_runs["total_envs"] = alone.config.num_envs * counts[0]
     plans = [_plan({**options, **all_runs, **places[count]}, count) for count in counts]
-    folder = Path(output or _name(plans[0].config, mode)).expanduser().resolve()
+    folder = real(output or _name(plans[0].config, mode))
     experiment = Experiment(folder, mode, tuple(words), ())
     jobs = [
         Job(count, seed, (*words, *_flags({**all_runs, **places[count], "seed": seed})))
