@@ -12,9 +12,9 @@ from made_up_runs import make_run
 from rltrain.policies import progress
 from rltrain.policies.episodes import Episode
 from rltrain.policies.evaluating import Result
-from rltrain.report.evaluations import evaluation_blocks
-from rltrain.report.runs import read_runs
 from rltrain.storage.evaluations import EVALUATIONS, read_evaluations
+from rltrain_report.evaluations import evaluation_blocks
+from rltrain_report.runs import read_runs
 
 pytest.importorskip("scipy")
 

@@ -31,13 +31,13 @@ from rltrain.plan.cluster import find_place
 from rltrain.plan.resuming import with_options_of_run
 from rltrain.plugins.registry import discover
 from rltrain.policies.finding import options_of_run
-from rltrain.report.report import report_page
-from rltrain.report.runs import read_runs
 from rltrain.storage.checkpoints import INDEX, read_state, saved_checkpoints
 from rltrain.storage.evaluations import EVALUATIONS
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, read_metrics
 from rltrain.unpickling import load_data
+from rltrain_report.report import report_page
+from rltrain_report.runs import read_runs
 from rltrain_skrl.checkpoints import parts
 from rltrain_torch.checkpoints import top_level_keys
 from rltrain_torch.rendezvous_state import DataOnly

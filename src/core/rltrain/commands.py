@@ -1,4 +1,4 @@
-"""For commands that plugins add: reading a command line of a run, which starts elsewhere or later.
+"""For commands that plugins add: a run's command line, read and planned.
 
 `rltrain.types.Command` is what such a command implements.
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 from rltrain.cli.main import read_run
 from rltrain.config import RunConfig
-from rltrain.plan.resolve import make_plan
+from rltrain.plan.resolve import Plan, make_plan
 
-__all__ = ["read_run", "resolve_run"]
+__all__ = ["Plan", "make_plan", "read_run", "resolve_run"]
 
 
 def resolve_run(options: Mapping[str, Any], *, gpus: int) -> RunConfig:

@@ -18,14 +18,30 @@ from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
+from rltrain.plan.run_files import check_inside
 from rltrain.records import Scalars
+from rltrain.run.profile import PROFILE
 from rltrain.run.restarts import STORY
+from rltrain.storage.evaluations import Evaluated, read_evaluations
 from rltrain.storage.finding import all_checkpoints, checkpoint_of_run
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
-from rltrain.storage.reading import read_text
+from rltrain.storage.reading import read_bytes, read_text
 
-__all__ = ["Run", "RunMetrics", "all_runs", "common_folder", "find_run", "load_runs", "shortest"]
+__all__ = [
+    "PROFILE",
+    "Evaluated",
+    "Run",
+    "RunMetrics",
+    "all_runs",
+    "check_inside",
+    "common_folder",
+    "find_run",
+    "load_runs",
+    "read_bytes",
+    "read_evaluations",
+    "shortest",
+]
 
 _LARGEST_STORY = 16 << 20
 """Bytes of the story of restarts that is read."""

@@ -1,4 +1,4 @@
-"""The commands that the core brings."""
+"""The commands that the core brings, and which plugins bring the others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from rltrain.specs import CommandSpec
 
-__all__ = ["COMMANDS", "TRAIN"]
+__all__ = ["COMMANDS", "OF_PLUGINS", "TRAIN"]
 
 
 def _command(name: str, summary: str, **fields: Any) -> CommandSpec:
@@ -44,10 +44,7 @@ COMMANDS = (
         "write a policy as a file that runs without rltrain, as on a robot",
         takes="options",
     ),
-    _command("report", "write what runs have done as one HTML page, with its pictures beside it"),
-    _command(
-        "scale",
-        "train on several numbers of ranks, and say how much faster more are, and why",
-        takes="run",
-    ),
 )
+
+OF_PLUGINS = {"report": "rltrain-report", "scale": "rltrain-report"}
+"""The distributions of our other commands, in the order in which commands are listed."""

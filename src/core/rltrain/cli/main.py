@@ -11,11 +11,11 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rltrain import __version__
-from rltrain.builtin.commands import COMMANDS, TRAIN
+from rltrain.builtin.commands import COMMANDS, OF_PLUGINS, TRAIN
 from rltrain.cli import foreign, torchrun, train
 from rltrain.cli.help import flags_about, overview
 from rltrain.cli.parser import Loaded, load, make_parser, parse
@@ -95,9 +95,10 @@ def _run(words: list[str]) -> int:
 
 
 def _commands() -> dict[str, CommandSpec]:
-    """Return all commands by name, the core's first."""
-    added = discover().all(CommandSpec)
-    return _CORE | {spec.name: spec for spec in added if spec.name not in _CORE}
+    """Return all commands by name: the core's first, then those of our plugins."""
+    added = {spec.name: spec for spec in discover().all(CommandSpec)}
+    ours = {name: added[name] for name in OF_PLUGINS if name in added}
+    return _CORE | ours | {name: spec for name, spec in added.items() if name not in _CORE}
 
 
 def _help(word: str) -> int:
@@ -110,8 +111,10 @@ def _help(word: str) -> int:
     if word in commands:
         return _run([word, "--help"])
     known: set[str] = set()
-    for name in _CORE:
-        if found := flags_about(word, make_parser(load(commands[name]), name), known):
+    for name, spec in commands.items():
+        if name not in _CORE and name not in OF_PLUGINS:
+            continue
+        if found := flags_about(word, make_parser(load(spec), name), known):
             print(f"rltrain {name}\n\n{found}")
     if not known:
         raise UsageError(
@@ -148,13 +151,7 @@ def command_of(words: list[str]) -> tuple[str | None, Loaded, list[str]]:
         return first, load(commands[first]), words[1:]
     if _is_task(first):
         return None, load(TRAIN), ["--task", *words]
-    if first in foreign.COMMANDS:
-        raise UsageError(f"{first}: is a command of Isaac Lab. Type {foreign.COMMANDS[first]}.")
-    raise UsageError(
-        f"Unknown command {first!r}.{suggest(first, commands)} Commands: {', '.join(commands)}. "
-        "It is not a task either; `rltrain tasks` lists those, and `rltrain plugins` says which "
-        "plugins are not ready."
-    )
+    raise _unknown(first, commands)
 
 
 def read_run(words: Sequence[str]) -> dict[str, Any]:
@@ -175,6 +172,25 @@ def read_run(words: Sequence[str]) -> dict[str, Any]:
     options = train.read_options(given, overrides)
     options.pop("dry_run", None)
     return options
+
+
+def _unknown(word: str, commands: Iterable[str]) -> UsageError:
+    """Return the error for a word that is no command and no task: what to type, or to install."""
+    if (reason := discover().unusable_reason(CommandSpec, word)) is not None:
+        return UsageError(reason)
+    if word in OF_PLUGINS:
+        plugin = OF_PLUGINS[word]
+        return UsageError(
+            f"{word}: is a command of {plugin}. pip install '{plugin}[library]' (`make wheels` in "
+            "rltrain's clone lets pip find it)."
+        )
+    if word in foreign.COMMANDS:
+        return UsageError(f"{word}: is a command of Isaac Lab. Type {foreign.COMMANDS[word]}.")
+    return UsageError(
+        f"Unknown command {word!r}.{suggest(word, commands)} Commands: {', '.join(commands)}. "
+        "It is not a task either; `rltrain tasks` lists those, and `rltrain plugins` says which "
+        "plugins are not ready."
+    )
 
 
 def _bare(words: list[str]) -> str | None:

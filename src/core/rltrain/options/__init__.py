@@ -4,6 +4,7 @@ What plugins use of them is named here; the modules below are the core's own.
 """
 
 from rltrain.options.agent import unknown_env_option
+from rltrain.options.checks import flag
 from rltrain.options.declare import naming
 from rltrain.options.dotted import (
     flatten,
@@ -24,6 +25,7 @@ __all__ = [
     "DEFAULT_TASK",
     "MANY_ENVS",
     "RunOptions",
+    "flag",
     "flatten",
     "get_dotted",
     "get_positive_int",
