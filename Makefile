@@ -33,7 +33,7 @@ endif
 
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
-LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard kubernetes report
+LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard kubernetes report doctor
 RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3
 SETS := $(RESOLVED) mjlab isaaclab-2.3
 python-oldest := 3.11
@@ -48,7 +48,7 @@ python-isaaclab-3 := 3.12
 mpi := src/plugins/rltrain-mpi[library,mpich]
 plugins = $(1:%=src/plugins/rltrain-%[library])
 # The commands, whose help the site shows.
-COMMANDS := $(call plugins,report)
+COMMANDS := $(call plugins,report doctor)
 # Extras are named although `all` has them: only what is named gets its lowest version.
 projects-oldest := .[all,jax,video,completion,evaluate,testing] $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
 	src/plugins/rltrain-isaaclab src/plugins/rltrain-torch[export] src/plugins/rltrain-jax[export] $(mpi)

@@ -25,9 +25,6 @@ COMMANDS = (
         "tasks", "list tasks: their spaces, what can learn them, and which have tuned options"
     ),
     _command("plugins", "list the installed plugins, whether they can be used, and if not, why"),
-    _command(
-        "doctor", "check this machine with test ranks, to see whether a run is likely to work"
-    ),
     _command("new", "create a plugin's distribution, which installs and passes its tests as it is"),
     _command(
         "play",
@@ -46,5 +43,9 @@ COMMANDS = (
     ),
 )
 
-OF_PLUGINS = {"report": "rltrain-report", "scale": "rltrain-report"}
+OF_PLUGINS = {
+    "doctor": "rltrain-doctor",
+    "report": "rltrain-report",
+    "scale": "rltrain-report",
+}
 """The distributions of our other commands, in the order in which commands are listed."""

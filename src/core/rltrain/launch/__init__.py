@@ -5,7 +5,7 @@ internal.
 """
 
 from rltrain.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, is_free
-from rltrain.launch.cores import available_cores, cores_of_rank
+from rltrain.launch.cores import available_cores, bind_cores, cores_of_rank
 from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
 from rltrain.launch.ending import ask_to_end
 from rltrain.launch.hangs import hang_watch
@@ -20,11 +20,12 @@ from rltrain.launch.network import (
     end_when_silent,
     hold_port,
     interface_towards,
+    interfaces,
     is_loopback,
     reachable_address,
 )
 from rltrain.launch.preload import imports_of_library
-from rltrain.launch.rank_log import console_stream
+from rltrain.launch.rank_log import RankLog, console_stream
 from rltrain.launch.ranks import (
     hide_rank_variables,
     rank_from_env,
@@ -52,8 +53,10 @@ __all__ = [
     "Latest",
     "LinesOfOthers",
     "Member",
+    "RankLog",
     "ask_to_end",
     "available_cores",
+    "bind_cores",
     "can_listen",
     "cannot_draw",
     "caught_signals",
@@ -71,6 +74,7 @@ __all__ = [
     "hold_port",
     "imports_of_library",
     "interface_towards",
+    "interfaces",
     "interrupt",
     "is_free",
     "is_loopback",

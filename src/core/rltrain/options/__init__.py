@@ -18,8 +18,14 @@ from rltrain.options.dotted import (
 from rltrain.options.files import load_yaml
 from rltrain.options.played import still_there
 from rltrain.options.run import DEFAULT_TASK, RunOptions
-from rltrain.options.secrets import hide_words
+from rltrain.options.secrets import hide, hide_words
 from rltrain.options.tuned import MANY_ENVS, tuned_in
+from rltrain.options.user_config import (
+    save_variables,
+    saved_variables,
+    unset,
+    user_config_file,
+)
 
 __all__ = [
     "DEFAULT_TASK",
@@ -29,14 +35,19 @@ __all__ = [
     "flatten",
     "get_dotted",
     "get_positive_int",
+    "hide",
     "hide_words",
     "leaves",
     "load_yaml",
     "naming",
     "overlaid",
+    "save_variables",
+    "saved_variables",
     "set_child",
     "set_dotted",
     "still_there",
     "tuned_in",
     "unknown_env_option",
+    "unset",
+    "user_config_file",
 ]

@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 
 from rltrain.cli.main import main
-from rltrain.doctor import child
-from rltrain.doctor import ranks as ranks_module
-from rltrain.doctor.child import Outcome
-from rltrain.doctor.probe import measure
-from rltrain.doctor.ranks import ranks
 from rltrain.options import user_config
 from rltrain.plugins.registry import discover
 from rltrain.specs import BackendSpec
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
+from rltrain_doctor import child
+from rltrain_doctor import ranks as ranks_module
+from rltrain_doctor.child import Outcome
+from rltrain_doctor.probe import measure
+from rltrain_doctor.ranks import ranks
 
 CONFIG = make_config(
     distributed=True, nproc_per_node=2, backend="raises", framework="numpy", launcher="one"
@@ -45,8 +45,9 @@ def test_the_measured_collective_is_a_sum_over_ranks():
 
 
 @pytest.fixture
-def flaky(site):
+def flaky(site, monkeypatch):
     site.install("rltrain-flaky", point="flaky", module="flaky_plugin")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
 
 
 def result(**more):
@@ -100,7 +101,7 @@ def test_working_ranks_are_reported_with_their_measurements(check):
 def test_there_may_be_nothing_to_fix(check):
     found = check(Tries({}), fix=True)
     assert "nothing to fix" in found[-1].text
-    assert not user_config.path().exists()
+    assert not user_config.user_config_file().exists()
 
 
 def test_both_frameworks_that_use_nccl_try_the_same_fallbacks():
@@ -124,7 +125,7 @@ def test_the_first_working_fallback_is_reported_and_no_other_is_tried(check):
     assert found[2].text == "FLAKY_SECOND=1 works"
     assert "rltrain doctor --fix saves it" in found[2].hint
     assert "export FLAKY_SECOND=1" in found[2].hint
-    assert not user_config.path().exists()
+    assert not user_config.user_config_file().exists()
 
 
 def test_fix_saves_the_fallback_and_later_checks_use_it(check):
@@ -365,7 +366,7 @@ def test_the_first_rank_of_each_node_prints_also_if_all_are_local_rank_0(
 
 
 def test_a_broken_user_config_is_refused(flaky, capsys):
-    file = user_config.path()
+    file = user_config.user_config_file()
     file.parent.mkdir(parents=True)
     file.write_text("environment: 3\n")
     assert main([*WORDS, "--backend", "raises"]) == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from rltrain.cli.flags import add_flags
+from rltrain.commands import add_flags
 
 __all__ = ["DoctorCommand"]
 
@@ -57,7 +57,7 @@ class DoctorCommand:
         Raises:
             UsageError: the command line is wrong.
         """
-        from rltrain.doctor.checkup import checkup
+        from rltrain_doctor.checkup import checkup
 
         options = dict(vars(arguments))
         own = {name: options.pop(name) for name in ("json", "fix", "no_ranks", "timeout")}

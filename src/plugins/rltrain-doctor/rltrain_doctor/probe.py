@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import platform
@@ -12,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.config import Placement
-from rltrain.launch.cores import bind_cores
-from rltrain.launch.rank_log import RankLog
-from rltrain.plugins.manager import RunPlugins
-from rltrain.plugins.registry import discover
-from rltrain.run.worker import run_launched
+from rltrain.launch import RankLog, bind_cores
+from rltrain.plugins import discover
 from rltrain.specs import BackendSpec, load_object
 from rltrain.types import ProcessGroup, World
+from rltrain.work import process_group
 
-__all__ = ["RESULT", "measure", "meet", "stages", "work"]
+__all__ = ["RESULT", "measure", "meet", "stages"]
 
 RESULT = "result.json"
 """The file in the run's log root to which ranks write the measurements."""
@@ -32,34 +29,20 @@ LARGE, LARGE_TIMES = 2**20, 10
 Filled = Callable[[int, float, str], Any]
 
 
-def work(placement: Placement, report_dir: str) -> None:
-    """Run as one of the test ranks that rltrain's launcher started."""
-    run_launched(placement, report_dir, functools.partial(meet, has_launcher=True))
-
-
 def meet(placement: Placement, world: World, log: RankLog, *, has_launcher: bool = False) -> None:
     """Make the process group as a training run does, and measure it. Collective."""
     folder = Path(placement.log_root)
     spec = discover(placement.no_plugins).get(BackendSpec, placement.backend)
     _write_stage(folder, world, "loads the backend")
-    plugins = RunPlugins()
-    plugins.choose(spec, placement.plugins)
+    load_object(spec.factory)
     filled: Filled = load_object(spec.filled) if spec.filled else _of_numpy
-    try:
-        _write_stage(folder, world, "makes the process group")
-        group: ProcessGroup = plugins.first(
-            "rltrain_init_distributed", f"backend {spec.name!r}", world=world, config=placement
-        )
+    _write_stage(folder, world, "makes the process group")
+    with process_group(placement, world, spec) as group:
         if has_launcher and placement.device_kind == "cpu":
             bind_cores(world)
         _write_stage(folder, world, "is in the first all-reduce")
         result = measure(group, filled)
         _write_stage(folder, world, "leaves the process group")
-        group.close()
-    except BaseException as error:
-        # A backend may have to exit at once: waiting for peers that are gone would hang.
-        plugins.call_each("rltrain_shutdown", session=None, error=error)
-        raise
     _write_stage(folder, world, "is done")
     # Every rank writes: ranks that were started elsewhere each have their own folder.
     _write(folder / RESULT, world, json.dumps(result))

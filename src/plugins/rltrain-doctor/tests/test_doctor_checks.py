@@ -13,18 +13,21 @@ import time
 
 import pytest
 
-from rltrain.doctor import limits as limits_module
-from rltrain.doctor.conflicts import KNOWN, conflicts
-from rltrain.doctor.devices import devices
-from rltrain.doctor.findings import look
-from rltrain.doctor.limits import limits
-from rltrain.doctor.network import listener, network, resolve
-from rltrain.doctor.variables import variables
-from rltrain.doctor.versions import versions
+from rltrain.config import Placement
 from rltrain.errors import UsageError
 from rltrain.plugins.registry import discover
+from rltrain.terminal import plain, plain_output
 from rltrain.testing import make_config
 from rltrain.types import World
+from rltrain_doctor import limits as limits_module
+from rltrain_doctor.conflicts import KNOWN, conflicts
+from rltrain_doctor.devices import devices
+from rltrain_doctor.findings import Section, look, problem
+from rltrain_doctor.limits import limits
+from rltrain_doctor.network import listener, network, resolve
+from rltrain_doctor.page import print_section
+from rltrain_doctor.variables import variables
+from rltrain_doctor.versions import versions
 
 EMPTY = "from rltrain.hookspecs import hookimpl\n"
 
@@ -185,7 +188,7 @@ def test_a_driver_that_fails_or_hangs_is_reported(stub, nvidia_smi, monkeypatch)
         "warning",
         "nvidia-smi failed: Driver/library version mismatch",
     )
-    monkeypatch.setattr("rltrain.doctor.devices.TIMEOUT", 0.2)
+    monkeypatch.setattr("rltrain_doctor.devices.TIMEOUT", 0.2)
     nvidia_smi("exec sleep 60")
     assert named(seen(), "driver").level == "problem"
 
@@ -477,3 +480,25 @@ def test_this_machine_is_checked_without_importing_a_framework(stub):
     for finding in [finding for findings in output["sections"].values() for finding in findings]:
         assert finding["level"] in ("ok", "warning", "problem")
         assert finding["text"]
+
+
+# What others wrote
+
+
+def test_the_doctor_shows_no_secret():
+    environ = {"RLTRAIN_TOKEN": "s3cr3t-of-mine", "NCCL_DEBUG": "INFO"}
+    placement = Placement(backend="gloo")
+    text = str(list(variables(environ, discover(), placement, None)))
+    assert "RLTRAIN_TOKEN=(hidden)" in text
+    assert "NCCL_DEBUG=INFO" in text
+    assert "s3cr3t-of-mine" not in text
+
+
+def test_the_doctor_prints_plain_findings(capsys):
+    hostile = "\x1b[2J\x1b]0;title\x07\rfine \u202e"
+    finding = problem(hostile, hostile, hostile, error=f"{hostile}\n{hostile}")
+    with plain_output():
+        print_section(Section(hostile, [finding]))
+    printed = capsys.readouterr().out
+    assert printed == plain(printed)
+    assert r"\x1b[2J" in printed

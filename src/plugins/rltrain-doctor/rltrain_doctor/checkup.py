@@ -12,21 +12,20 @@ from typing import Any
 
 from rltrain import __version__
 from rltrain.config import Placement
-from rltrain.doctor.devices import devices
-from rltrain.doctor.findings import Finding, Section, look
-from rltrain.doctor.limits import limits
-from rltrain.doctor.network import network
-from rltrain.doctor.page import print_section, print_summary
-from rltrain.doctor.ranks import ranks
-from rltrain.doctor.variables import variables
-from rltrain.doctor.versions import versions
 from rltrain.errors import RltrainError, UsageError, suggest
-from rltrain.options.run import RunOptions
-from rltrain.options.user_config import saved_variables
-from rltrain.plan.placement import place
-from rltrain.plugins.registry import Registry, discover
+from rltrain.options import RunOptions, saved_variables
+from rltrain.plugins import Registry, discover
 from rltrain.specs import BackendSpec, LauncherSpec, LibrarySpec
 from rltrain.types import World
+from rltrain.work import place
+from rltrain_doctor.devices import devices
+from rltrain_doctor.findings import Finding, Section, look
+from rltrain_doctor.limits import limits
+from rltrain_doctor.network import network
+from rltrain_doctor.page import print_section, print_summary
+from rltrain_doctor.ranks import ranks
+from rltrain_doctor.variables import variables
+from rltrain_doctor.versions import versions
 
 __all__ = ["checkup"]
 

@@ -6,11 +6,11 @@ import fnmatch
 from collections.abc import Iterator, Mapping
 
 from rltrain.config import Placement
-from rltrain.doctor.findings import Finding, ok, problem, warning
-from rltrain.options.secrets import hide
-from rltrain.plugins.registry import Registry
+from rltrain.options import hide
+from rltrain.plugins import Registry
 from rltrain.specs import ClusterSpec
 from rltrain.types import World
+from rltrain_doctor.findings import Finding, ok, problem, warning
 
 __all__ = ["variables"]
 

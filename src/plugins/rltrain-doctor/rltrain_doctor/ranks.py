@@ -6,12 +6,12 @@ import collections
 from collections.abc import Callable, Iterator, Mapping
 
 from rltrain.config import Placement
-from rltrain.doctor.child import Outcome, told, try_ranks
-from rltrain.doctor.findings import Finding, Level, ok, output_lines, problem, warning
-from rltrain.options.user_config import path, save_variables, saved_variables, unset
-from rltrain.plugins.registry import Registry
+from rltrain.options import save_variables, saved_variables, unset, user_config_file
+from rltrain.plugins import Registry
 from rltrain.specs import BackendSpec
 from rltrain.types import World
+from rltrain_doctor.child import Outcome, told, try_ranks
+from rltrain_doctor.findings import Finding, Level, ok, output_lines, problem, warning
 
 __all__ = ["ranks", "search"]
 
@@ -144,7 +144,7 @@ def _helped(backend: BackendSpec, helps: Outcome, fix: bool, environ: Mapping[st
     if fix:
         file = save_variables(backend.name, helps.variables, environ)
         return ok("fallback", f"{what} works; saved in {file} for later runs", **data)
-    hint = f"rltrain doctor --fix saves it in {path(environ)}, for all of your runs"
+    hint = f"rltrain doctor --fix saves it in {user_config_file(environ)}, for all of your runs"
     if helps.variables:
         hint += f"; or: export {what}"
     return warning("fallback", f"{what} works", f"{hint}.", **data)

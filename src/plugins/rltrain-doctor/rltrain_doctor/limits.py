@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from rltrain.doctor.findings import Finding, ok, problem, warning
-from rltrain.launch.cores import available_cores
+from rltrain.launch import available_cores
+from rltrain_doctor.findings import Finding, ok, problem, warning
 
 __all__ = ["limits"]
 

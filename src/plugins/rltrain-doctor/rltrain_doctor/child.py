@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -16,15 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.config import Placement
-from rltrain.doctor.probe import RESULT, meet, stages, work
 from rltrain.errors import RltrainError
-from rltrain.launch.leftovers import private_folder
-from rltrain.launch.lifeline import with_other_nodes
-from rltrain.plugins.options import make_plugin
-from rltrain.plugins.registry import discover
-from rltrain.run.worker import run_here
-from rltrain.specs import LauncherSpec
+from rltrain.launch import private_folder
+from rltrain.plugins import discover
 from rltrain.types import World
+from rltrain.work import on_placement
+from rltrain_doctor.probe import RESULT, meet, stages
 
 __all__ = ["Outcome", "main", "told", "try_ranks"]
 
@@ -34,7 +32,7 @@ GRACE = 10.0
 TELL = 10.0
 """Seconds between two lines on what the ranks are doing."""
 
-_CODE = "from rltrain.doctor.child import main; main()"
+_CODE = "from rltrain_doctor.child import main; main()"
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Outcome:
     variables: Mapping[str, str]
     """The environment variables that were set for it."""
     result: Mapping[str, Any] | None = None
-    """What `rltrain.doctor.probe.measure` returned; None if the attempt failed."""
+    """What `rltrain_doctor.probe.measure` returned; None if the attempt failed."""
     error: str = ""
     """Why it failed."""
     refused: bool = False
@@ -136,15 +134,11 @@ def main() -> None:
     given: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) else v for k, v in arguments["placement"].items()
     }
-    placement, world = Placement(**given), arguments["world"]
+    placement, place = Placement(**given), arguments["world"]
+    world = World(**place) if place is not None else None
+    work = functools.partial(meet, has_launcher=world is None)
     try:
-        if world is not None:
-            run_here(placement, World(**world), meet)
-            return
-        assert placement.launcher is not None, "without a world to join, a launcher starts ranks"
-        spec = discover(placement.no_plugins).get(LauncherSpec, placement.launcher)
-        with with_other_nodes(placement):
-            make_plugin(spec, placement.plugins).launch(placement, work)
+        on_placement(placement, world, discover(placement.no_plugins), work)
     except RltrainError as error:
         print(error)
         raise SystemExit(error.exit_code) from None

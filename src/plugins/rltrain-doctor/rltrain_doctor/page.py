@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from rltrain.doctor.findings import Finding, Section, output_lines
 from rltrain.terminal import Plain, raw
+from rltrain_doctor.findings import Finding, Section, output_lines
 
 __all__ = ["print_section", "print_summary"]
 

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from rltrain.doctor.findings import Finding, ok, problem, warning
-from rltrain.launch.network import interface_towards, interfaces
+from rltrain.launch import interface_towards, interfaces
+from rltrain_doctor.findings import Finding, ok, problem, warning
 
 __all__ = ["listener", "network", "resolve"]
 

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 from packaging.requirements import Requirement
 
 from rltrain import __version__
-from rltrain.doctor.conflicts import conflicts
-from rltrain.doctor.findings import Finding, ok, problem, warning
-from rltrain.plugins.installed import Installed, adapted
-from rltrain.plugins.registry import PluginRecord, Registry
+from rltrain.plugins import Installed, PluginRecord, Registry, adapted
 from rltrain.specs import LibrarySpec
+from rltrain_doctor.conflicts import conflicts
+from rltrain_doctor.findings import Finding, ok, problem, warning
 
 __all__ = ["versions"]
 

@@ -7,12 +7,12 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rltrain.doctor.findings import Finding, ok, problem, warning
 from rltrain.errors import RltrainError
-from rltrain.launch.cores import available_cores
-from rltrain.launch.preflight import preflight
-from rltrain.plugins.registry import Registry
+from rltrain.launch import available_cores
+from rltrain.plugins import Registry
 from rltrain.specs import BackendSpec
+from rltrain.work import preflight
+from rltrain_doctor.findings import Finding, ok, problem, warning
 
 __all__ = ["devices"]
 

@@ -10,9 +10,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from rltrain.doctor.findings import Finding, warning
-from rltrain.plugins.registry import PluginRecord
+from rltrain.plugins import PluginRecord
 from rltrain.specs import Conflict
+from rltrain_doctor.findings import Finding, warning
 
 __all__ = ["KNOWN", "conflicts"]
 
