@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.builtin.commands import OF_PLUGINS
 from rltrain.cli.main import main
 from rltrain.commands import read_run, resolve_run
 from rltrain.errors import PluginError, UsageError
+from rltrain.plugins import ours
 from rltrain.plugins.registry import Registry
 from rltrain.specs import CommandSpec
 
@@ -115,7 +115,7 @@ def test_what_is_wrong_is_reported_in_one_message(cli, line, message):
 
 def test_a_command_that_is_not_installed_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setattr(sys.modules["rltrain.cli.main"], "discover", lambda: Registry(()))
-    for name, distribution in OF_PLUGINS.items():
+    for name, distribution in ours.COMMANDS.items():
         assert main([name, "latest"]) == 2
         message = f"rltrain: {name}: is a command of {distribution}. pip install '{distribution}["
         assert capsys.readouterr().err.startswith(message)

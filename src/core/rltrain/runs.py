@@ -22,25 +22,41 @@ from rltrain.plan.run_files import check_inside
 from rltrain.records import Scalars
 from rltrain.run.profile import PROFILE
 from rltrain.run.restarts import STORY
-from rltrain.storage.evaluations import Evaluated, read_evaluations
-from rltrain.storage.finding import all_checkpoints, checkpoint_of_run
-from rltrain.storage.manifest import read_manifest
+from rltrain.storage.checkpoints import INDEX
+from rltrain.storage.disk import NotWritten
+from rltrain.storage.evaluations import (
+    EVALUATIONS,
+    Evaluated,
+    add_evaluation,
+    read_evaluations,
+)
+from rltrain.storage.finding import all_checkpoints, checkpoint_of_run, newest_of_run
+from rltrain.storage.manifest import read_manifest, versions
 from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
 from rltrain.storage.reading import read_bytes, read_text
+from rltrain.storage.run_folder import RunFolder, check_writable
 
 __all__ = [
+    "EVALUATIONS",
+    "INDEX",
     "PROFILE",
     "Evaluated",
+    "NotWritten",
     "Run",
+    "RunFolder",
     "RunMetrics",
+    "add_evaluation",
     "all_runs",
     "check_inside",
+    "check_writable",
     "common_folder",
     "find_run",
     "load_runs",
+    "newest_of_run",
     "read_bytes",
     "read_evaluations",
     "shortest",
+    "versions",
 ]
 
 _LARGEST_STORY = 16 << 20

@@ -1,4 +1,4 @@
-"""The commands that the core brings, and which plugins bring the others."""
+"""The commands that the core brings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from rltrain.specs import CommandSpec
 
-__all__ = ["COMMANDS", "OF_PLUGINS", "TRAIN"]
+__all__ = ["COMMANDS", "TRAIN"]
 
 
 def _command(name: str, summary: str, **fields: Any) -> CommandSpec:
@@ -26,26 +26,4 @@ COMMANDS = (
     ),
     _command("plugins", "list the installed plugins, whether they can be used, and if not, why"),
     _command("new", "create a plugin's distribution, which installs and passes its tests as it is"),
-    _command(
-        "play",
-        "watch a policy: in a window, in the browser, as a video, or by its returns",
-        takes="options",
-    ),
-    _command(
-        "evaluate",
-        "measure what a run has learned: statistics of whole episodes of its policy",
-        takes="options",
-    ),
-    _command(
-        "export",
-        "write a policy as a file that runs without rltrain, as on a robot",
-        takes="options",
-    ),
 )
-
-OF_PLUGINS = {
-    "doctor": "rltrain-doctor",
-    "report": "rltrain-report",
-    "scale": "rltrain-report",
-}
-"""The distributions of our other commands, in the order in which commands are listed."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rltrain import __version__
-from rltrain.builtin.commands import COMMANDS, OF_PLUGINS, TRAIN
+from rltrain.builtin.commands import COMMANDS, TRAIN
 from rltrain.cli import foreign, torchrun, train
 from rltrain.cli.help import flags_about, overview
 from rltrain.cli.parser import Loaded, load, make_parser, parse
@@ -23,6 +23,7 @@ from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.interrupts import Ended
 from rltrain.launch.stream import lasting_output
 from rltrain.options.secrets import hide_in_text
+from rltrain.plugins import ours
 from rltrain.plugins.registry import discover
 from rltrain.specs import CommandSpec, SuiteSpec
 from rltrain.terminal import plain_output
@@ -97,8 +98,8 @@ def _run(words: list[str]) -> int:
 def _commands() -> dict[str, CommandSpec]:
     """Return all commands by name: the core's first, then those of our plugins."""
     added = {spec.name: spec for spec in discover().all(CommandSpec)}
-    ours = {name: added[name] for name in OF_PLUGINS if name in added}
-    return _CORE | ours | {name: spec for name, spec in added.items() if name not in _CORE}
+    of_ours = {name: added[name] for name in ours.COMMANDS if name in added}
+    return _CORE | of_ours | {name: spec for name, spec in added.items() if name not in _CORE}
 
 
 def _help(word: str) -> int:
@@ -112,7 +113,7 @@ def _help(word: str) -> int:
         return _run([word, "--help"])
     known: set[str] = set()
     for name, spec in commands.items():
-        if name not in _CORE and name not in OF_PLUGINS:
+        if name not in _CORE and name not in ours.COMMANDS:
             continue
         if found := flags_about(word, make_parser(load(spec), name), known):
             print(f"rltrain {name}\n\n{found}")
@@ -176,14 +177,9 @@ def read_run(words: Sequence[str]) -> dict[str, Any]:
 
 def _unknown(word: str, commands: Iterable[str]) -> UsageError:
     """Return the error for a word that is no command and no task: what to type, or to install."""
-    if (reason := discover().unusable_reason(CommandSpec, word)) is not None:
+    reason = discover().unusable_reason(CommandSpec, word) or ours.how_to_install("command", word)
+    if reason is not None:
         return UsageError(reason)
-    if word in OF_PLUGINS:
-        plugin = OF_PLUGINS[word]
-        return UsageError(
-            f"{word}: is a command of {plugin}. pip install '{plugin}[library]' (`make wheels` in "
-            "rltrain's clone lets pip find it)."
-        )
     if word in foreign.COMMANDS:
         return UsageError(f"{word}: is a command of Isaac Lab. Type {foreign.COMMANDS[word]}.")
     return UsageError(

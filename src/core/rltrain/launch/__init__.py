@@ -25,7 +25,7 @@ from rltrain.launch.network import (
     reachable_address,
 )
 from rltrain.launch.preload import imports_of_library
-from rltrain.launch.rank_log import RankLog, console_stream
+from rltrain.launch.rank_log import RankLog, console_stream, say
 from rltrain.launch.ranks import (
     hide_rank_variables,
     rank_from_env,
@@ -86,6 +86,7 @@ __all__ = [
     "rank_variables",
     "ranks_done",
     "reachable_address",
+    "say",
     "seal",
     "sealed_afterwards",
     "shared_folder",

@@ -4,6 +4,7 @@ What commands use of them is named here; the modules below are the core's own.
 """
 
 from rltrain.plugins.installed import Installed, adapted
+from rltrain.plugins.manager import exporters
 from rltrain.plugins.registry import PluginRecord, Registry, discover
 
-__all__ = ["Installed", "PluginRecord", "Registry", "adapted", "discover"]
+__all__ = ["Installed", "PluginRecord", "Registry", "adapted", "discover", "exporters"]

@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from rltrain.errors import PluginError, UsageError, suggest
 from rltrain.hookspecs import DeclarationHooks
 from rltrain.plugins.installed import NAMELESS, Installed, InstalledPlugin, adapted
+from rltrain.plugins.ours import how_to_install
 from rltrain.specs import KINDS, Spec, SuiteSpec
 
 __all__ = ["PluginRecord", "Registry", "discover"]
@@ -89,7 +90,8 @@ class Registry:
     def _missing(self, kind: type[Spec], name: str) -> str:
         label = kind.kind.replace("_", " ")
         known = self.names(kind)
-        if (reason := self.unusable_reason(kind, name)) is not None:
+        reason = self.unusable_reason(kind, name) or how_to_install(kind.kind, name)
+        if reason is not None:
             return reason
         message = f"Unknown {label} {name!r}.{suggest(name, known)}"
         message += f" Installed: {', '.join(known)}." if known else f" No {label} is installed."

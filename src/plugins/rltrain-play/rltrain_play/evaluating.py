@@ -13,19 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.config import RunConfig
-from rltrain.launch import console_stream
-from rltrain.launch.rank_log import RankLog
-from rltrain.options.secrets import hide
-from rltrain.plugins.registry import discover
-from rltrain.policies.episodes import Block, Episode, make_blocks, play_block
-from rltrain.policies.finding import Trained, iteration_of
-from rltrain.policies.planning import plan_policy
-from rltrain.policies.progress import Progress
-from rltrain.policies.session import open_session
-from rltrain.policies.statistics import Summary, check_installed, summarize
-from rltrain.storage.evaluations import EVALUATIONS, Evaluated, add_evaluation
+from rltrain.launch import RankLog, console_stream
+from rltrain.options import hide
+from rltrain.plugins import discover
+from rltrain.policies import Trained, iteration_of, open_session, plan_policy
+from rltrain.runs import EVALUATIONS, Evaluated, add_evaluation
 from rltrain.types import World
 from rltrain.work import on_ranks
+from rltrain_play.episodes import Block, Episode, make_blocks, play_block
+from rltrain_play.progress import Progress
+from rltrain_play.statistics import Summary, check_installed, summarize
 
 __all__ = ["Result", "evaluate", "table"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from rltrain.policies.session import PolicySession
+    from rltrain.policies import PolicySession
 
 __all__ = ["AGENTS", "Agent", "RandomAgent", "ZeroAgent"]
 

@@ -10,7 +10,6 @@ import sys
 import pytest
 import stub_plugin
 
-from rltrain.builtin.video import VideoOptions
 from rltrain.cli.main import main
 from rltrain.cli.train import separate
 from rltrain.errors import UsageError
@@ -18,6 +17,7 @@ from rltrain.options import RunOptions
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
 from rltrain.specs import SuiteSpec
+from rltrain_play.video.observer import VideoOptions
 
 
 def asked(options):
@@ -245,14 +245,14 @@ def test_without_its_encoder_the_plan_says_what_to_install(plan, monkeypatch):
 def test_plugins_video_lists_the_options(capsys):
     assert main(["plugins", "video"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("observer video, from rltrain ")
+    assert shown.startswith("observer video, from rltrain-play ")
     assert "\n  video.length=200  (int)\n      Length of a video in environment steps." in shown
     assert "\n  video.interval=2000  (int)\n" in shown
 
 
 def test_a_plan_with_videos_imports_nothing_heavy():
     code = (
-        "import sys, rltrain.builtin.plugin, rltrain.builtin.video\n"
+        "import sys, rltrain_play.plugin, rltrain_play.video.observer\n"
         "print({'gymnasium', 'numpy', 'imageio_ffmpeg'} & set(sys.modules))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -11,8 +11,8 @@ from rltrain.hookspecs import hookimpl
 from rltrain.records import Media
 
 if TYPE_CHECKING:
-    from rltrain.builtin.recorder import Recorder
     from rltrain.session import Session
+    from rltrain_play.video.recorder import Recorder
 
 __all__ = ["FOLDER", "VideoObserver", "VideoOptions"]
 
@@ -48,8 +48,8 @@ class VideoObserver:
         env = yield
         if env is None or not session.renders:
             return env
-        from rltrain.builtin.recorded_env import RecordedEnv
-        from rltrain.builtin.recorder import Recorder, frames_per_second
+        from rltrain_play.video.recorded_env import RecordedEnv
+        from rltrain_play.video.recorder import Recorder, frames_per_second
 
         def tell(path: Path) -> None:
             session.record(Media(str(path), path.stem, session.iteration))

@@ -7,8 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rltrain.cli import train
-from rltrain.cli.flags import add_flags
+from rltrain.commands import add_flags, read_options
 from rltrain.errors import UsageError
 
 __all__ = ["RUN", "add_policy_flags", "add_run", "find_run", "options_of"]
@@ -96,4 +95,4 @@ def options_of(
     given: Mapping[str, Any] = {
         name: value for name, value in vars(arguments).items() if name not in left_out
     }
-    return train.read_options(given, words)
+    return read_options(given, words)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.policies.progress import Progress
-from rltrain.policies.session import PolicySession
+from rltrain.policies import PolicySession
 from rltrain.policy import Policy, PolicyModule
+from rltrain_play.progress import Progress
 
 __all__ = ["TOLERANCE", "Comparison", "compare", "half_range", "try_out", "verify"]
 

@@ -6,8 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from rltrain.storage.checkpoints import INDEX
-from rltrain.storage.finding import newest_of_run
+from rltrain.runs import INDEX, newest_of_run
 
 __all__ = ["Follower"]
 

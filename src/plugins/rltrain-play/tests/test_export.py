@@ -14,8 +14,8 @@ from gymnasium.spaces import Box, Discrete
 import rltrain
 from rltrain.cli import main
 from rltrain.errors import UsageError
-from rltrain.policies import progress
-from rltrain.policies.verifying import Comparison, compare, half_range
+from rltrain_play import progress
+from rltrain_play.verifying import Comparison, compare, half_range
 
 WIDE = Box(-np.inf, np.inf, (2,))
 

@@ -16,12 +16,12 @@ from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.registry import discover
-from rltrain.policies.episodes import Block, Episode, make_blocks, play_block
 from rltrain.policies.finding import find_trained
 from rltrain.policies.planning import plan_policy, with_drawing
 from rltrain.policies.session import open_session
-from rltrain.policies.statistics import summarize
 from rltrain.specs import SuiteSpec
+from rltrain_play.episodes import Block, Episode, make_blocks, play_block
+from rltrain_play.statistics import summarize
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_a_key_that_is_not_there_is_named(session, monkeypatch):
 
 
 def test_an_episode_without_an_end_is_named(session, monkeypatch):
-    monkeypatch.setattr("rltrain.policies.episodes.LONGEST", 3)
+    monkeypatch.setattr("rltrain_play.episodes.LONGEST", 3)
     with pytest.raises(UsageError, match="1 episodes have not ended after 3 steps"):
         play_block(session, session.load_policy(), Block(0, 0))
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
-from rltrain.policies.viewers.controls import Controls, Viewer
-from rltrain.policies.viewers.scenes import has_scene
+from rltrain_play.viewers.controls import Controls, Viewer
+from rltrain_play.viewers.scenes import has_scene
 
 if TYPE_CHECKING:
     from rltrain.specs import SuiteSpec
@@ -71,13 +71,13 @@ def open_viewer(name: str, env: Any, *, title: str, port: int, real_time: bool) 
     # Frames show the first environment only.
     controls = Controls(env.num_envs if scene else 1, real_time)
     if name == "viser":
-        from rltrain.policies.viewers.page import Page
+        from rltrain_play.viewers.page import Page
 
         return Page(env, controls, title, port)
     if scene:
-        from rltrain.policies.viewers.mujoco_window import MujocoWindow
+        from rltrain_play.viewers.mujoco_window import MujocoWindow
 
         return MujocoWindow(env, controls, title)
-    from rltrain.policies.viewers.frame_window import FrameWindow
+    from rltrain_play.viewers.frame_window import FrameWindow
 
     return FrameWindow(env, controls, title)

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from rltrain.cli import policy_flags
+from rltrain_play.commands import flags as policy_flags
 
 __all__ = ["EvaluateCommand"]
 
@@ -68,9 +68,9 @@ class EvaluateCommand:
             UsageError: a RUN, a checkpoint or an option is wrong.
         """
         from rltrain.errors import UsageError
-        from rltrain.policies import evaluate, find_trained
-        from rltrain.policies.evaluating import table
+        from rltrain.policies import find_trained
         from rltrain.terminal import one_line
+        from rltrain_play.evaluating import evaluate, table
 
         if arguments.all_checkpoints and arguments.checkpoint is not None:
             raise UsageError(

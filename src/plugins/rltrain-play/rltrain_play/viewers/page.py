@@ -7,10 +7,10 @@ import importlib
 import io
 from typing import Any
 
-from rltrain.builtin.recorder import draw_frame
 from rltrain.errors import UsageError
-from rltrain.policies.viewers.controls import Controls, Status
-from rltrain.policies.viewers.scenes import Scene, has_scene
+from rltrain_play.video.recorder import draw_frame
+from rltrain_play.viewers.controls import Controls, Status
+from rltrain_play.viewers.scenes import Scene, has_scene
 
 __all__ = ["Page"]
 

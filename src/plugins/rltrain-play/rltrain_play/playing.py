@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rltrain.builtin.recorder import frames_per_second
 from rltrain.errors import RltrainError
 from rltrain.launch import ended_by_signal
-from rltrain.policies.episodes import Finished
-from rltrain.policies.viewers.controls import Controls, Status
+from rltrain_play.episodes import Finished
+from rltrain_play.video.recorder import frames_per_second
+from rltrain_play.viewers.controls import Controls, Status
 
 if TYPE_CHECKING:
-    from rltrain.builtin.recorder import Recorder
-    from rltrain.policies.agents import Agent
-    from rltrain.policies.following import Follower
-    from rltrain.policies.session import PolicySession
-    from rltrain.policies.viewers.controls import Viewer
+    from rltrain.policies import PolicySession
+    from rltrain_play.agents import Agent
+    from rltrain_play.following import Follower
+    from rltrain_play.video.recorder import Recorder
+    from rltrain_play.viewers.controls import Viewer
 
 __all__ = ["Played", "Player"]
 

@@ -8,8 +8,8 @@ import warnings
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.policies.viewers.controls import HELP, Controls, Status
-from rltrain.policies.viewers.scenes import Scene
+from rltrain_play.viewers.controls import HELP, Controls, Status
+from rltrain_play.viewers.scenes import Scene
 
 __all__ = ["MujocoWindow"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from rltrain.builtin.recorder import draw_frame
 from rltrain.errors import UsageError
-from rltrain.policies.viewers.controls import HELP, Controls, Status
+from rltrain_play.video.recorder import draw_frame
+from rltrain_play.viewers.controls import HELP, Controls, Status
 
 __all__ = ["FrameWindow"]
 

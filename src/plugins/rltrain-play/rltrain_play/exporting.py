@@ -10,21 +10,16 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import RltrainError, UsageError, suggest
-from rltrain.launch.rank_log import RankLog, say
-from rltrain.plan.run_files import check_inside
-from rltrain.plugins.registry import Registry, discover
-from rltrain.plugins.usual import frameworks, usual
-from rltrain.policies.finding import Trained
-from rltrain.policies.metadata import as_text, describe, plain
-from rltrain.policies.session import PolicySession, open_session
-from rltrain.policies.verifying import Comparison, try_out, verify
+from rltrain.launch import RankLog, say
+from rltrain.plugins import Registry, discover, exporters
+from rltrain.policies import PolicySession, Trained, open_session
 from rltrain.policy import Exporter, Policy, PolicyModule
-from rltrain.specs import load_object
-from rltrain.storage.disk import NotWritten
-from rltrain.storage.run_folder import RunFolder, check_writable
+from rltrain.runs import NotWritten, RunFolder, check_inside, check_writable
 from rltrain.types import World
+from rltrain_play.metadata import as_text, describe, plain
+from rltrain_play.verifying import Comparison, try_out, verify
 
-__all__ = ["Export", "choose_files", "exporters"]
+__all__ = ["Export", "choose_files"]
 
 
 @dataclass(frozen=True)
@@ -135,17 +130,6 @@ def choose_files(
     for path in files.values():
         check_writable("output", str(path.parent))
     return files
-
-
-def exporters(registry: Registry, backend: str) -> dict[str, Exporter]:
-    """Return the exporter of each framework, where backends name one.
-
-    Args:
-        registry: the installed plugins.
-        backend: that of the run.
-    """
-    named = {each: usual(registry, each, "exporter", backend) for each in frameworks(registry)}
-    return {each: load_object(path)() for each, path in named.items() if path is not None}
 
 
 def _unknown(format: str, framework: str, able: Mapping[str, Exporter]) -> UsageError:

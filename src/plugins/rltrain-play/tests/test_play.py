@@ -17,16 +17,16 @@ import rltrain
 from rltrain.cli import main
 from rltrain.errors import UsageError
 from rltrain.plugins.registry import discover
-from rltrain.policies import following
-from rltrain.policies.agents import RandomAgent, ZeroAgent
 from rltrain.policies.finding import find_trained
-from rltrain.policies.following import Follower
 from rltrain.policies.planning import plan_policy
-from rltrain.policies.playing import Player
 from rltrain.policies.session import open_session
-from rltrain.policies.viewers import choosing
-from rltrain.policies.viewers.controls import Controls
 from rltrain.specs import SuiteSpec
+from rltrain_play import following
+from rltrain_play.agents import RandomAgent, ZeroAgent
+from rltrain_play.following import Follower
+from rltrain_play.playing import Player
+from rltrain_play.viewers import choosing
+from rltrain_play.viewers.controls import Controls
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_zeros_and_random_actions_are_of_the_space(session):
 
 @pytest.mark.timeout(30)
 def test_the_user_of_a_viewer_pauses_steps_and_resets(session, play, monkeypatch):
-    monkeypatch.setattr("rltrain.policies.playing._SHOWN", 0.0)
+    monkeypatch.setattr("rltrain_play.playing._SHOWN", 0.0)
 
     def act(viewer):
         controls, status = viewer.controls, viewer.shown[-1]
@@ -162,7 +162,7 @@ def test_the_user_of_a_viewer_pauses_steps_and_resets(session, play, monkeypatch
 
 
 def test_the_status_is_that_of_the_environment_looked_at(play, monkeypatch):
-    monkeypatch.setattr("rltrain.policies.playing._SHOWN", 0.0)
+    monkeypatch.setattr("rltrain_play.playing._SHOWN", 0.0)
     viewer = Watching(2)
     viewer.controls.look(1)
     play(2, viewer)

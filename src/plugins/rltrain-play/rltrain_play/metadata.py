@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rltrain import __version__
-from rltrain.options.secrets import hide
-from rltrain.policies.finding import iteration_of
-from rltrain.policies.session import PolicySession
+from rltrain.options import hide
+from rltrain.policies import PolicySession, iteration_of
 from rltrain.policy import PolicyModule
-from rltrain.storage.manifest import versions
+from rltrain.runs import versions
 from rltrain.types import ArrayInfo
 
 __all__ = ["as_text", "describe", "plain"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gymnasium.vector import VectorEnv, VectorWrapper  # noqa: TID253
+from gymnasium.vector import VectorEnv, VectorWrapper
 
 __all__ = ["RecordedEnv"]
 

@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rltrain.builtin.plugin import NO_ENCODER
-from rltrain.builtin.video import FOLDER as VIDEOS
-from rltrain.cli import policy_flags
 from rltrain.errors import UsageError
-from rltrain.policies.agents import AGENTS
-from rltrain.policies.viewers.choosing import VIEWERS
+from rltrain_play.agents import AGENTS
+from rltrain_play.commands import flags as policy_flags
+from rltrain_play.plugin import NO_ENCODER
+from rltrain_play.video.observer import FOLDER as VIDEOS
+from rltrain_play.viewers.choosing import VIEWERS
 
 if TYPE_CHECKING:
-    from rltrain.builtin.recorder import Recorder
-    from rltrain.policies.finding import Trained
-    from rltrain.policies.following import Follower
-    from rltrain.policies.session import PolicySession
+    from rltrain.policies import PolicySession, Trained
+    from rltrain_play.following import Follower
+    from rltrain_play.video.recorder import Recorder
 
 __all__ = ["PlayCommand"]
 
@@ -95,10 +94,9 @@ class PlayCommand:
         Raises:
             UsageError: RUN, a checkpoint or an option is wrong, or the viewer cannot work here.
         """
-        from rltrain.policies.planning import plan_environments, plan_policy, with_drawing
-        from rltrain.policies.session import open_session
-        from rltrain.policies.viewers.choosing import choose_viewer
+        from rltrain.policies import open_session, plan_environments, plan_policy, with_drawing
         from rltrain.specs import SuiteSpec
+        from rltrain_play.viewers.choosing import choose_viewer
 
         _check(arguments)
         given = policy_flags.options_of(arguments, words, _OWN)
@@ -167,8 +165,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _find(arguments: argparse.Namespace, options: Mapping[str, Any]) -> _Cast:
     """Find who plays; with --follow, wait for a first checkpoint."""
-    from rltrain.policies.finding import Trained, find_run, find_trained, options_of_run
-    from rltrain.policies.following import Follower
+    from rltrain.policies import Trained, find_run, find_trained, options_of_run
+    from rltrain_play.following import Follower
 
     if arguments.run is None:
         return _Cast(options)
@@ -197,11 +195,11 @@ def _find(arguments: argparse.Namespace, options: Mapping[str, Any]) -> _Cast:
 
 def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.Namespace) -> None:
     """Play on a session's environments, and print what has been played."""
-    from rltrain.policies.agents import RandomAgent, ZeroAgent
-    from rltrain.policies.finding import iteration_of
-    from rltrain.policies.playing import Player, describe_checkpoint
-    from rltrain.policies.viewers.choosing import open_viewer
-    from rltrain.policies.viewers.controls import Controls
+    from rltrain.policies import iteration_of
+    from rltrain_play.agents import RandomAgent, ZeroAgent
+    from rltrain_play.playing import Player, describe_checkpoint
+    from rltrain_play.viewers.choosing import open_viewer
+    from rltrain_play.viewers.controls import Controls
 
     config, env = session.config, session.env
     agent: Any
@@ -248,8 +246,8 @@ def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.
 
 
 def _recorder(env: Any, cast: _Cast, arguments: argparse.Namespace) -> Recorder:
-    from rltrain.builtin.recorder import Recorder, frames_per_second
-    from rltrain.plan.run_files import check_inside
+    from rltrain.runs import check_inside
+    from rltrain_play.video.recorder import Recorder, frames_per_second
 
     if cast.run is not None:
         check_inside(cast.run, cast.videos, bool(cast.options.get("trust_run")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rltrain.cli import policy_flags
+from rltrain_play.commands import flags as policy_flags
 
 __all__ = ["ExportCommand"]
 
@@ -57,10 +57,9 @@ class ExportCommand:
             UsageError: RUN, the checkpoint or an option is wrong, or the policy cannot be exported.
         """
         from rltrain.errors import UsageError
-        from rltrain.policies.exporting import Export, choose_files
-        from rltrain.policies.finding import find_trained
-        from rltrain.policies.planning import plan_policy
+        from rltrain.policies import find_trained, plan_policy
         from rltrain.work import on_ranks
+        from rltrain_play.exporting import Export, choose_files
 
         policy_flags.find_run(arguments)
         options = policy_flags.options_of(arguments, words, _OWN)

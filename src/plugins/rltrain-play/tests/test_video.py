@@ -12,10 +12,6 @@ import pytest
 import stub_parts
 from fake_ranks import run_ranks
 
-from rltrain.builtin import recorder
-from rltrain.builtin.recorded_env import RecordedEnv
-from rltrain.builtin.recorder import Recorder, frames_per_second
-from rltrain.builtin.video import VideoObserver, VideoOptions
 from rltrain.errors import PluginError, RltrainError, UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.metrics.environment import CountedEnv
@@ -24,6 +20,10 @@ from rltrain.records import Media, RunEnded
 from rltrain.run.session import RankSession
 from rltrain.testing import make_config
 from rltrain.types import World
+from rltrain_play.video import recorder
+from rltrain_play.video.observer import VideoObserver, VideoOptions
+from rltrain_play.video.recorded_env import RecordedEnv
+from rltrain_play.video.recorder import Recorder, frames_per_second
 
 ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="videos need the extra rltrain[video]")
 

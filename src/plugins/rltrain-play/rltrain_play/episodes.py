@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.policies.session import PolicySession
+from rltrain.policies import PolicySession
 from rltrain.policy import Policy
 from rltrain.seeding import SeedPlan
 
