@@ -33,7 +33,7 @@ endif
 
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
-LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard kubernetes report doctor play
+LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard kubernetes report doctor play devkit
 RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3
 SETS := $(RESOLVED) mjlab isaaclab-2.3
 python-oldest := 3.11
@@ -48,17 +48,18 @@ python-isaaclab-3 := 3.12
 mpi := src/plugins/rltrain-mpi[library,mpich]
 plugins = $(1:%=src/plugins/rltrain-%[library])
 # The commands, whose help the site shows.
-COMMANDS := $(call plugins,doctor play report)
+COMMANDS := $(call plugins,devkit doctor play report)
 # Extras are named although `all` has them: only what is named gets its lowest version.
 play := src/plugins/rltrain-play[evaluate,video]
-projects-oldest := .[all,jax,completion,testing] $(play) $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
+kits := src/plugins/rltrain-devkit[testing]
+projects-oldest := .[all,jax,completion] $(play) $(kits) $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
 	src/plugins/rltrain-isaaclab src/plugins/rltrain-torch[export] src/plugins/rltrain-jax[export] $(mpi)
 projects-newest := $(projects-oldest) $(call plugins,envpool mlflow)
-projects-torch-2.9 := .[all,jax,testing] $(call plugins,$(LIBRARIES) jax) $(mpi)
+projects-torch-2.9 := .[all,jax] $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
 projects-torch-2.11 := $(projects-torch-2.9)
-projects-mjlab := .[all,testing] $(play) $(call plugins,$(LIBRARIES) mjlab)
+projects-mjlab := .[all] $(play) $(kits) $(call plugins,$(LIBRARIES) mjlab)
 # Without the extras, which would change what Isaac Lab pins.
-projects-isaaclab-2.3 := .[testing] \
+projects-isaaclab-2.3 := . $(kits) \
 	$(foreach name,torch gymnasium rl-games rsl-rl skrl isaaclab play,src/plugins/rltrain-$(name)) \
 	$(call plugins,tensorboard)
 projects-isaaclab-3 := $(projects-isaaclab-2.3) src/plugins/rltrain-play[video] $(call plugins,jax) src/plugins/rltrain-skrl[jax]

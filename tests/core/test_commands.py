@@ -135,7 +135,7 @@ def test_a_name_that_cannot_be_typed_as_a_command_is_the_authors_mistake():
         CommandSpec(name="Greet_1", factory="a:b")
 
 
-@pytest.mark.parametrize("line", ["train --help", "new --help", "--version"])
+@pytest.mark.parametrize("line", ["train --help", "plugins --help", "--version"])
 def test_the_cores_commands_do_not_look_for_plugins(line):
     code = (
         "import sys, contextlib, io, importlib.metadata as metadata\n"

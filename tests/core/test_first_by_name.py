@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-
 from rltrain.cli.new import _fields, _rendered
+
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
 from rltrain.plan.cluster import find_place

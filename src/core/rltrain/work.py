@@ -11,6 +11,7 @@ from rltrain.config import Placement, RunConfig
 from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.preflight import preflight
 from rltrain.launch.rank_log import RankLog
+from rltrain.plan.cluster import find_place
 from rltrain.plan.placement import place
 from rltrain.plan.resolve import Plan
 from rltrain.plugins.manager import RunPlugins
@@ -20,7 +21,7 @@ from rltrain.run.worker import run_here, run_launched
 from rltrain.specs import BackendSpec
 from rltrain.types import ProcessGroup, World
 
-__all__ = ["on_placement", "on_ranks", "place", "preflight", "process_group"]
+__all__ = ["find_place", "on_placement", "on_ranks", "place", "preflight", "process_group"]
 
 T = TypeVar("T")
 PlacementT = TypeVar("PlacementT", bound=Placement)

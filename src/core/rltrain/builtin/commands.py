@@ -25,5 +25,4 @@ COMMANDS = (
         "tasks", "list tasks: their spaces, what can learn them, and which have tuned options"
     ),
     _command("plugins", "list the installed plugins, whether they can be used, and if not, why"),
-    _command("new", "create a plugin's distribution, which installs and passes its tests as it is"),
 )

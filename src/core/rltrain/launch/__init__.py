@@ -28,6 +28,7 @@ from rltrain.launch.preload import imports_of_library
 from rltrain.launch.rank_log import RankLog, console_stream, say
 from rltrain.launch.ranks import (
     hide_rank_variables,
+    rank_device,
     rank_from_env,
     rank_variables,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "meet",
     "own_sockets",
     "private_folder",
+    "rank_device",
     "rank_from_env",
     "rank_variables",
     "ranks_done",

@@ -3,7 +3,7 @@
 What plugins use of them is named here; the modules below are the core's own.
 """
 
-from rltrain.options.agent import unknown_env_option
+from rltrain.options.agent import nested_env, resolve_env, unknown_env_option
 from rltrain.options.checks import flag
 from rltrain.options.declare import naming
 from rltrain.options.dotted import (
@@ -40,7 +40,9 @@ __all__ = [
     "leaves",
     "load_yaml",
     "naming",
+    "nested_env",
     "overlaid",
+    "resolve_env",
     "save_variables",
     "saved_variables",
     "set_child",

@@ -12,7 +12,7 @@ from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import RunHooks
 from rltrain.plugins.options import make_plugin
 from rltrain.plugins.registry import Registry
-from rltrain.plugins.usual import frameworks, usual
+from rltrain.plugins.usual import frameworks, usual_of
 from rltrain.policy import Exporter
 from rltrain.specs import (
     BackendSpec,
@@ -50,7 +50,7 @@ def arrays_by_framework(registry: Registry, backend: str | None = None) -> dict[
         registry: the installed plugins.
         backend: that of the run.
     """
-    named = {each: usual(registry, each, "arrays", backend) for each in frameworks(registry)}
+    named = {each: usual_of(registry, each, "arrays", backend) for each in frameworks(registry)}
     return {each: load_object(path)() for each, path in named.items() if path is not None}
 
 
@@ -61,7 +61,7 @@ def exporters(registry: Registry, backend: str) -> dict[str, Exporter]:
         registry: the installed plugins.
         backend: that of the run.
     """
-    named = {each: usual(registry, each, "exporter", backend) for each in frameworks(registry)}
+    named = {each: usual_of(registry, each, "exporter", backend) for each in frameworks(registry)}
     return {each: load_object(path)() for each, path in named.items() if path is not None}
 
 

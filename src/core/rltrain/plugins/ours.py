@@ -6,6 +6,7 @@ __all__ = ["COMMANDS", "how_to_install"]
 
 COMMANDS = {
     "doctor": "rltrain-doctor",
+    "new": "rltrain-devkit",
     **dict.fromkeys(("play", "evaluate", "export"), "rltrain-play"),
     **dict.fromkeys(("report", "scale"), "rltrain-report"),
 }

@@ -8,6 +8,7 @@ A plan's ranks do any work with it by `rltrain.work.on_ranks`, each in an `open_
 
 from __future__ import annotations
 
+from rltrain.plan.files import recognizes
 from rltrain.policies.finding import (
     Trained,
     find_run,
@@ -28,5 +29,6 @@ __all__ = [
     "options_of_run",
     "plan_environments",
     "plan_policy",
+    "recognizes",
     "with_drawing",
 ]
