@@ -33,7 +33,7 @@ endif
 
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
-LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard kubernetes report doctor play devkit
+LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard tracking kubernetes report doctor play devkit
 RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3
 SETS := $(RESOLVED) mjlab isaaclab-2.3
 python-oldest := 3.11
@@ -61,7 +61,7 @@ projects-mjlab := .[all] $(play) $(kits) $(call plugins,$(LIBRARIES) mjlab)
 # Without the extras, which would change what Isaac Lab pins.
 projects-isaaclab-2.3 := . $(kits) \
 	$(foreach name,torch gymnasium rl-games rsl-rl skrl isaaclab play,src/plugins/rltrain-$(name)) \
-	$(call plugins,tensorboard)
+	$(call plugins,tensorboard tracking)
 projects-isaaclab-3 := $(projects-isaaclab-2.3) src/plugins/rltrain-play[video] $(call plugins,jax) src/plugins/rltrain-skrl[jax]
 pins-isaaclab-2.3 := torchvision rl-games rsl-rl-lib skrl
 # The versions are those that Isaac Lab's 188 requirements resolve to. Installed are the ones that are

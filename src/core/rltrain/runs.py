@@ -22,7 +22,7 @@ from rltrain.plan.run_files import check_inside
 from rltrain.records import Scalars
 from rltrain.run.profile import PROFILE
 from rltrain.run.restarts import STORY
-from rltrain.storage.checkpoints import INDEX
+from rltrain.storage.checkpoints import INDEX, saved_checkpoints, states_of
 from rltrain.storage.disk import NotWritten
 from rltrain.storage.evaluations import (
     EVALUATIONS,
@@ -55,7 +55,10 @@ __all__ = [
     "newest_of_run",
     "read_bytes",
     "read_evaluations",
+    "read_text",
+    "saved_checkpoints",
     "shortest",
+    "states_of",
     "versions",
 ]
 

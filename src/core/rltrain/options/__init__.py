@@ -18,7 +18,7 @@ from rltrain.options.dotted import (
 from rltrain.options.files import load_yaml
 from rltrain.options.played import still_there
 from rltrain.options.run import DEFAULT_TASK, RunOptions
-from rltrain.options.secrets import hide, hide_words
+from rltrain.options.secrets import hide, hide_in_text, hide_words
 from rltrain.options.tuned import MANY_ENVS, tuned_in
 from rltrain.options.user_config import (
     save_variables,
@@ -36,6 +36,7 @@ __all__ = [
     "get_dotted",
     "get_positive_int",
     "hide",
+    "hide_in_text",
     "hide_words",
     "leaves",
     "load_yaml",

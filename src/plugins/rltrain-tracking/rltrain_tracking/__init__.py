@@ -3,7 +3,7 @@
 `TrackerWriter` keeps it out of training's way. The modules in this package are internal.
 """
 
-from rltrain.tracking.run import (
+from rltrain_tracking.run import (
     checkpoint_files,
     config_of,
     metrics_of,
@@ -11,8 +11,8 @@ from rltrain.tracking.run import (
     remember,
     remembered,
 )
-from rltrain.tracking.tracker import CHECKPOINTS, Refused, Row, Tracker, check_options
-from rltrain.tracking.writer import TrackerWriter
+from rltrain_tracking.tracker import CHECKPOINTS, Refused, Row, Tracker, check_options
+from rltrain_tracking.writer import TrackerWriter
 
 __all__ = [
     "CHECKPOINTS",

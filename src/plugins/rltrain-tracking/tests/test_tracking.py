@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted, Scalars
-from rltrain.tracking import (
+from rltrain.types import World
+from rltrain_tracking import (
     Refused,
     TrackerWriter,
     check_options,
@@ -23,9 +24,8 @@ from rltrain.tracking import (
     remember,
     remembered,
 )
-from rltrain.tracking import sender as sending
-from rltrain.tracking import writer as writing
-from rltrain.types import World
+from rltrain_tracking import sender as sending
+from rltrain_tracking import writer as writing
 
 ENDED = RunEnded(3, 96, 1.0, None)
 

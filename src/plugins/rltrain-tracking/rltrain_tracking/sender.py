@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted
-from rltrain.tracking.tracker import Refused, Row, Tracker
+from rltrain_tracking.tracker import Refused, Row, Tracker
 
 __all__ = ["File", "Sender"]
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.records import RunEnded, RunStarted, Scalars
-from rltrain.storage.checkpoints import INDEX, states_of
-from rltrain.storage.reading import read_text
+from rltrain.runs import INDEX, read_text, states_of
 
 __all__ = ["checkpoint_files", "config_of", "metrics_of", "outcome", "remember", "remembered"]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.hookspecs import hookimpl
-from rltrain.launch.rank_log import say
-from rltrain.options.secrets import hide_in_text
+from rltrain.launch import say
+from rltrain.options import hide_in_text
 from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted, Scalars
-from rltrain.storage.checkpoints import saved_checkpoints
-from rltrain.tracking.run import metrics_of
-from rltrain.tracking.sender import File, Sender
-from rltrain.tracking.tracker import Row, Tracker
+from rltrain.runs import saved_checkpoints
+from rltrain_tracking.run import metrics_of
+from rltrain_tracking.sender import File, Sender
+from rltrain_tracking.tracker import Row, Tracker
 
 __all__ = ["TrackerWriter"]
 
