@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from rltrain.cli.new import _fields, _rendered
 
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
@@ -16,6 +15,7 @@ from rltrain.plugins import exporters
 from rltrain.plugins.manager import arrays_by_framework
 from rltrain.plugins.registry import discover
 from rltrain.specs import KINDS
+from rltrain_devkit.command import _fields, _rendered
 
 FIRST = """
 from rltrain import hookimpl

@@ -296,7 +296,6 @@ def _environments() -> list[bytes]:
         {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"},
         {"SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "2", "SKYPILOT_NODE_IPS": "a\nb"},
         {f"AWS_BATCH_JOB_{name}": "2" for name in aws},
-        {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "a,b"},
     ]
     return [
         json.dumps(each).encode() for each in (torchrun, slurm, mpi, kubeflow, jax, vertex, *others)

@@ -9,7 +9,7 @@ from typing import Any
 from rltrain.clusters import StartedNode, number_or_none, read_numbers, shown
 from rltrain.errors import UsageError
 
-__all__ = ["aws_batch", "gke_tpu", "sagemaker", "skypilot", "vertex"]
+__all__ = ["aws_batch", "sagemaker", "skypilot", "vertex"]
 
 
 def aws_batch(environ: Mapping[str, str]) -> StartedNode | None:
@@ -38,24 +38,6 @@ def aws_batch(environ: Mapping[str, str]) -> StartedNode | None:
         num_nodes=nodes,
         master_addr=environ.get(address),
         variables=names,
-    )
-
-
-def gke_tpu(environ: Mapping[str, str]) -> StartedNode | None:
-    """Return the node of a slice of TPUs of several hosts on GKE.
-
-    Raises:
-        UsageError: the node's number is missing, or is not one.
-    """
-    hosts = [host for host in environ.get("TPU_WORKER_HOSTNAMES", "").split(",") if host]
-    if len(hosts) < 2:
-        return None
-    (node,) = read_numbers(environ, "TPU_WORKER_ID")
-    return StartedNode(
-        node_rank=node,
-        num_nodes=len(hosts),
-        master_addr=hosts[0],
-        variables=("TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES"),
     )
 
 
