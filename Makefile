@@ -33,7 +33,7 @@ endif
 
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
-LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard kubernetes
+LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard tracking clouds kubernetes report doctor play devkit
 RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3
 SETS := $(RESOLVED) mjlab isaaclab-2.3
 python-oldest := 3.11
@@ -47,18 +47,22 @@ python-isaaclab-2.3 := 3.11
 python-isaaclab-3 := 3.12
 mpi := src/plugins/rltrain-mpi[library,mpich]
 plugins = $(1:%=src/plugins/rltrain-%[library])
+# The commands, whose help the site shows.
+COMMANDS := $(call plugins,devkit doctor play report)
 # Extras are named although `all` has them: only what is named gets its lowest version.
-projects-oldest := .[all,jax,video,completion,evaluate,report,testing] $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
+play := src/plugins/rltrain-play[evaluate,video]
+kits := src/plugins/rltrain-devkit[testing]
+projects-oldest := .[all,jax,completion] $(play) $(kits) $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
 	src/plugins/rltrain-isaaclab src/plugins/rltrain-torch[export] src/plugins/rltrain-jax[export] $(mpi)
 projects-newest := $(projects-oldest) $(call plugins,envpool mlflow)
-projects-torch-2.9 := .[all,jax,testing] $(call plugins,$(LIBRARIES) jax) $(mpi)
+projects-torch-2.9 := .[all,jax] $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
 projects-torch-2.11 := $(projects-torch-2.9)
-projects-mjlab := .[all,testing,video] $(call plugins,$(LIBRARIES) mjlab)
+projects-mjlab := .[all] $(play) $(kits) $(call plugins,$(LIBRARIES) mjlab)
 # Without the extras, which would change what Isaac Lab pins.
-projects-isaaclab-2.3 := .[testing] \
-	$(foreach name,torch gymnasium rl-games rsl-rl skrl isaaclab,src/plugins/rltrain-$(name)) \
-	$(call plugins,tensorboard)
-projects-isaaclab-3 := $(projects-isaaclab-2.3) .[video] $(call plugins,jax) src/plugins/rltrain-skrl[jax]
+projects-isaaclab-2.3 := . $(kits) \
+	$(foreach name,torch gymnasium rl-games rsl-rl skrl isaaclab play,src/plugins/rltrain-$(name)) \
+	$(call plugins,tensorboard tracking)
+projects-isaaclab-3 := $(projects-isaaclab-2.3) src/plugins/rltrain-play[video] $(call plugins,jax) src/plugins/rltrain-skrl[jax]
 pins-isaaclab-2.3 := torchvision rl-games rsl-rl-lib skrl
 # The versions are those that Isaac Lab's 188 requirements resolve to. Installed are the ones that are
 # imported where there is no Isaac Sim.
@@ -214,10 +218,10 @@ $(READY): constraints/tested.txt $(PROJECTS)
 	@$(UV) pip install --python $(VENV) -c $< -e ".[all,jax,dev]" $(PLUGINS:%=-e %)
 	@touch $@
 
-.venv-docs/.ready: constraints/docs.txt pyproject.toml $(READY)
+.venv-docs/.ready: constraints/docs.txt $(PROJECTS) $(READY)
 	@echo "Installing what the site needs into .venv-docs."
 	@$(UV) venv --clear --python $(PYTHON) .venv-docs
-	@$(UV) pip install --python .venv-docs -c $< -e ".[docs]"
+	@$(UV) pip install --python .venv-docs -c $< -e ".[docs]" $(COMMANDS:%=-e '%')
 	@touch $@
 
 # If a set cannot be installed, make fails here. It never skips the set's tests silently.

@@ -24,7 +24,7 @@ import numpy as np
 import rltrain
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
-from rltrain.testing.kits.suite_settings import SuiteSettings
+from rltrain_devkit.kits.suite_settings import SuiteSettings
 
 
 @dataclass(frozen=True)

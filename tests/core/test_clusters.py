@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import socket
@@ -12,7 +13,7 @@ from rltrain.clusters import StartedNode, StartedRank
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
 from rltrain.plan.cluster import find_place, join
-from rltrain.plugins.registry import discover
+from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import ClusterSpec
 from rltrain.types import World
 
@@ -103,7 +104,6 @@ AWS_BATCH = {
     "AWS_BATCH_JOB_MAIN_NODE_INDEX": "2",
     "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": "10.0.0.7",
 }
-GKE_TPU = {"TPU_WORKER_ID": "1", "TPU_WORKER_HOSTNAMES": "tpu-0.svc,tpu-1.svc"}
 SAGEMAKER = {
     "SM_HOSTS": '["algo-2", "algo-1"]',
     "SM_CURRENT_HOST": "algo-2",
@@ -255,7 +255,6 @@ def test_ranks_of_skrls_launcher_are_found_for_jax():
         {**VOLCANO, "VC_TASK_INDEX": "0", "VC_WORKER_HOSTS": "job-worker-0.job"},
         without(VOLCANO, "VC_WORKER_HOSTS"),
         {**AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "1"},
-        {"TPU_WORKER_HOSTNAMES": "localhost", "TPU_WORKER_ID": "0"},
         {**TRAIN_JOB, "PET_NNODES": "1"},
         # The only pod of a TrainJob, which is an Indexed Job.
         {**TRAIN_JOB, "PET_NNODES": "1", "PET_NODE_RANK": "0", "JOB_COMPLETION_INDEX": "0"},
@@ -309,7 +308,6 @@ def test_variables_that_are_no_numbers_are_shown(environ):
             r"PMI_RANK=3, PMI_SIZE=4, MPI_LOCALRANKID \(not set\): several ranks were started",
         ),
         (without(PALS, "PMI_LOCAL_RANK"), r"PMI_LOCAL_RANK \(not set\): several ranks were"),
-        ({"PMIX_RANK": "1"}, r"PMIX_RANK=1, PMIX_NAMESPACE \(not set\).*does not say how many"),
         (
             without(AWS_BATCH, list(AWS_BATCH)[3]),
             r"PRIVATE_IPV4_ADDRESS \(not set\): the main node's address is missing",
@@ -488,10 +486,22 @@ def test_the_first_node_may_be_its_own_master(monkeypatch):
         joined({"JOB_COMPLETION_INDEX": "1"}, nnodes=2)
 
 
-def test_tpu_hosts_are_found_for_jax():
-    assert found(GKE_TPU) is None
-    place = found(GKE_TPU, framework="jax")[1]
-    assert (place.node_rank, place.num_nodes, place.master_addr) == (1, 2, "tpu-0.svc")
+@pytest.mark.parametrize(
+    ("environ", "plugin"),
+    [
+        *((each, "rltrain-clouds") for each in (SAGEMAKER, SKYPILOT, AWS_BATCH, VERTEX)),
+        *((each, "rltrain-kubernetes") for each in (PAI_DLC, TRAIN_JOB, PYTORCH_JOB, JAX_JOB)),
+        *((each, "rltrain-kubernetes") for each in (JAX_TRAIN_JOB, VOLCANO, INDEXED_JOB)),
+    ],
+)
+def test_nodes_whose_plugin_is_not_installed_do_not_train_alone_in_silence(environ, plugin):
+    registry = Registry(each for each in REGISTRY.records if each.distribution != plugin)
+    wanted = RunOptions(distributed=True)
+    with pytest.raises(UsageError, match=f"several nodes, and {plugin}, .*pip install '{plugin}"):
+        find_place(wanted, registry, environ)
+    for given in ({"cluster": "none"}, {"nnodes": 2, "node_rank": 0}):
+        assert find_place(dataclasses.replace(wanted, **given), registry, environ) is None
+    assert find_place(wanted, registry, {"WORLD_SIZE": "1", "RANK": "0"}) is None
 
 
 def test_started_ranks_do_not_train_alone_in_silence():

@@ -12,6 +12,8 @@ import pytest
 from rltrain.cli.main import main
 from rltrain.commands import read_run, resolve_run
 from rltrain.errors import PluginError, UsageError
+from rltrain.plugins import ours
+from rltrain.plugins.registry import Registry
 from rltrain.specs import CommandSpec
 
 GREET = '''
@@ -111,12 +113,29 @@ def test_what_is_wrong_is_reported_in_one_message(cli, line, message):
     assert "Traceback" not in err
 
 
+def test_a_command_that_is_not_installed_says_what_to_install(capsys, monkeypatch):
+    monkeypatch.setattr(sys.modules["rltrain.cli.main"], "discover", lambda: Registry(()))
+    for name, distribution in ours.COMMANDS.items():
+        assert main([name, "latest"]) == 2
+        message = f"rltrain: {name}: is a command of {distribution}. pip install '{distribution}["
+        assert capsys.readouterr().err.startswith(message)
+
+
+def test_a_command_whose_library_is_missing_says_what_to_install(site, capsys):
+    site.install("greeter", GREET, point="hello", requires=("nowhere>=2; extra == 'library'",))
+    assert main(["greet", "--who", "you"]) == 2
+    assert capsys.readouterr().err == (
+        "rltrain: The command 'greet' cannot be used: its plugin greeter 1.0 is unmet: needs "
+        "nowhere>=2, which is not installed: pip install 'nowhere>=2'\n"
+    )
+
+
 def test_a_name_that_cannot_be_typed_as_a_command_is_the_authors_mistake():
     with pytest.raises(PluginError, match=r"'Greet_1': use small letters and dashes only"):
         CommandSpec(name="Greet_1", factory="a:b")
 
 
-@pytest.mark.parametrize("line", ["train --help", "new --help", "--version"])
+@pytest.mark.parametrize("line", ["train --help", "plugins --help", "--version"])
 def test_the_cores_commands_do_not_look_for_plugins(line):
     code = (
         "import sys, contextlib, io, importlib.metadata as metadata\n"

@@ -74,7 +74,7 @@ def test_bash_offers_what_fits(complete, line):
 @pytest.mark.parametrize("before", ["", "train ", "--task ", "tasks ", "evaluate --task "])
 def test_tasks_are_offered_where_one_is_taken(complete, before):
     # EnvPool is left out, which takes seconds to import.
-    only = {"RLTRAIN_PLUGINS": "gymnasium"}
+    only = {"RLTRAIN_PLUGINS": "gymnasium,play"}
     assert complete(f"rltrain {before}rltrain/CartPole-", **only) == {"rltrain/CartPole-v1"}
 
 

@@ -218,8 +218,10 @@ def test_choosing_a_plugin_that_is_not_ready_gives_its_reason(site):
 def test_an_unknown_name_lists_plugins_of_its_kind_that_are_not_ready(site):
     site.install("formats", writer("csv"), requires=("no-such>=1; extra == 'library'",))
     site.install("broken", "raise ValueError('half installed')")
-    with pytest.raises(UsageError, match=r"Not ready: .*formats \(unmet: needs no-such>=1"):
+    with pytest.raises(UsageError, match=r"'csv' cannot be used.*formats 1.0 is unmet: needs no-s"):
         discover().get(WriterSpec, "csv")
+    with pytest.raises(UsageError, match=r"Not ready: .*formats \(unmet: needs no-such>=1"):
+        discover().get(WriterSpec, "tsv")
     with pytest.raises(UsageError, match=r"Not ready: broken") as refused:  # Nobody knows its kind.
         discover().get(LibrarySpec, "sb3")
     assert "formats" not in str(refused.value)

@@ -6,16 +6,16 @@ import dataclasses
 
 import pytest
 
-from rltrain.cli.new import _fields, _rendered
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
 from rltrain.plan.cluster import find_place
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
+from rltrain.plugins import exporters
 from rltrain.plugins.manager import arrays_by_framework
 from rltrain.plugins.registry import discover
-from rltrain.policies.exporting import exporters
 from rltrain.specs import KINDS
+from rltrain_devkit.command import _fields, _rendered
 
 FIRST = """
 from rltrain import hookimpl

@@ -14,8 +14,6 @@ from made_up_runs import make_run
 
 from rltrain.builtin.console import ConsoleWriter
 from rltrain.cli.main import main
-from rltrain.doctor.findings import Section, problem
-from rltrain.doctor.page import print_section
 from rltrain.launch.rank_log import RankLog, console_stream, say
 from rltrain.records import RunEnded, RunStarted, Scalars, Warned
 from rltrain.terminal import one_line, plain, plain_output, plain_stream, raw
@@ -196,13 +194,6 @@ def test_the_live_view_draws_with_nothing_but_its_own_controls(monkeypatch):
     assert controls(drawn) == []
     assert "\x1b[2J\x1b]0" not in stream.getvalue()
     assert r"\x1b[2J" in drawn
-
-
-def test_the_doctor_prints_plain_findings(capsys):
-    finding = problem(HOSTILE, HOSTILE, HOSTILE, error=f"{HOSTILE}\n{HOSTILE}")
-    with plain_output():
-        print_section(Section(HOSTILE, [finding]))
-    assert controls(capsys.readouterr().out) == []
 
 
 def test_what_a_rank_says_is_plain_and_what_it_prints_is_its_own(tmp_path, capfd):

@@ -20,10 +20,10 @@ def own_variables(monkeypatch):
 
 
 def test_the_file_is_in_the_users_config_folder():
-    assert str(user_config.path({"XDG_CONFIG_HOME": "/x"})) == "/x/rltrain/config.yaml"
+    assert str(user_config.user_config_file({"XDG_CONFIG_HOME": "/x"})) == "/x/rltrain/config.yaml"
     for folder in ("", "relative"):
-        at_home = user_config.path({"XDG_CONFIG_HOME": folder})
-        assert at_home == user_config.path({})
+        at_home = user_config.user_config_file({"XDG_CONFIG_HOME": folder})
+        assert at_home == user_config.user_config_file({})
         assert str(at_home).startswith(os.path.expanduser("~/.config/rltrain"))
 
 

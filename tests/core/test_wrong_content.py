@@ -8,12 +8,12 @@ import json
 import math
 import os
 import re
-import shutil
 import time
 from pathlib import Path
 
 import pytest
 from made_up_runs import made_state
+from wrong_content import KINDS, changed, put
 
 from rltrain.cli.train import read_options
 from rltrain.data import pack_state
@@ -22,7 +22,6 @@ from rltrain.plan.resolve import make_plan
 from rltrain.policies.finding import find_trained
 from rltrain.run.agreement import agree
 from rltrain.run.group import SingleProcess
-from rltrain.scale.experiment import RESULT, Experiment, Job
 from rltrain.storage.checkpoints import INDEX, DamagedCheckpoint, read_state, save_with_state
 from rltrain.storage.finding import (
     all_checkpoints,
@@ -34,11 +33,6 @@ from rltrain.storage.manifest import write_config
 from rltrain.storage.resume import resumption
 from rltrain.storage.run_folder import create_run_folder
 from rltrain.types import World
-
-WRONG = [
-    *(None, True, "", "x", "1.txt", "..", "a/b", "a" * 300, "\ud800", "\x1b[2J", "a\0b"),
-    *(0, -1, 10**400, -(10**400), 2**63, 0.5, math.nan, math.inf, [], {}, [1], {"a": "b"}),
-]
 
 
 @pytest.fixture
@@ -52,22 +46,6 @@ def run(stub, tmp_path) -> Path:
         state = made_state(iteration, 1.0, circumstances={"algorithm": config.algorithm})
         save_with_state(folder, f"{iteration}.txt", lambda path: path.write_text("stub"), state)
     return folder.path
-
-
-def changed(value):
-    """Yield a value once with each of its parts exchanged for each of the wrong ones, or gone."""
-    yield from WRONG
-    keys = (
-        value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    )
-    for key in keys:
-        for other in changed(value[key]):
-            copied = value.copy()
-            copied[key] = other
-            yield copied
-        copied = value.copy()
-        del copied[key]
-        yield copied
 
 
 def test_an_index_finds_a_checkpoint_or_none(run, tmp_path):
@@ -134,19 +112,8 @@ def test_a_state_is_damaged_or_gone_on_from(stub, run):
 FILES = [INDEX, "manifest.json", "config.yaml", "agent.yaml", "checkpoints/2.txt", "checkpoints"]
 
 
-def put(kind, path):
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
-    {
-        "fifo": lambda: os.mkfifo(path),
-        "folder": path.mkdir,
-        "zero": lambda: path.symlink_to("/dev/zero"),
-        "loop": lambda: path.symlink_to(path.name),
-        "huge": lambda: (path.touch(), os.truncate(path, 1 << 42)),
-    }[kind]()
-
-
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("kind", ["fifo", "folder", "zero", "loop", "huge"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_file_is_passed_over_or_refused(run, tmp_path, kind, name):
     put(kind, run / name)
     found = tmp_path, "stub", "Stub-v0"
@@ -176,20 +143,3 @@ def test_a_place_that_a_run_folder_cannot_have(run, log_root):
     (run / "config.yaml").write_text(re.sub("log_root: .*", lambda _: f"log_root: {quoted}", text))
     with contextlib.suppress(UsageError):  # Any other error fails the test.
         make_plan({"resume": str(run)}, {})
-
-
-def test_an_experiment_of_somebody_else(run, tmp_path):
-    folder = tmp_path / "experiment"
-    folder.mkdir()
-    (job,) = jobs = (Job(1, 1, ()),)
-    experiment = Experiment(folder, "weak", (), jobs)
-    (run / "metrics.jsonl").touch()
-    saved = {"mode": "weak", "words": [], "runs": {job.name: str(run)}}
-    for each in changed(saved):
-        (folder / RESULT).write_text(json.dumps(each))
-        with contextlib.suppress(UsageError):  # Any other error fails the test.
-            assert experiment.finished() == {}
-    for kind in ("fifo", "folder", "zero", "loop", "huge"):
-        put(kind, folder / RESULT)
-        with pytest.raises(UsageError, match="cannot be read"):
-            experiment.finished()

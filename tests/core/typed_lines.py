@@ -46,7 +46,8 @@ def rltrain_provides():
     ]
 """
 PLUGINS = (
-    "rltrain-torch,rltrain-gymnasium,rltrain-jax,rltrain-rl-games,rltrain-rsl-rl,rltrain-skrl,seeds"
+    "rltrain-torch,rltrain-gymnasium,rltrain-jax,rltrain-rl-games,rltrain-rsl-rl,rltrain-skrl,seeds,"
+    "rltrain-play,rltrain-kubernetes"
 )
 
 TORCHRUN = "python -m torch.distributed.run"

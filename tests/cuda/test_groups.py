@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from on_device import BACKEND, KIND
 
-from rltrain.testing import BackendConformance
+from rltrain_devkit import BackendConformance
 from rltrain_torch.flight_recorder import last_collectives
 
 

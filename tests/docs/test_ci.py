@@ -42,7 +42,7 @@ def test_core(number):
 
 SKIPPED = """
 import pytest
-from rltrain.testing.kits import rules
+from rltrain_devkit.kits import rules
 
 def test_machine():
     pytest.skip("no browser here")

@@ -59,13 +59,13 @@ def blocks(language, page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_flag_that_a_page_names_exists(page):
-    known = set()
-    for spec in (*COMMANDS, *discover().all(CommandSpec)):
+    known, commands = set(), (*COMMANDS, *discover().all(CommandSpec))
+    for spec in commands:
         parser = make_parser(load(spec), spec.name)
         known |= {option for action in parser._actions for option in action.option_strings}
     if page.name == "coming-from.md":
         known |= {
-            *(flag for spec in COMMANDS for flag in foreign.refused(spec)),
+            *(flag for spec in commands for flag in foreign.refused(spec)),
             *foreign.TRANSLATED,
             "--env",
         }  # --env.scene.num-envs, as mjlab writes it.

@@ -26,6 +26,7 @@ MODULES = [
     "rltrain.hookspecs",
     "rltrain.launch",
     "rltrain.options",
+    "rltrain.plugins",
     "rltrain.policies",
     "rltrain.policy",
     "rltrain.records",

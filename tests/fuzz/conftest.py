@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-_HERE = Path(__file__).parent
-sys.path[:0] = [str(_HERE), str(_HERE.parent / "core")]
+sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
 
 
 def pytest_addoption(parser):

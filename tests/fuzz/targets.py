@@ -31,14 +31,14 @@ from rltrain.plan.cluster import find_place
 from rltrain.plan.resuming import with_options_of_run
 from rltrain.plugins.registry import discover
 from rltrain.policies.finding import options_of_run
-from rltrain.report.report import report_page
-from rltrain.report.runs import read_runs
 from rltrain.storage.checkpoints import INDEX, read_state, saved_checkpoints
 from rltrain.storage.evaluations import EVALUATIONS
 from rltrain.storage.finding import checkpoint_of_run
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, read_metrics
 from rltrain.unpickling import load_data
+from rltrain_report.report import report_page
+from rltrain_report.runs import read_runs
 from rltrain_skrl.checkpoints import parts
 from rltrain_torch.checkpoints import top_level_keys
 from rltrain_torch.rendezvous_state import DataOnly
@@ -300,7 +300,6 @@ def _environments() -> list[bytes]:
         {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"},
         {"SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "2", "SKYPILOT_NODE_IPS": "a\nb"},
         {f"AWS_BATCH_JOB_{name}": "2" for name in aws},
-        {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "a,b"},
     ]
     return [
         json.dumps(each).encode() for each in (torchrun, slurm, mpi, kubeflow, jax, vertex, *others)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.cli.main import main
-from rltrain.cli.new import KINDS
+from rltrain_devkit.command import KINDS
 
 pytestmark = pytest.mark.slow
 
@@ -100,15 +100,14 @@ def test_it_installs_is_listed_and_trains_two_ranks(written, tmp_path):
 
 
 def test_the_templates_are_in_the_wheel(tmp_path):
-    root = Path(__file__).parents[2]
+    devkit = Path(__file__).parents[2] / "src" / "plugins" / "rltrain-devkit"
     run(
         *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"),
-        *("--wheel-dir", str(tmp_path), str(root)),
+        *("--wheel-dir", str(tmp_path), str(devkit)),
         cwd=tmp_path,
     )
-    (wheel,) = tmp_path.glob("rltrain-*.whl")
-    templates = root / "src" / "core" / "rltrain" / "cli" / "templates"
-    expected = {str(path.relative_to(templates.parents[1])) for path in templates.rglob("*.tmpl")}
+    (wheel,) = tmp_path.glob("rltrain_devkit-*.whl")
+    templates = devkit / "rltrain_devkit" / "templates"
+    expected = {str(path.relative_to(devkit)) for path in templates.rglob("*.tmpl")}
     names = zipfile.ZipFile(wheel).namelist()
-    inside = {name.removeprefix("rltrain/") for name in names if "/templates/" in name}
-    assert expected == inside
+    assert expected == {name for name in names if "/templates/" in name}

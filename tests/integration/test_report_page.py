@@ -5,17 +5,12 @@ from __future__ import annotations
 import base64
 import io
 import json
-import sys
-from pathlib import Path
 
 import pytest
 from browsers import open_browser
+from made_up_runs import make_run
 
 from rltrain.cli.main import main
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-
-from made_up_runs import make_run
 
 pytestmark = pytest.mark.slow
 

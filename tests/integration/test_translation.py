@@ -18,8 +18,8 @@ import pytest
 from rltrain.errors import RltrainError
 from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
-from rltrain.testing.kits import arrays as kit_arrays
-from rltrain.testing.kits.suite_settings import SuiteSettings
+from rltrain_devkit.kits import arrays as kit_arrays
+from rltrain_devkit.kits.suite_settings import SuiteSettings
 
 STEPS = 1000
 

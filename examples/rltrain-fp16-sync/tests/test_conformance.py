@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rltrain.testing import GradientSyncConformance
+from rltrain_devkit import GradientSyncConformance
 
 
 class TestFp16(GradientSyncConformance):

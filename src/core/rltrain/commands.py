@@ -1,4 +1,4 @@
-"""For commands that plugins add: reading a command line of a run, which starts elsewhere or later.
+"""For commands that plugins add: a run's command line, read and planned.
 
 `rltrain.types.Command` is what such a command implements.
 """
@@ -9,11 +9,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from rltrain.cli.flags import add_flags
 from rltrain.cli.main import read_run
+from rltrain.cli.train import read_options
 from rltrain.config import RunConfig
-from rltrain.plan.resolve import make_plan
+from rltrain.plan.resolve import Plan, make_plan
 
-__all__ = ["read_run", "resolve_run"]
+__all__ = ["Plan", "add_flags", "make_plan", "read_options", "read_run", "resolve_run"]
 
 
 def resolve_run(options: Mapping[str, Any], *, gpus: int) -> RunConfig:

@@ -18,14 +18,50 @@ from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
+from rltrain.plan.run_files import check_inside
 from rltrain.records import Scalars
+from rltrain.run.profile import PROFILE
 from rltrain.run.restarts import STORY
-from rltrain.storage.finding import all_checkpoints, checkpoint_of_run
-from rltrain.storage.manifest import read_manifest
+from rltrain.storage.checkpoints import INDEX, saved_checkpoints, states_of
+from rltrain.storage.disk import NotWritten
+from rltrain.storage.evaluations import (
+    EVALUATIONS,
+    Evaluated,
+    add_evaluation,
+    read_evaluations,
+)
+from rltrain.storage.finding import all_checkpoints, checkpoint_of_run, newest_of_run
+from rltrain.storage.manifest import read_manifest, versions
 from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
-from rltrain.storage.reading import changed_at, read_text, real
+from rltrain.storage.reading import changed_at, read_bytes, read_text, real
+from rltrain.storage.run_folder import RunFolder, check_writable
 
-__all__ = ["Run", "RunMetrics", "all_runs", "common_folder", "find_run", "load_runs", "shortest"]
+__all__ = [
+    "EVALUATIONS",
+    "INDEX",
+    "PROFILE",
+    "Evaluated",
+    "NotWritten",
+    "Run",
+    "RunFolder",
+    "RunMetrics",
+    "add_evaluation",
+    "all_runs",
+    "check_inside",
+    "check_writable",
+    "common_folder",
+    "find_run",
+    "load_runs",
+    "newest_of_run",
+    "read_bytes",
+    "read_evaluations",
+    "read_text",
+    "real",
+    "saved_checkpoints",
+    "shortest",
+    "states_of",
+    "versions",
+]
 
 _LARGEST_STORY = 16 << 20
 """Bytes of the story of restarts that is read."""

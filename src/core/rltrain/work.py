@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from rltrain.config import RunConfig
+from rltrain.config import Placement, RunConfig
 from rltrain.launch.lifeline import with_other_nodes
+from rltrain.launch.preflight import preflight
 from rltrain.launch.rank_log import RankLog
+from rltrain.plan.cluster import find_place
+from rltrain.plan.placement import place
 from rltrain.plan.resolve import Plan
+from rltrain.plugins.manager import RunPlugins
+from rltrain.plugins.registry import Registry
 from rltrain.run.start import apply_saved_variables, launcher_of
 from rltrain.run.worker import run_here, run_launched
-from rltrain.types import World
+from rltrain.specs import BackendSpec
+from rltrain.types import ProcessGroup, World
 
-__all__ = ["on_ranks"]
+__all__ = ["find_place", "on_placement", "on_ranks", "place", "preflight", "process_group"]
 
 T = TypeVar("T")
+PlacementT = TypeVar("PlacementT", bound=Placement)
 
 
 def on_ranks(plan: Plan, work: Callable[[RunConfig, World, RankLog], T | None]) -> T | None:
@@ -34,13 +42,55 @@ def on_ranks(plan: Plan, work: Callable[[RunConfig, World, RankLog], T | None]) 
         RankFailed: a rank failed.
     """
     apply_saved_variables(plan.config, plan.world)
-    if plan.world is not None:
-        result = run_here(plan.config, plan.world, work)
-        return result if plan.world.is_root else None
+    return on_placement(plan.config, plan.world, plan.registry, work)
+
+
+def on_placement(
+    placement: PlacementT,
+    world: World | None,
+    registry: Registry,
+    work: Callable[[PlacementT, World, RankLog], T | None],
+) -> T | None:
+    """Do work that needs no run, only ranks; else as `on_ranks`.
+
+    Args:
+        placement: where the ranks are, as `place` returns it.
+        world: the place of this process; None to start ranks.
+        registry: the installed plugins.
+        work: what each rank does. It can be pickled.
+    """
+    if world is not None:
+        result = run_here(placement, world, work)
+        return result if world.is_root else None
     # Launchers ask for the work's name, as functions have one.
     launched: Any = functools.update_wrapper(
         functools.partial(run_launched, run=work), run_launched
     )
-    with with_other_nodes(plan.config):
-        found: Any = launcher_of(plan).launch(plan.config, launched)
-    return found if plan.config.node_rank == 0 else None
+    with with_other_nodes(placement):
+        found: Any = launcher_of(placement, registry).launch(placement, launched)
+    return found if placement.node_rank == 0 else None
+
+
+@contextmanager
+def process_group(
+    placement: Placement, world: World, backend: BackendSpec
+) -> Iterator[ProcessGroup]:
+    """Make a rank's process group as a training run does, and close it. Collective.
+
+    Args:
+        placement: where the ranks are.
+        world: the place of this rank.
+        backend: makes the group.
+    """
+    plugins = RunPlugins()
+    plugins.choose(backend, placement.plugins)
+    try:
+        group: ProcessGroup = plugins.first(
+            "rltrain_init_distributed", f"backend {backend.name!r}", world=world, config=placement
+        )
+        yield group
+        group.close()
+    except BaseException as error:
+        # A backend may have to exit at once: waiting for peers that are gone would hang.
+        plugins.call_each("rltrain_shutdown", session=None, error=error)
+        raise

@@ -25,29 +25,4 @@ COMMANDS = (
         "tasks", "list tasks: their spaces, what can learn them, and which have tuned options"
     ),
     _command("plugins", "list the installed plugins, whether they can be used, and if not, why"),
-    _command(
-        "doctor", "check this machine with test ranks, to see whether a run is likely to work"
-    ),
-    _command("new", "create a plugin's distribution, which installs and passes its tests as it is"),
-    _command(
-        "play",
-        "watch a policy: in a window, in the browser, as a video, or by its returns",
-        takes="options",
-    ),
-    _command(
-        "evaluate",
-        "measure what a run has learned: statistics of whole episodes of its policy",
-        takes="options",
-    ),
-    _command(
-        "export",
-        "write a policy as a file that runs without rltrain, as on a robot",
-        takes="options",
-    ),
-    _command("report", "write what runs have done as one HTML page, with its pictures beside it"),
-    _command(
-        "scale",
-        "train on several numbers of ranks, and say how much faster more are, and why",
-        takes="run",
-    ),
 )

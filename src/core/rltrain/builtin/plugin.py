@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 from rltrain.builtin.clusters import CLUSTERS
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import ObserverSpec, Refusal, Spec, WriterSpec
-
-NO_ENCODER = Refusal(
-    name="--video (or --observer video)",
-    applies=lambda config, task: importlib.util.find_spec("imageio_ffmpeg") is None,
-    reason="the package imageio-ffmpeg, which encodes videos, is not installed.",
-    instead='pip install "rltrain[video]", or train without videos.',
-)
+from rltrain.specs import Spec, WriterSpec
 
 
 @hookimpl
@@ -24,14 +15,6 @@ def rltrain_provides() -> list[Spec]:
             name="console",
             factory="rltrain.builtin.console:ConsoleWriter",
             summary="a live view on a terminal, a line an iteration elsewhere",
-        ),
-        ObserverSpec(
-            name="video",
-            factory="rltrain.builtin.video:VideoObserver",
-            options="rltrain.builtin.video:VideoOptions",
-            summary="videos of rank 0's environments; --video chooses it too",
-            renders=True,
-            refuses=(NO_ENCODER,),
         ),
         *CLUSTERS,
     ]

@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rltrain import __version__
@@ -23,6 +23,7 @@ from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.interrupts import Ended
 from rltrain.launch.stream import lasting_output
 from rltrain.options.secrets import hide_in_text
+from rltrain.plugins import ours
 from rltrain.plugins.registry import discover
 from rltrain.specs import CommandSpec, SuiteSpec
 from rltrain.terminal import plain_output
@@ -95,9 +96,10 @@ def _run(words: list[str]) -> int:
 
 
 def _commands() -> dict[str, CommandSpec]:
-    """Return all commands by name, the core's first."""
-    added = discover().all(CommandSpec)
-    return _CORE | {spec.name: spec for spec in added if spec.name not in _CORE}
+    """Return all commands by name: the core's first, then those of our plugins."""
+    added = {spec.name: spec for spec in discover().all(CommandSpec)}
+    of_ours = {name: added[name] for name in ours.COMMANDS if name in added}
+    return _CORE | of_ours | {name: spec for name, spec in added.items() if name not in _CORE}
 
 
 def _help(word: str) -> int:
@@ -110,8 +112,10 @@ def _help(word: str) -> int:
     if word in commands:
         return _run([word, "--help"])
     known: set[str] = set()
-    for name in _CORE:
-        if found := flags_about(word, make_parser(load(commands[name]), name), known):
+    for name, spec in commands.items():
+        if name not in _CORE and name not in ours.COMMANDS:
+            continue
+        if found := flags_about(word, make_parser(load(spec), name), known):
             print(f"rltrain {name}\n\n{found}")
     if not known:
         raise UsageError(
@@ -148,13 +152,7 @@ def command_of(words: list[str]) -> tuple[str | None, Loaded, list[str]]:
         return first, load(commands[first]), words[1:]
     if _is_task(first):
         return None, load(TRAIN), ["--task", *words]
-    if first in foreign.COMMANDS:
-        raise UsageError(f"{first}: is a command of Isaac Lab. Type {foreign.COMMANDS[first]}.")
-    raise UsageError(
-        f"Unknown command {first!r}.{suggest(first, commands)} Commands: {', '.join(commands)}. "
-        "It is not a task either; `rltrain tasks` lists those, and `rltrain plugins` says which "
-        "plugins are not ready."
-    )
+    raise _unknown(first, commands)
 
 
 def read_run(words: Sequence[str]) -> dict[str, Any]:
@@ -175,6 +173,20 @@ def read_run(words: Sequence[str]) -> dict[str, Any]:
     options = train.read_options(given, overrides)
     options.pop("dry_run", None)
     return options
+
+
+def _unknown(word: str, commands: Iterable[str]) -> UsageError:
+    """Return the error for a word that is no command and no task: what to type, or to install."""
+    reason = discover().unusable_reason(CommandSpec, word) or ours.how_to_install("command", word)
+    if reason is not None:
+        return UsageError(reason)
+    if word in foreign.COMMANDS:
+        return UsageError(f"{word}: is a command of Isaac Lab. Type {foreign.COMMANDS[word]}.")
+    return UsageError(
+        f"Unknown command {word!r}.{suggest(word, commands)} Commands: {', '.join(commands)}. "
+        "It is not a task either; `rltrain tasks` lists those, and `rltrain plugins` says which "
+        "plugins are not ready."
+    )
 
 
 def _bare(words: list[str]) -> str | None:

@@ -5,7 +5,7 @@ internal.
 """
 
 from rltrain.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, is_free
-from rltrain.launch.cores import available_cores, cores_of_rank
+from rltrain.launch.cores import available_cores, bind_cores, cores_of_rank
 from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
 from rltrain.launch.ending import ask_to_end
 from rltrain.launch.hangs import hang_watch
@@ -20,13 +20,15 @@ from rltrain.launch.network import (
     end_when_silent,
     hold_port,
     interface_towards,
+    interfaces,
     is_loopback,
     reachable_address,
 )
 from rltrain.launch.preload import imports_of_library
-from rltrain.launch.rank_log import console_stream
+from rltrain.launch.rank_log import RankLog, console_stream, say
 from rltrain.launch.ranks import (
     hide_rank_variables,
+    rank_device,
     rank_from_env,
     rank_variables,
 )
@@ -54,8 +56,10 @@ __all__ = [
     "LinesOfOthers",
     "Member",
     "Process",
+    "RankLog",
     "ask_to_end",
     "available_cores",
+    "bind_cores",
     "can_listen",
     "cannot_draw",
     "caught_signals",
@@ -73,6 +77,7 @@ __all__ = [
     "hold_port",
     "imports_of_library",
     "interface_towards",
+    "interfaces",
     "interrupt",
     "is_free",
     "is_loopback",
@@ -80,10 +85,12 @@ __all__ = [
     "meet",
     "own_sockets",
     "private_folder",
+    "rank_device",
     "rank_from_env",
     "rank_variables",
     "ranks_done",
     "reachable_address",
+    "say",
     "seal",
     "sealed_afterwards",
     "shared_folder",

@@ -3,7 +3,8 @@
 What plugins use of them is named here; the modules below are the core's own.
 """
 
-from rltrain.options.agent import unknown_env_option
+from rltrain.options.agent import nested_env, resolve_env, unknown_env_option
+from rltrain.options.checks import flag
 from rltrain.options.declare import naming
 from rltrain.options.dotted import (
     flatten,
@@ -17,24 +18,39 @@ from rltrain.options.dotted import (
 from rltrain.options.files import load_yaml
 from rltrain.options.played import still_there
 from rltrain.options.run import DEFAULT_TASK, RunOptions
-from rltrain.options.secrets import hide_words
+from rltrain.options.secrets import hide, hide_in_text, hide_words
 from rltrain.options.tuned import MANY_ENVS, tuned_in
+from rltrain.options.user_config import (
+    save_variables,
+    saved_variables,
+    unset,
+    user_config_file,
+)
 
 __all__ = [
     "DEFAULT_TASK",
     "MANY_ENVS",
     "RunOptions",
+    "flag",
     "flatten",
     "get_dotted",
     "get_positive_int",
+    "hide",
+    "hide_in_text",
     "hide_words",
     "leaves",
     "load_yaml",
     "naming",
+    "nested_env",
     "overlaid",
+    "resolve_env",
+    "save_variables",
+    "saved_variables",
     "set_child",
     "set_dotted",
     "still_there",
     "tuned_in",
     "unknown_env_option",
+    "unset",
+    "user_config_file",
 ]

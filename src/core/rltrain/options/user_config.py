@@ -16,7 +16,7 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.options.files import load_yaml
 
-__all__ = ["path", "save_variables", "saved_variables", "unset"]
+__all__ = ["save_variables", "saved_variables", "unset", "user_config_file"]
 
 _SECTION = "environment"
 _HEAD = """\
@@ -25,7 +25,7 @@ _HEAD = """\
 """
 
 
-def path(environ: Mapping[str, str] = os.environ) -> Path:
+def user_config_file(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the path of the file, which may not exist."""
     folder = environ.get("XDG_CONFIG_HOME", "")
     # The XDG specification says to ignore a relative path.
@@ -39,7 +39,7 @@ def saved_variables(backend: str, environ: Mapping[str, str] = os.environ) -> di
     Raises:
         UsageError: the contents of the file are invalid.
     """
-    file = path(environ)
+    file = user_config_file(environ)
     section = _load(file).get(_SECTION) or {}
     wrong = f"{file}: {_SECTION} must hold, for each backend, variables and their values."
     if not isinstance(section, Mapping):
@@ -65,7 +65,7 @@ def save_variables(
     """
     from omegaconf import OmegaConf
 
-    file = path(environ)
+    file = user_config_file(environ)
     saved_variables(backend, environ)  # Do not overwrite a file that cannot be read.
     content = _load(file)
     content[_SECTION] = {**(content.get(_SECTION) or {}), backend: dict(variables)}

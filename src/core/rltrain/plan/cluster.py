@@ -11,6 +11,7 @@ from rltrain.clusters import StartedNode, StartedRank, read_port, shown
 from rltrain.errors import UsageError
 from rltrain.launch.network import own_address
 from rltrain.options.run import RunOptions
+from rltrain.plugins import ours
 from rltrain.plugins.registry import Registry
 from rltrain.specs import ClusterSpec
 from rltrain.types import World
@@ -63,7 +64,26 @@ def find_place(
         if places:
             # The one that knows where they meet.
             return min(places, key=lambda found: found[1].master_addr is None)
+    if requested.distributed and not _numbered(requested):
+        _check_read(registry, environ)
     return None
+
+
+def _check_read(registry: Registry, environ: Mapping[str, str]) -> None:
+    """Refuse to train alone where a cluster has set variables that nothing here reads.
+
+    Raises:
+        UsageError: the plugin that reads them is not installed.
+    """
+    installed = {record.distribution for record in registry.records}
+    for plugin, names in ours.NODES.items():
+        told = tuple(name for name in names if environ.get(name) and environ[name] != names[name])
+        if told and plugin not in installed:
+            raise UsageError(
+                f"{shown(environ, told[:1])}: there may be several nodes, and {plugin}, which "
+                f"reads it, is not installed. {ours.install(plugin)}; or say --cluster none: then "
+                "this node trains alone."
+            )
 
 
 def join(

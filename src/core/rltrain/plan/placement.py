@@ -14,7 +14,7 @@ from rltrain.options.run import RunOptions
 from rltrain.plan.backend import choose_backend, how_to_share, may_share
 from rltrain.plan.cluster import find_place, join
 from rltrain.plugins.registry import Registry
-from rltrain.plugins.usual import usual
+from rltrain.plugins.usual import usual_of
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec
 from rltrain.types import World
 
@@ -232,7 +232,7 @@ def of_framework(
         if framework in spec.frameworks
         and not (isinstance(spec, LauncherSpec) and spec.starts_nodes)
     )
-    name = getattr(requested, option) or usual(registry, framework, option, backend)
+    name = getattr(requested, option) or usual_of(registry, framework, option, backend)
     if name is None and able:
         raise UsageError(
             f"{flag(option)}: neither the backend {backend} nor a usual one of {framework} names "

@@ -12,7 +12,8 @@ from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import RunHooks
 from rltrain.plugins.options import make_plugin
 from rltrain.plugins.registry import Registry
-from rltrain.plugins.usual import frameworks, usual
+from rltrain.plugins.usual import frameworks, usual_of
+from rltrain.policy import Exporter
 from rltrain.specs import (
     BackendSpec,
     GradientSyncSpec,
@@ -25,7 +26,7 @@ from rltrain.specs import (
 )
 from rltrain.types import Arrays
 
-__all__ = ["RunPlugins", "arrays_by_framework", "chosen_specs"]
+__all__ = ["RunPlugins", "arrays_by_framework", "chosen_specs", "exporters"]
 
 
 def chosen_specs(config: RunConfig, registry: Registry) -> list[Spec]:
@@ -49,7 +50,18 @@ def arrays_by_framework(registry: Registry, backend: str | None = None) -> dict[
         registry: the installed plugins.
         backend: that of the run.
     """
-    named = {each: usual(registry, each, "arrays", backend) for each in frameworks(registry)}
+    named = {each: usual_of(registry, each, "arrays", backend) for each in frameworks(registry)}
+    return {each: load_object(path)() for each, path in named.items() if path is not None}
+
+
+def exporters(registry: Registry, backend: str) -> dict[str, Exporter]:
+    """Return the exporter of each framework, where backends name one.
+
+    Args:
+        registry: the installed plugins.
+        backend: that of the run.
+    """
+    named = {each: usual_of(registry, each, "exporter", backend) for each in frameworks(registry)}
     return {each: load_object(path)() for each, path in named.items() if path is not None}
 
 

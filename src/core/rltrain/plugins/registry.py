@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from rltrain.errors import PluginError, UsageError, suggest
 from rltrain.hookspecs import DeclarationHooks
 from rltrain.plugins.installed import NAMELESS, Installed, InstalledPlugin, adapted
+from rltrain.plugins.ours import how_to_install
 from rltrain.specs import KINDS, Spec, SuiteSpec
 
 __all__ = ["PluginRecord", "Registry", "discover"]
@@ -89,15 +90,23 @@ class Registry:
     def _missing(self, kind: type[Spec], name: str) -> str:
         label = kind.kind.replace("_", " ")
         known = self.names(kind)
-        for record in self.records:
-            if record.status != "ready" and record.name == name:
-                return (
-                    f"The {label} {name!r} cannot be used: its plugin {record.origin} is "
-                    f"{record.status}: {record.reason}"
-                )
+        reason = self.unusable_reason(kind, name) or how_to_install(kind.kind, name)
+        if reason is not None:
+            return reason
         message = f"Unknown {label} {name!r}.{suggest(name, known)}"
         message += f" Installed: {', '.join(known)}." if known else f" No {label} is installed."
         return message + self.not_ready(kind)
+
+    def unusable_reason(self, kind: type[Spec], name: str) -> str | None:
+        """Return why what a plugin provides under a name cannot be used; None if none is there."""
+        for record in self.records:
+            names = _declared(record.plugin, kind)
+            if record.status != "ready" and name in ([record.name] if names is None else names):
+                return (
+                    f"The {kind.kind.replace('_', ' ')} {name!r} cannot be used: its plugin "
+                    f"{record.origin} is {record.status}: {record.reason}"
+                )
+        return None
 
     def unusable(self, kind: type[Spec]) -> list[PluginRecord]:
         """Return the plugins of a kind that cannot be used."""
@@ -181,10 +190,17 @@ def _inspect(
 
 def _may_provide(plugin: InstalledPlugin | None, kind: type[Spec]) -> bool:
     """Return whether a plugin that is not ready has specs of a kind, as far as it can be asked."""
+    found = _declared(plugin, kind)
+    return found is None or bool(found)
+
+
+def _declared(plugin: InstalledPlugin | None, kind: type[Spec]) -> list[str] | None:
+    """Return the names that a plugin declares of a kind; None if it cannot be asked."""
     try:
-        return plugin is None or any(isinstance(spec, kind) for spec in _declarations(plugin))
+        specs = _declarations(plugin) if plugin is not None else None
     except (Exception, SystemExit, GeneratorExit):
-        return True
+        return None
+    return None if specs is None else [spec.name for spec in specs if isinstance(spec, kind)]
 
 
 def _check_known(blocked: Sequence[str], plugins: Sequence[InstalledPlugin]) -> None:

@@ -8,12 +8,14 @@ from rltrain.errors import UsageError
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec
 
-__all__ = ["frameworks", "usual"]
+__all__ = ["frameworks", "usual_of"]
 
 What = Literal["launcher", "grad_sync", "arrays", "exporter"]
 
 
-def usual(registry: Registry, framework: str, what: What, backend: str | None = None) -> str | None:
+def usual_of(
+    registry: Registry, framework: str, what: What, backend: str | None = None
+) -> str | None:
     """Return what the run's backend names, else what the framework's usual backends do.
 
     Of these, the one for the same kind of device comes first, or for the CPU. Only where a

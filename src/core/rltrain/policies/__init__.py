@@ -1,25 +1,34 @@
-"""What was trained, put to use: found, planned, loaded, played, evaluated. For commands.
+"""What was trained: found, planned, and loaded. For commands.
 
     trained = find_trained("latest", "best", {"num_envs": 10})
-    (result,) = evaluate(trained, episodes=100)
-    print(result.summaries["return"].mean)
+    plan = plan_policy(trained)
 
-A plan's ranks do any other work with it by `rltrain.work.on_ranks`, each in an `open_session`.
+A plan's ranks do any work with it by `rltrain.work.on_ranks`, each in an `open_session`.
 """
 
 from __future__ import annotations
 
-from rltrain.policies.evaluating import Result, evaluate
-from rltrain.policies.finding import Trained, find_trained
-from rltrain.policies.planning import plan_policy
+from rltrain.plan.files import recognizes
+from rltrain.policies.finding import (
+    Trained,
+    find_run,
+    find_trained,
+    iteration_of,
+    options_of_run,
+)
+from rltrain.policies.planning import plan_environments, plan_policy, with_drawing
 from rltrain.policies.session import PolicySession, open_session
 
 __all__ = [
     "PolicySession",
-    "Result",
     "Trained",
-    "evaluate",
+    "find_run",
     "find_trained",
+    "iteration_of",
     "open_session",
+    "options_of_run",
+    "plan_environments",
     "plan_policy",
+    "recognizes",
+    "with_drawing",
 ]

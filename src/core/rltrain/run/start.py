@@ -23,9 +23,10 @@ from rltrain.launch.started import refuse_in_import
 from rltrain.launch.stream import lasting_output
 from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions
-from rltrain.options.user_config import path, saved_variables, unset
+from rltrain.options.user_config import saved_variables, unset, user_config_file
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.plugins.options import make_plugin
+from rltrain.plugins.registry import Registry
 from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.run.telling import telling_others
 from rltrain.run.worker import run_here, run_rank, work
@@ -59,13 +60,13 @@ def start(plan: Plan) -> TrainResult:
     config = plan.config
     if plan.starts_nodes:
         of_node = NodeWork(_of_every_node(plan), tuple(sys.argv), os.getcwd())
-        return launcher_of(plan).launch(config, of_node)
+        return launcher_of(config, plan.registry).launch(config, of_node)
     apply_saved_variables(config, plan.world)
     if (plan.world.num_nodes if plan.world is not None else config.nnodes) > 1:
         wait_for_host(config.meeting_point[0], config.join_timeout)
     if plan.world is not None:
         return run_here(config, plan.world, run_rank)
-    launcher = launcher_of(plan)
+    launcher = launcher_of(config, plan.registry)
     make_room()
     if restarts_here(config):
         total = plan.iteration.iterations if plan.iteration else config.max_iterations
@@ -129,16 +130,16 @@ def _of_every_node(plan: Plan) -> dict[str, Any]:
     return {**options, "plugins": plugins, "checkpoint": config.checkpoint}
 
 
-def launcher_of(plan: Plan) -> Launcher:
-    """Return the launcher that a plan has chosen.
+def launcher_of(placement: Placement, registry: Registry) -> Launcher:
+    """Return the launcher that was chosen.
 
     Raises:
         PluginError: its class breaks the contract.
     """
-    name = plan.config.launcher
+    name = placement.launcher
     assert name is not None, "a run whose ranks have not been started has a launcher"
-    spec = plan.registry.get(LauncherSpec, name)
-    launcher: Launcher = make_plugin(spec, plan.config.plugins)
+    spec = registry.get(LauncherSpec, name)
+    launcher: Launcher = make_plugin(spec, placement.plugins)
     if not callable(getattr(launcher, "launch", None)):
         raise PluginError(f"The launcher {spec.name!r} ({spec.factory}) has no method `launch`.")
     return launcher
@@ -152,4 +153,4 @@ def apply_saved_variables(placement: Placement, world: World | None) -> None:
     os.environ.update(variables)
     if variables and (world is None or world.is_root):
         settings = " ".join(f"{name}={value}" for name, value in variables.items())
-        print(f"with {settings}, saved for {placement.backend} in {path()}", flush=True)
+        print(f"with {settings}, saved for {placement.backend} in {user_config_file()}", flush=True)

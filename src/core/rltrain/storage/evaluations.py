@@ -21,6 +21,7 @@ from rltrain.storage.reading import Unreadable, read_text
 __all__ = ["EVALUATIONS", "Evaluated", "add_evaluation", "read_evaluations"]
 
 EVALUATIONS = "evaluations.jsonl"
+"""The file's name."""
 
 _LARGEST = 16 << 20
 """Bytes of a file that is read: some 30,000 evaluations."""

@@ -1,14 +1,13 @@
-"""For plugin authors: ranks without processes, and kits that check the contract.
+"""For plugin authors: ranks without processes, and what a rank's session is made of.
 
-`FakeWorld` runs N ranks in one process. The conformance kits are classes to subclass in a test
-file; they need pytest.
+`FakeWorld` runs N ranks in one process. Kits that check the contract are `rltrain_devkit`.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+from rltrain.plugins.manager import RunPlugins
+from rltrain.run.session import RankSession
+from rltrain.run.worker import make_session
 from rltrain.testing.config import make_config
 from rltrain.testing.fake.collectives import Collective
 from rltrain.testing.fake.errors import (
@@ -20,17 +19,10 @@ from rltrain.testing.fake.errors import (
 )
 from rltrain.testing.fake.faults import Fault
 from rltrain.testing.fake.group import FakeGroup
-from rltrain.testing.fake.training import RankRun, differing
+from rltrain.testing.fake.training import RankRun, current, differing, leaves
 from rltrain.testing.fake.world import FakeWorld
 
-if TYPE_CHECKING:
-    from rltrain.testing.kits.backend import BackendConformance
-    from rltrain.testing.kits.gradient_sync import GradientSyncConformance
-    from rltrain.testing.kits.library import LibraryConformance
-    from rltrain.testing.kits.suite import SuiteConformance
-
 __all__ = [
-    "BackendConformance",
     "Collective",
     "CollectiveMismatch",
     "Deadlock",
@@ -38,26 +30,14 @@ __all__ = [
     "FakeWorld",
     "Fault",
     "FaultNotReached",
-    "GradientSyncConformance",
-    "LibraryConformance",
     "PeerLost",
     "RankDied",
     "RankRun",
-    "SuiteConformance",
+    "RankSession",
+    "RunPlugins",
+    "current",
     "differing",
+    "leaves",
     "make_config",
+    "make_session",
 ]
-
-_KITS = {
-    "BackendConformance": "backend",
-    "GradientSyncConformance": "gradient_sync",
-    "LibraryConformance": "library",
-    "SuiteConformance": "suite",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a kit when it is first used: kits do not need each other's modules."""
-    if name not in _KITS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.kits.{_KITS[name]}"), name)

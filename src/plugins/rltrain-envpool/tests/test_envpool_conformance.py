@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltrain.testing import SuiteConformance
+from rltrain_devkit import SuiteConformance
 
 
 class TestMuJoCo(SuiteConformance):

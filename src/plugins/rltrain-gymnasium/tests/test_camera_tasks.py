@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 
 import rltrain_gymnasium.registration  # noqa: F401
-from rltrain.testing.kits.arrays import compilations
 from rltrain.types import ArrayInfo
+from rltrain_devkit.kits.arrays import compilations
 from rltrain_gymnasium.batched import make_batched
 from rltrain_gymnasium.plugin import describe
 from rltrain_gymnasium.tasks import (

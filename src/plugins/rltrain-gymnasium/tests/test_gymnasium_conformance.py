@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, MultiDiscrete
 
-from rltrain.testing import SuiteConformance
+from rltrain_devkit import SuiteConformance
 
 
 class Levers(gymnasium.Env):

@@ -13,8 +13,9 @@ from gymnasium.wrappers import AddRenderObservation
 
 from rltrain.errors import UsageError
 from rltrain.metrics.environment import check_env
-from rltrain.testing import SuiteConformance, make_config
+from rltrain.testing import make_config
 from rltrain.types import ArrayInfo, World
+from rltrain_devkit import SuiteConformance
 from rltrain_gymnasium.plugin import describe
 from rltrain_gymnasium.suite import GymnasiumSuite
 

@@ -98,7 +98,7 @@ def test_a_task_that_cannot_render_is_refused(kind):
 DRAWN = """
 import types
 from test_gymnasium_videos import make
-from rltrain.builtin.recorder import draw_frame
+from rltrain_play.video.recorder import draw_frame
 env = make("InvertedPendulum-v5")
 env.reset(seed=0)
 draw_frame(env.render)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 
 from rltrain.options import naming
-from rltrain.tracking import check_options
+from rltrain_tracking import check_options
 
 __all__ = ["MlflowOptions"]
 

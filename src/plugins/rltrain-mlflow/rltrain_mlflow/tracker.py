@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 
 from rltrain.options import leaves
 from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted
-from rltrain.tracking import (
+from rltrain_mlflow.client import Metric, MlflowClient, MlflowException, Param, Run, RunTag
+from rltrain_mlflow.options import MlflowOptions
+from rltrain_tracking import (
     Refused,
     Row,
     checkpoint_files,
@@ -22,8 +24,6 @@ from rltrain.tracking import (
     remember,
     remembered,
 )
-from rltrain_mlflow.client import Metric, MlflowClient, MlflowException, Param, Run, RunTag
-from rltrain_mlflow.options import MlflowOptions
 
 __all__ = ["MlflowTracker"]
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class MlflowTracker:
-    """Implements `rltrain.tracking.Tracker`."""
+    """Implements `rltrain_tracking.Tracker`."""
 
     def __init__(self, options: MlflowOptions) -> None:
         self._options = options

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rltrain.tracking import TrackerWriter
 from rltrain_mlflow.options import MlflowOptions
 from rltrain_mlflow.tracker import MlflowTracker
+from rltrain_tracking import TrackerWriter
 
 __all__ = ["MlflowWriter"]
 

@@ -21,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the t
 
 from mlflow_servers import Server, never_answering
 
-from rltrain.tracking import Refused, Row, sender
 from rltrain_mlflow.client import MlflowClient
 from rltrain_mlflow.options import MlflowOptions
 from rltrain_mlflow.plugin import rltrain_provides
 from rltrain_mlflow.tracker import MlflowTracker
 from rltrain_mlflow.writer import MlflowWriter
+from rltrain_tracking import Refused, Row, sender
 
 ENDED = RunEnded(3, 1536, 1.0, 20.0)
 VARIABLES = ("TRACKING_URI", "RUN_ID", "EXPERIMENT_NAME", "EXPERIMENT_ID", "TRACKING_TOKEN")

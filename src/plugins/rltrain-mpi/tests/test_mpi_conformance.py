@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.testing import BackendConformance
+from rltrain_devkit import BackendConformance
 
 pytest.importorskip("mpi4py")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.testing import SuiteConformance
+from rltrain_devkit import SuiteConformance
 
 
 @pytest.mark.slow  # MuJoCo's physics takes minutes to compile on a busy machine.

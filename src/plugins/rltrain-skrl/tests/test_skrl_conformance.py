@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rltrain.testing import LibraryConformance
+from rltrain_devkit import LibraryConformance
 
 
 class TestSkrl(LibraryConformance):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.testing import LibraryConformance
+from rltrain_devkit import LibraryConformance
 
 pytestmark = pytest.mark.long
 

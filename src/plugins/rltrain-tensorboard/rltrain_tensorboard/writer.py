@@ -14,9 +14,9 @@ from tensorboard.plugins.text.metadata import create_summary_metadata
 
 from rltrain.hookspecs import hookimpl
 from rltrain.records import Record, RunStarted, Scalars
-from rltrain.tracking import metrics_of
 from rltrain_tensorboard.events import EventFile
 from rltrain_tensorboard.options import TensorBoardOptions
+from rltrain_tracking import metrics_of
 
 __all__ = ["FOLDER", "TensorBoardWriter"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.testing import BackendConformance, GradientSyncConformance
+from rltrain_devkit import BackendConformance, GradientSyncConformance
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rltrain.options import naming
-from rltrain.tracking import check_options
+from rltrain_tracking import check_options
 
 __all__ = ["WandbOptions"]
 

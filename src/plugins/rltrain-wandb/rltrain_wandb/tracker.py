@@ -13,7 +13,7 @@ import wandb
 
 from rltrain.options import hide_words
 from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted
-from rltrain.tracking import Row, checkpoint_files, config_of, outcome, remember, remembered
+from rltrain_tracking import Row, checkpoint_files, config_of, outcome, remember, remembered
 from rltrain_wandb.options import WandbOptions
 
 __all__ = ["WandbTracker"]
@@ -26,7 +26,7 @@ INIT_TIMEOUT = 15.0
 
 
 class WandbTracker:
-    """Implements `rltrain.tracking.Tracker`.
+    """Implements `rltrain_tracking.Tracker`.
 
     wandb's service process writes everything to the disk first, so nothing is lost while the server
     is away. A server that does not even begin the run makes it an offline one.

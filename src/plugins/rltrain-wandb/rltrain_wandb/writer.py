@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltrain.tracking import TrackerWriter
+from rltrain_tracking import TrackerWriter
 from rltrain_wandb.options import WandbOptions
 from rltrain_wandb.tracker import WandbTracker
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from rltrain.clusters import StartedRank, read_numbers, read_rank, shown
 from rltrain.errors import UsageError
 
-__all__ = ["flux", "jsrun", "mpich", "mvapich", "open_mpi", "pals", "pmix"]
+__all__ = ["flux", "jsrun", "mpich", "mvapich", "open_mpi", "pals"]
 
 _PORTS = 4096
 """As in `slurm`, and in jax's `jax/_src/clusters/ompi_cluster.py`: Open MPI's job numbers are
@@ -54,20 +54,6 @@ def pals(environ: Mapping[str, str]) -> StartedRank | None:
     if not environ.get("PALS_RANKID"):
         return None
     return _find(environ, "", "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")
-
-
-def pmix(environ: Mapping[str, str]) -> None:
-    """Refuse ranks of prterun alone: it numbers them, and does not say how many there are.
-
-    Raises:
-        UsageError: this is one of them.
-    """
-    if environ.get("PMIX_RANK"):
-        raise UsageError(
-            f"{shown(environ, ('PMIX_RANK', 'PMIX_NAMESPACE'))}: something started ranks and does "
-            "not say how many. Start them with mpirun or srun; or set RANK, LOCAL_RANK and "
-            "WORLD_SIZE; or say --cluster none: then each trains alone."
-        )
 
 
 def mvapich(environ: Mapping[str, str]) -> StartedRank | None:

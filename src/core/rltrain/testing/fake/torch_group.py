@@ -1,7 +1,7 @@
 """torch.distributed between the ranks of a fake world.
 
 Library code that calls `torch.distributed` runs unmodified on our own c10d backend. This is the
-only file that uses private parts of torch; `tests/kit/test_torch_contract.py` checks them against
+only file that uses private parts of torch; `tests/fake/test_torch_contract.py` checks them against
 the installed version. `register_backend`, the base class `ProcessGroup` and everything that a
 library calls are public. These are private:
 

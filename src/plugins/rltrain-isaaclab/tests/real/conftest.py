@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.launch.here import made_here
-from rltrain.testing import SuiteConformance
+from rltrain_devkit import SuiteConformance
 
 ASSETS = Path(__file__).parents[1] / "assets"
 """A cart-pole and a ground, at the paths of Isaac Lab's own below its asset root."""

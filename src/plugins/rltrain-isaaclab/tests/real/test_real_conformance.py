@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.testing import SuiteConformance
+from rltrain_devkit import SuiteConformance
 
 
 class OnIsaacLab(SuiteConformance):

@@ -14,7 +14,7 @@ from rltrain.errors import UsageError
 
 MAKE = """
 from rltrain.errors import UsageError
-from rltrain.testing import SuiteConformance
+from rltrain_devkit import SuiteConformance
 kit = SuiteConformance()
 kit.suite, kit.task = "isaaclab", "Isaac-Cartpole-Direct"
 try:

@@ -1,0 +1,49 @@
+"""What our own plugins provide that is not installed with the core: each says how to install it."""
+
+from __future__ import annotations
+
+__all__ = ["COMMANDS", "NODES", "how_to_install", "install"]
+
+COMMANDS = {
+    "doctor": "rltrain-doctor",
+    "new": "rltrain-devkit",
+    **dict.fromkeys(("play", "evaluate", "export"), "rltrain-play"),
+    **dict.fromkeys(("report", "scale"), "rltrain-report"),
+}
+"""The distribution of each command, in the order in which commands are listed."""
+
+NODES: dict[str, dict[str, str | None]] = {
+    "rltrain-clouds": {
+        **{"AWS_BATCH_JOB_NUM_NODES": "1", "SM_HOSTS": None},
+        **{"SKYPILOT_NODE_IPS": None, "CLUSTER_SPEC": None},
+    },
+    "rltrain-kubernetes": {
+        **{"PET_NNODES": "1", "WORLD_SIZE": "1", "NUM_PROCESSES": "1", "JAX_NUM_PROCESSES": "1"},
+        **{"VC_TASK_INDEX": None, "JOB_COMPLETION_INDEX": None},
+    },
+}
+"""Variables that a plugin's clusters set where there may be several nodes, and the value that says
+that there is one. Where no launcher of ranks is found, WORLD_SIZE counts nodes."""
+
+_OURS = {
+    "command": COMMANDS,
+    "observer": {"video": "rltrain-play"},
+    "cluster": {
+        **dict.fromkeys(("aws-batch", "sagemaker", "skypilot", "vertex"), "rltrain-clouds"),
+        **dict.fromkeys(
+            ("kubeflow", "pytorchjob", "jaxjob", "volcano", "indexed-job"), "rltrain-kubernetes"
+        ),
+    },
+}
+
+
+def how_to_install(kind: str, name: str) -> str | None:
+    """Return how to install what one of our plugins provides; None if none does."""
+    plugin = _OURS.get(kind, {}).get(name)
+    article = "an" if kind[0] in "aeiou" else "a"
+    return plugin and f"{name}: is {article} {kind} of {plugin}. {install(plugin)}."
+
+
+def install(plugin: str) -> str:
+    """Return the line that installs one of our plugins."""
+    return f"pip install '{plugin}[library]' (`make wheels` in rltrain's clone lets pip find it)"

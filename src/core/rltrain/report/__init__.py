@@ -1,1 +1,0 @@
-"""`rltrain report`: runs as one page and pictures."""

@@ -1,1 +1,0 @@
-"""`rltrain scale`: the same training on several numbers of ranks, and why it is not faster."""

@@ -1,0 +1,1 @@
+"""Clusters that clouds start: AWS Batch, SageMaker, SkyPilot, Vertex AI."""

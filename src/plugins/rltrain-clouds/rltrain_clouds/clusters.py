@@ -1,0 +1,128 @@
+"""Cloud services that start one process on each node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.clusters import StartedNode, number_or_none, read_numbers, shown
+from rltrain.errors import UsageError
+
+__all__ = ["aws_batch", "sagemaker", "skypilot", "vertex"]
+
+
+def aws_batch(environ: Mapping[str, str]) -> StartedNode | None:
+    """Return the node of a multi-node parallel job of AWS Batch.
+
+    See its user guide, "multi-node parallel job environment variables". The main node need not
+    have the number 0, and only the other nodes are told its address.
+
+    Raises:
+        UsageError: the variables are incomplete, or are not numbers.
+    """
+    names = ("AWS_BATCH_JOB_NUM_NODES", "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_MAIN_NODE_INDEX")
+    if not environ.get(names[0]):
+        return None
+    nodes, index, main = read_numbers(environ, *names)
+    if nodes <= 1:
+        return None
+    address = "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"
+    if index != main and not environ.get(address):
+        raise UsageError(
+            f"{shown(environ, (*names, address))}: the main node's address is missing. Say "
+            "--cluster none, and give --nnodes, --node-rank and --master-addr."
+        )
+    return StartedNode(
+        node_rank=(index - main) % nodes,
+        num_nodes=nodes,
+        master_addr=environ.get(address),
+        variables=names,
+    )
+
+
+def sagemaker(environ: Mapping[str, str]) -> StartedNode | None:
+    """Return the node of a SageMaker training job, by its training toolkit's variables.
+
+    Raises:
+        UsageError: they cannot be read.
+    """
+    names = ("SM_HOSTS", "SM_CURRENT_HOST")
+    if not environ.get("SM_HOSTS"):
+        return None
+    hosts, host = _json(environ, "SM_HOSTS"), environ.get("SM_CURRENT_HOST")
+    if not isinstance(hosts, list) or host not in hosts:
+        raise UsageError(f"{shown(environ, names)}: the host is not in the list of hosts.")
+    if len(hosts) == 1:
+        return None
+    hosts = sorted(hosts)
+    return StartedNode(
+        node_rank=hosts.index(host),
+        num_nodes=len(hosts),
+        nproc_per_node=number_or_none(environ.get("SM_NUM_GPUS")) or None,
+        master_addr=hosts[0],
+        variables=names,
+    )
+
+
+def skypilot(environ: Mapping[str, str]) -> StartedNode | None:
+    """Return the node of a SkyPilot task; see its page on distributed jobs.
+
+    Raises:
+        UsageError: the variables are not numbers.
+    """
+    names = ("SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
+    addresses = environ.get("SKYPILOT_NODE_IPS", "").split()
+    if len(addresses) < 2:
+        return None
+    (node,) = read_numbers(environ, "SKYPILOT_NODE_RANK")
+    return StartedNode(
+        node_rank=node,
+        num_nodes=len(addresses),
+        nproc_per_node=number_or_none(environ.get("SKYPILOT_NUM_GPUS_PER_NODE")) or None,
+        master_addr=addresses[0],
+        variables=names,
+    )
+
+
+def vertex(environ: Mapping[str, str]) -> StartedNode | None:
+    """Return the node of a Vertex AI custom job; its pools of workers are counted in order.
+
+    Raises:
+        UsageError: CLUSTER_SPEC cannot be read.
+    """
+    if not environ.get("CLUSTER_SPEC"):
+        return None
+    spec = _json(environ, "CLUSTER_SPEC")
+    try:
+        pools = {name: spec["cluster"][name] for name in sorted(spec["cluster"])}
+        kind, index = spec["task"]["type"], int(spec["task"]["index"])
+        before = sum(len(hosts) for name, hosts in pools.items() if name < kind)
+        nodes, first = sum(map(len, pools.values())), next(iter(pools.values()))[0]
+        found = before + index, str(first).rpartition(":")
+    except (KeyError, IndexError, TypeError, ValueError, StopIteration):
+        raise _unreadable(environ, "CLUSTER_SPEC") from None
+    if nodes == 1:
+        return None
+    node, (host, _, port) = found
+    return StartedNode(
+        node_rank=node,
+        num_nodes=nodes,
+        master_addr=host or port,
+        master_port=number_or_none(port) if host else None,
+        variables=("CLUSTER_SPEC",),
+    )
+
+
+def _json(environ: Mapping[str, str], name: str) -> Any:
+    try:
+        return json.loads(environ[name])
+    except ValueError:
+        raise _unreadable(environ, name) from None
+
+
+def _unreadable(environ: Mapping[str, str], name: str) -> UsageError:
+    return UsageError(
+        f"{name}={environ[name]}: rltrain cannot read it. Correct it, or say --cluster none and "
+        "give --nnodes, --node-rank and --master-addr."
+    )

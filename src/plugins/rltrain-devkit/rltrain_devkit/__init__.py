@@ -1,0 +1,37 @@
+"""For plugin authors: the command `rltrain new`, and the kits that check the contract.
+
+The conformance kits are classes to subclass in a test file; they need pytest. What runs N ranks in
+one process is `rltrain.testing`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rltrain_devkit.kits.backend import BackendConformance
+    from rltrain_devkit.kits.gradient_sync import GradientSyncConformance
+    from rltrain_devkit.kits.library import LibraryConformance
+    from rltrain_devkit.kits.suite import SuiteConformance
+
+__all__ = [
+    "BackendConformance",
+    "GradientSyncConformance",
+    "LibraryConformance",
+    "SuiteConformance",
+]
+
+_KITS = {
+    "BackendConformance": "backend",
+    "GradientSyncConformance": "gradient_sync",
+    "LibraryConformance": "library",
+    "SuiteConformance": "suite",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a kit when it is first used: kits do not need each other's modules."""
+    if name not in _KITS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.kits.{_KITS[name]}"), name)

@@ -1,0 +1,18 @@
+"""What the plugin provides. Light, because listing plugins imports it."""
+
+from __future__ import annotations
+
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import CommandSpec
+
+
+@hookimpl
+def rltrain_provides() -> list[CommandSpec]:
+    """Declare the command."""
+    return [
+        CommandSpec(
+            name="new",
+            factory="rltrain_devkit.command:NewCommand",
+            summary="create a plugin's distribution, which installs and passes its tests as it is",
+        )
+    ]

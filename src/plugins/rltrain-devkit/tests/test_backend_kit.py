@@ -1,0 +1,410 @@
+"""The kit of backends: a correct one passes, and each wrong one fails the matching test."""
+
+from __future__ import annotations
+
+import pytest
+
+RIGHT = """
+import os
+
+from rltrain import hookimpl
+from rltrain.specs import BackendSpec
+from rltrain.data import pack_object, unpack_object
+
+
+@hookimpl
+def rltrain_provides():
+    factory = f"{__name__}:Backend"
+    return [BackendSpec(name="judged", factory=factory, framework="torch", device="cpu")]
+
+
+class Group:
+    def __init__(self, world):
+        import torch.distributed
+
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        self.dist = torch.distributed
+        self.dist.init_process_group("gloo", rank=world.rank, world_size=world.world_size)
+        self.rank = world.rank
+        self.world_size = world.world_size
+        self.device = world.device
+
+    def all_reduce(self, x, op="sum"):
+        tensor = self.tensor(x)
+        reduce = self.dist.ReduceOp
+        ops = {"sum": reduce.SUM, "mean": reduce.SUM, "min": reduce.MIN, "max": reduce.MAX}
+        self.dist.all_reduce(tensor, ops[op])
+        if op == "mean":
+            tensor /= self.world_size
+        return self.like(tensor, x)
+
+    def broadcast(self, x, src=0):
+        tensor = self.tensor(x)
+        self.dist.broadcast(tensor, src)
+        return self.like(tensor, x)
+
+    def broadcast_object(self, obj, src=0):
+        box = [pack_object(obj)]
+        self.dist.broadcast_object_list(box, src)
+        return unpack_object(box[0])
+
+    def gather_objects(self, obj, dst=None):
+        gathered = [None] * self.world_size
+        self.dist.all_gather_object(gathered, pack_object(obj))
+        gathered = [unpack_object(packed) for packed in gathered]
+        if dst is not None:
+            gathered = gathered if self.rank == dst else []
+        return gathered
+
+    def barrier(self):
+        self.dist.barrier()
+
+    def close(self):
+        if self.dist.is_initialized():
+            self.dist.destroy_process_group()
+
+    def tensor(self, x):
+        import torch
+
+        return torch.as_tensor(x).clone(memory_format=torch.contiguous_format)
+
+    def like(self, tensor, x):
+        return tensor if type(x) is type(tensor) else tensor.numpy()
+
+
+class Backend:
+    @hookimpl
+    def rltrain_init_distributed(self, world):
+        return Group(world)
+
+    @hookimpl
+    def rltrain_seed(self, seed):
+        import torch
+
+        torch.manual_seed(seed)
+
+    @hookimpl
+    def rltrain_wrap_model(self, session, model, role):
+        for tensor in [*model.parameters(), *model.buffers()]:
+            tensor.data.copy_(session.group.broadcast(tensor.data))
+        session.watch(role, lambda: fingerprints(model))
+        return model
+
+
+def fingerprints(model):
+    import zlib
+
+    named = dict(model.named_parameters())
+    return {name: zlib.crc32(bytes_of(parameter)) for name, parameter in named.items()}
+
+
+def bytes_of(parameter):
+    return parameter.detach().numpy().tobytes()
+"""
+
+TESTS = """
+from rltrain_devkit import BackendConformance
+
+
+class TestJudged(BackendConformance):
+    backend = "judged"
+"""
+
+STATE = "[*model.parameters(), *model.buffers()]"
+
+WRONG = {
+    "imports torch at the top": (
+        "import os",
+        "import os, torch",
+        "test_declaring_is_light",
+    ),
+    "names another device": (
+        "self.device = world.device",
+        'self.device = "cuda:0"',
+        "test_each_rank_knows_its_place",
+    ),
+    "forgets to divide a mean": (
+        "tensor /= self.world_size",
+        "pass",
+        "test_all_reduce_combines_arrays",
+    ),
+    "returns torch's tensors for numpy's arrays": (
+        "return tensor if type(x) is type(tensor) else tensor.numpy()",
+        "return tensor",
+        "test_collectives_keep_kind_dtype_and_shape",
+    ),
+    "broadcasts from rank 0 only": (
+        "self.dist.broadcast(tensor, src)",
+        "self.dist.broadcast(tensor, 0)",
+        "test_broadcast_gives_the_sources_array",
+    ),
+    "broadcasts objects from rank 0 only": (
+        "self.dist.broadcast_object_list(box, src)",
+        "self.dist.broadcast_object_list(box, 0)",
+        "test_broadcast_object_gives_the_sources_object",
+    ),
+    "gathers its own object first": (
+        "return gathered",
+        "return gathered if dst is not None else gathered[self.rank :] + gathered[: self.rank]",
+        "test_gather_objects_is_in_the_order_of_ranks",
+    ),
+    "gathers for one rank on all": (
+        " if self.rank == dst else []",
+        "",
+        "test_gather_objects_with_dst_is_for_one_rank",
+    ),
+    "unpickles whatever a peer sends": (
+        "from rltrain.data import pack_object, unpack_object",
+        "from pickle import dumps as pack_object, loads as unpack_object",
+        "test_what_is_not_data_is_refused",
+    ),
+    "lets ranks through a barrier": (
+        "self.dist.barrier()",
+        "pass",
+        "test_no_rank_leaves_a_barrier_early",
+    ),
+    "seeds nothing": (
+        "torch.manual_seed(seed)",
+        "pass",
+        "test_the_same_seed_draws_the_same_numbers",
+    ),
+    "seeds a constant": (
+        "torch.manual_seed(seed)",
+        "torch.manual_seed(0)",
+        "test_another_seed_draws_other_numbers",
+    ),
+    "hides the model's own methods": (
+        "return model",
+        "bare = type(model).__base__(); bare.__dict__ = model.__dict__; return bare",
+        "test_a_wrapped_model_keeps_its_interface",
+    ),
+    "forgets one parameter": (
+        STATE,
+        "[*list(model.parameters())[1:], *model.buffers()]",
+        "test_a_wrapped_model_has_rank_0s_parameters",
+    ),
+    "forgets buffers": (
+        STATE,
+        "model.parameters()",
+        "test_a_wrapped_model_has_rank_0s_buffers",
+    ),
+    "watches the first parameter only": (
+        "named = dict(model.named_parameters())",
+        "named = dict(list(model.named_parameters())[:1])",
+        "test_fingerprints_change_with_any_one_parameter",
+    ),
+    "hashes with each process' own hash": (
+        "zlib.crc32(bytes_of(parameter))",
+        "hash(bytes_of(parameter))",
+        "test_fingerprints_of_equal_parameters_are_equal",
+    ),
+    "its gradient sync is not installed": (
+        'framework="torch", device="cpu")',
+        'framework="torch", device="cpu", grad_sync="none_such")',
+        "test_its_runs_have_a_launcher_and_a_gradient_sync",
+    ),
+    "closes once only": (
+        "if self.dist.is_initialized():",
+        "if True:",
+        "test_close_may_be_called_twice",
+    ),
+    "needs a second rank": (
+        "gathered = [None] * self.world_size",
+        "gathered = [None] * 2",
+        "test_a_world_of_one_rank_works",
+    ),
+}
+
+
+RIGHT_JAX = """
+import os
+
+from rltrain import hookimpl
+from rltrain.specs import BackendSpec
+from rltrain.data import pack_object, unpack_object
+
+
+@hookimpl
+def rltrain_provides():
+    factory = f"{__name__}:Backend"
+    return [BackendSpec(name="judged", factory=factory, framework="jax", device="cpu")]
+
+
+class Group:
+    def __init__(self, world):
+        import jax
+
+        jax.config.update("jax_platforms", "cpu")
+        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        jax.distributed.initialize(address, world.world_size, world.rank)
+        self.rank = world.rank
+        self.world_size = world.world_size
+        self.device = world.device
+
+    def all_reduce(self, x, op="sum"):
+        import numpy as np
+
+        rows = self.rows(x)
+        if op in ("min", "max"):
+            return self.like(getattr(np, op)(rows, 0), x)
+        total = rows.sum(0, dtype=x.dtype)
+        if op == "mean":
+            total = (total / self.world_size).astype(x.dtype)
+        return self.like(total, x)
+
+    def broadcast(self, x, src=0):
+        return self.like(self.rows(x)[src], x)
+
+    def broadcast_object(self, obj, src=0):
+        return self.gather_objects(obj)[src]
+
+    def gather_objects(self, obj, dst=None):
+        import numpy as np
+
+        data = np.frombuffer(pack_object(obj).ljust(1000, b"."), np.uint8)
+        gathered = [unpack_object(row.tobytes()) for row in self.rows(data)]
+        return gathered if dst in (None, self.rank) else []
+
+    def barrier(self):
+        self.gather_objects(None)
+
+    def close(self):
+        import jax
+
+        jax.distributed.shutdown()
+
+    def rows(self, x):
+        import numpy as np
+        from jax.experimental import multihost_utils
+
+        x = np.asarray(x)
+        data = np.frombuffer(x.tobytes(), np.uint8)
+        rows = multihost_utils.process_allgather(data)
+        return rows.reshape(self.world_size, -1).view(x.dtype).reshape(-1, *x.shape)
+
+    def like(self, result, x):
+        import jax
+        import numpy as np
+
+        return jax.numpy.asarray(result) if isinstance(x, jax.Array) else np.asarray(result)
+
+
+class Backend:
+    @hookimpl
+    def rltrain_init_distributed(self, world):
+        return Group(world)
+
+    @hookimpl
+    def rltrain_seed(self, seed):
+        pass
+
+    @hookimpl
+    def rltrain_wrap_model(self, session, model, role):
+        import jax
+
+        return jax.tree.map(session.group.broadcast, model)
+"""
+
+TESTS_JAX = f"{TESTS}    seeds_generator = False\n"
+
+BROADCAST = "return jax.tree.map(session.group.broadcast, model)"
+
+WRONG_JAX = {
+    "imports jax at the top": (
+        "import os",
+        "import os, jax",
+        "test_declaring_is_light",
+    ),
+    "forgets to divide a mean": (
+        "total = (total / self.world_size).astype(x.dtype)",
+        "pass",
+        "test_all_reduce_combines_arrays",
+    ),
+    "returns numpy's arrays for jax's": (
+        "return self.like(total, x)",
+        "return np.asarray(total)",
+        "test_collectives_keep_kind_dtype_and_shape",
+    ),
+    "reduces numpy's float64 as jax's float32": (
+        "return self.like(total, x)",
+        "import jax; return self.like(np.asarray(jax.numpy.asarray(total)), x)",
+        "test_collectives_keep_kind_dtype_and_shape",
+    ),
+    "broadcasts from rank 0 only": (
+        "return self.like(self.rows(x)[src], x)",
+        "return self.like(self.rows(x)[0], x)",
+        "test_broadcast_gives_the_sources_array",
+    ),
+    "lets ranks through a barrier": (
+        "self.gather_objects(None)",
+        "pass",
+        "test_no_rank_leaves_a_barrier_early",
+    ),
+    "makes one dtype of a model": (
+        BROADCAST,
+        BROADCAST.replace("model)", "jax.tree.map(lambda x: x.astype('float32'), model))"),
+        "test_a_wrapped_model_keeps_its_interface",
+    ),
+    "forgets a model's parameters": (
+        BROADCAST,
+        BROADCAST.replace("model)", "model) | {'parameters': model['parameters']}"),
+        "test_a_wrapped_model_has_rank_0s_parameters",
+    ),
+    "forgets a model's buffers": (
+        BROADCAST,
+        BROADCAST.replace("model)", "model) | {'buffers': model['buffers']}"),
+        "test_a_wrapped_model_has_rank_0s_buffers",
+    ),
+}
+
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_correct_plugin_passes(judge):
+    assert judge(RIGHT, TESTS) == {}
+
+
+def test_a_rank_that_fails_is_shown(judge):
+    broken = RIGHT.replace("return Group(world)", 'raise OSError("no such network")')
+    failed = judge(broken, TESTS)
+    assert "test_declaring_is_light" not in failed
+    assert "OSError: no such network" in failed["test_each_rank_knows_its_place"]
+
+
+def test_an_error_in_one_check_hides_no_other(judge):
+    failed = judge(RIGHT.replace("self.dist.barrier()", "raise OSError('no barrier')"), TESTS)
+    assert sorted(failed) == [
+        "test_a_world_of_one_rank_works",
+        "test_no_rank_leaves_a_barrier_early",
+    ]
+    assert "OSError: no barrier" in failed["test_no_rank_leaves_a_barrier_early"]
+
+
+@pytest.mark.parametrize("devices", [0, 1])
+def test_ranks_without_a_device_each_are_skipped(judge, devices):
+    few = RIGHT.replace('device="cpu"', 'device="cuda", count_devices=f"{__name__}:count"')
+    broken = few.replace("return Group(world)", "raise OSError")
+    assert judge(broken + f"\n\ndef count():\n    return {devices}\n", TESTS) == {}
+
+
+def test_a_correct_jax_plugin_passes(judge):
+    assert judge(RIGHT_JAX, TESTS_JAX) == {}
+
+
+@pytest.mark.parametrize("fault", WRONG_JAX)
+def test_a_wrong_jax_plugin_fails_the_test_that_names_its_fault(judge, fault):
+    old, new, expected = WRONG_JAX[fault]
+    assert RIGHT_JAX.count(old) == 1
+    failed = judge(RIGHT_JAX.replace(old, new), TESTS_JAX)
+    assert list(failed) == [expected]
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_wrong_plugin_fails_the_test_that_names_its_fault(judge, fault):
+    old, new, expected = WRONG[fault]
+    assert RIGHT.count(old) == 1
+    assert "\n" not in old + new
+    failed = judge(RIGHT.replace(old, new), TESTS)
+    assert list(failed) == [expected]
+    assert "MUST: " in failed[expected] or "MAY, " in failed[expected]

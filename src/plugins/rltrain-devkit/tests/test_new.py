@@ -1,0 +1,198 @@
+"""`rltrain new`: a distribution that can be installed, or one line that says why not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rltrain.cli.main import main
+from rltrain.plugins import discover
+from rltrain.specs import KINDS as SPECS
+from rltrain_devkit.command import KINDS, TEMPLATES
+
+ROOT = Path(__file__).parents[4]
+HEAVY = ("torch", "numpy", "jax", "gymnasium", "omegaconf", "rich")
+
+
+@pytest.fixture
+def new(tmp_path, monkeypatch, capsys):
+    """Run `rltrain new` in an empty folder; return its status, and what it printed."""
+    folder = tmp_path / "new"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    def run(*words: str):
+        status = main(["new", *words])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+def texts(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_file_is_written_with_the_names_filled_in(new, kind):
+    assert new("my-own_thing", "--kind", kind)[0] == 0
+    files = texts(Path("rltrain-my-own-thing"))
+    package = "rltrain_my_own_thing"
+    expected = {"pyproject.toml", "README.md", "tests/test_conformance.py"}
+    expected |= {f"{package}/__init__.py", f"{package}/plugin.py"}
+    module = "adapter" if kind == "library" else kind
+    if kind == "writer":
+        expected.add(f"{package}/options.py")
+    assert set(files) == expected | {f"{package}/{module}.py"}
+    for name, text in files.items():
+        assert "$" not in text, name
+        if name.endswith(".py"):
+            compile(text, name, "exec")
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    assert project["name"] == "rltrain-my-own-thing"
+    assert project["entry-points"]["rltrain"] == {"my-own_thing": f"{package}.plugin"}
+    assert {"library", "test"} <= set(project["optional-dependencies"])
+    assert f"{package}.{module}:MyOwnThing{kind.title()}" in files[f"{package}/plugin.py"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_found_and_ready(new, site, monkeypatch, kind):
+    name = f"found_{kind}"
+    new(name, "--kind", kind)
+    package, distribution = f"rltrain_{name}", f"rltrain-found-{kind}"
+    monkeypatch.syspath_prepend(str(Path(distribution).resolve()))
+    site.install(distribution, point=name, module=f"{package}.plugin")
+    (record,) = (record for record in discover().records if record.name == name)
+    for module in [module for module in sys.modules if module.startswith(package)]:
+        monkeypatch.delitem(sys.modules, module)
+    assert (record.status, record.reason) == ("ready", "")
+    (spec,) = record.specs
+    assert (spec.kind, spec.name) == (kind, name)
+
+
+@pytest.mark.parametrize("name", ["a", "a-name_of-some-length"])
+def test_written_files_pass_our_own_linter(new, tmp_path, name):
+    pytest.importorskip("ruff")
+    # As if it were one of our plugins: with their exceptions, and no others.
+    plugins = tmp_path / "src" / "plugins"
+    plugins.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    for kind in KINDS:
+        assert new(f"{name}-{kind}", "--kind", kind, "--into", str(plugins))[0] == 0
+    for command in (["check"], ["format", "--diff"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--no-cache", "src"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_kind_with_a_template_is_a_kind(new):
+    assert {path.name for path in TEMPLATES.iterdir()} == set(KINDS) <= set(SPECS)
+
+
+def test_it_prints_what_it_wrote_and_what_comes_next(new):
+    Path("my plugins").mkdir()
+    status, out, err = new("demo", "--kind", "suite", "--into", "my plugins")
+    assert (status, err) == (0, "")
+    written, _, following = out.partition("Next:\n")
+    assert written.startswith("Wrote my plugins/rltrain-demo:\n")
+    assert set(written.split()[3:]) == set(texts(Path("my plugins/rltrain-demo")))
+    assert [line.strip() for line in following.splitlines()] == [
+        "pip install -e 'my plugins/rltrain-demo[test]'",
+        "rltrain plugins",
+        "python -m pytest 'my plugins/rltrain-demo'",
+        "rltrain --task demo/Point-v0 --distributed --nproc-per-node 2 --max-iterations 2",
+    ]
+
+
+def test_the_folder_has_the_usual_permissions(new):
+    new("demo", "--kind", "writer")
+    Path("plain").mkdir()
+    assert Path("rltrain-demo").stat().st_mode == Path("plain").stat().st_mode
+
+
+WRONG = [
+    ("", "the following arguments are required: NAME, --kind"),
+    ("demo", "the following arguments are required: --kind"),
+    ("demo --kind libary", "--kind libary: must be one of library, backend, suite, writer,"),
+    ("demo --kind libary", "Did you mean 'library'?"),
+    ("demo --kind observer", "--kind observer: must be one of"),
+    ("1st --kind writer", "NAME '1st': must begin with a letter"),
+    ("my/own --kind writer", "NAME 'my/own': must begin with"),
+    ("my_ --kind writer", "NAME 'my_': must begin with"),
+    ("_my --kind writer", "NAME '_my': must begin with"),
+    ("größe --kind writer", "NAME 'größe': must begin with"),
+    ("stub --kind library", "NAME stub: there is already a library 'stub', from rltrain-stub 1.0."),
+    ("more-notes --kind writer", "there is already a writer 'more-notes', from rltrain-stub 1.0."),
+    ("stub --kind writer", "a distribution rltrain-stub is already installed, from"),
+    ("there --kind writer", "rltrain-there: exists already. Choose another NAME"),
+    ("link --kind writer", "rltrain-link: exists already."),
+    ("demo --kind writer --into none", "--into none: there is no such folder."),
+    ("demo --kind writer --into file", "--into file: there is no such folder."),
+    ("demo --kind writer --into /proc", "--into /proc: cannot be written to ("),
+    ("demo --kind writer --inti x", "Unknown argument '--inti'. Did you mean '--into'?"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), WRONG)
+def test_what_is_wrong_is_reported_in_one_message(new, stub, tmp_path, monkeypatch, line, message):
+    monkeypatch.chdir(tmp_path / "new")
+    Path("file").touch()
+    Path("rltrain-there").mkdir()
+    Path("rltrain-link").symlink_to("nowhere")
+    before = set(Path().rglob("*"))
+    status, out, err = new(*line.split())
+    assert (status, out) == (2, "")
+    assert err.startswith("rltrain: ")
+    assert message in err
+    assert "Traceback" not in err
+    assert set(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize("line", ["new --help", "new demo --kind library", "new 1 --kind suite"])
+def test_the_command_imports_nothing_heavy(tmp_path, line):
+    code = (
+        "import sys, contextlib, io\n"
+        "from rltrain.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+        f"    main({line.split()!r})\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_full_disk_leaves_nothing_half_written(new, monkeypatch):
+    write_text, written = Path.write_text, []
+
+    def fill(path, *arguments, **more):
+        written.append(path)
+        if len(written) == 4:
+            raise OSError(28, "No space left on device")
+        return write_text(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, "write_text", fill)
+    status, _out, err = new("demo", "--kind", "writer")
+    assert (status, len(written)) == (2, 4)
+    assert "--into .: cannot be written to (No space left on device)." in err
+    assert list(Path().iterdir()) == []

@@ -1,0 +1,111 @@
+"""The environment variables that clusters and libraries have set, and how rltrain reads them."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping
+
+from rltrain.config import Placement
+from rltrain.options import hide
+from rltrain.plugins import Registry
+from rltrain.specs import ClusterSpec
+from rltrain.types import World
+from rltrain_doctor.findings import Finding, ok, problem, warning
+
+__all__ = ["variables"]
+
+_GROUPS = {
+    "GPUs": ("CUDA_*", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
+    "transport": (
+        *("NCCL_*", "GLOO_*", "TORCH_NCCL_*", "TORCH_DISTRIBUTED_DEBUG", "UCX_*", "FI_PROVIDER"),
+    ),
+    "threads": ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "PJRT_NPROC"),
+    "jax": ("JAX_*", "COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID"),
+    "memory": ("XLA_*", "PYTORCH_*"),
+    "rltrain": ("RLTRAIN_*",),
+}
+"""Variables to show besides those of clusters: patterns of their names by what they are for."""
+
+_SIZES = {
+    "srun": "SLURM_STEP_NUM_TASKS",
+    "mpiexec": "PMI_SIZE",
+    "PALS": "PALS_SIZE",
+    "a scheduler": "NUM_PROCESSES",
+}
+"""By who starts processes: the variable with their number, where no cluster joins them."""
+
+_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+
+_BY_HAND = (
+    "Start rltrain once per node, with --nnodes, --node-rank and --master-addr; or start the ranks "
+    "with torchrun."
+)
+
+
+def variables(
+    environ: Mapping[str, str],
+    registry: Registry,
+    placement: Placement | None,
+    placed: World | Exception | None,
+) -> Iterator[Finding]:
+    """Report which variables are set, and how rltrain interprets them.
+
+    Args:
+        environ: the environment variables.
+        registry: the installed plugins, which know the clusters.
+        placement: where the run would run; None after an error.
+        placed: this process' place; None if it will start ranks; the error if neither is possible.
+    """
+    groups = {spec.name: spec.variables for spec in registry.all(ClusterSpec)} | _GROUPS
+    found = False
+    for who, patterns in groups.items():
+        names = sorted(
+            name for name in environ if any(fnmatch.fnmatchcase(name, each) for each in patterns)
+        )
+        if names:
+            found = True
+            values = {name: hide(environ[name], name) for name in names}
+            yield ok(who, " ".join(f"{n}={v}" for n, v in values.items()), variables=values)
+    if not found:
+        yield ok("environment", "no launcher, scheduler or library has set a variable")
+    yield _interpreted(placement, placed)
+    if placed is None and placement is not None and placement.cluster is None:
+        yield from _not_joined(environ, placement)
+
+
+def _interpreted(placement: Placement | None, placed: World | Exception | None) -> Finding:
+    if isinstance(placed, Exception):
+        return problem("this process", str(placed), "")
+    assert placement is not None, "without an error there is a placement"
+    by = f", started by {placement.cluster}" if placement.cluster not in (None, "none") else ""
+    if placed is None:
+        text = f"starts {placement.nproc_per_node} rank(s) here, by {placement.launcher}"
+        if placement.nnodes > 1:
+            text += f", as node {placement.node_rank} of {placement.nnodes}{by}"
+        return ok("this process", text)
+    return ok(
+        "this process",
+        f"joins as rank {placed.rank} of {placed.world_size}: local rank {placed.local_rank} of "
+        f"{placed.local_world_size} on node {placed.node_rank} of {placed.num_nodes}, device "
+        f"{placed.device}{by}",
+    )
+
+
+def _not_joined(environ: Mapping[str, str], placement: Placement) -> Iterator[Finding]:
+    """Report processes that rltrain does not recognize as ranks of one run."""
+    given = [name for name in _RANK if environ.get(name)]
+    lacking = [name for name in _RANK if name not in given]
+    if given and lacking and placement.nnodes == 1:
+        found = " ".join(f"{name}={environ[name]}" for name in given)
+        text = f"{found} without {' and '.join(lacking)}: rltrain does not treat this as a rank"
+        hint = f"Unset {' '.join(given)}, or set all of {', '.join(_RANK)}."
+        yield warning("ranks", text, hint)
+    for who, name in _SIZES.items():
+        text = environ.get(name, "")
+        if placement.nnodes == 1 and text.isdecimal() and int(text) > 1:
+            yield problem(
+                "ranks",
+                f"{who} started {text} processes ({name}={text}), which rltrain does not join: "
+                "each would train alone",
+                _BY_HAND,
+            )

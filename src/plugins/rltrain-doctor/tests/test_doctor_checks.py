@@ -1,0 +1,513 @@
+"""Each check of `rltrain doctor` on a simulated machine: its findings and messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+from rltrain.config import Placement
+from rltrain.errors import UsageError
+from rltrain.plugins.registry import discover
+from rltrain.terminal import plain, plain_output
+from rltrain.testing import make_config
+from rltrain.types import World
+from rltrain_doctor import limits as limits_module
+from rltrain_doctor.conflicts import KNOWN, conflicts
+from rltrain_doctor.devices import devices
+from rltrain_doctor.findings import Section, look, problem
+from rltrain_doctor.limits import limits
+from rltrain_doctor.network import listener, network, resolve
+from rltrain_doctor.page import print_section
+from rltrain_doctor.variables import variables
+from rltrain_doctor.versions import versions
+
+EMPTY = "from rltrain.hookspecs import hookimpl\n"
+
+
+def named(findings, name):
+    """Return the one finding of a name."""
+    (found,) = [finding for finding in findings if finding.name == name]
+    return found
+
+
+def summary(finding):
+    return finding.level, finding.text, finding.hint
+
+
+# Versions
+
+
+def test_versions_and_ranges_are_reported(stub, site):
+    site.install("adapted", version="2.5")
+    site.install("rltrain-fits", STUB_WRITER, requires=('adapted>=2,<3; extra == "library"',))
+    found = list(versions(discover(), None))
+    assert named(found, "Python").level == "ok"
+    fits = named(found, "rltrain-fits")
+    assert summary(fits) == ("ok", "1.0: adapted 2.5 (>=2,<3)", "")
+    (adapted,) = fits.data["adapts"]
+    assert adapted == {"name": "adapted", "installed": "2.5", "range": ">=2,<3", "met": True}
+
+
+STUB_WRITER = """
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import WriterSpec
+
+@hookimpl
+def rltrain_provides():
+    return [WriterSpec(name="writer", factory="x:y")]
+"""
+
+
+def test_an_unusable_plugin_is_a_warning_or_if_requested_a_problem(stub, site):
+    site.install("adapted", version="4.0")
+    site.install("rltrain-old", STUB_WRITER, point="old", requires=('adapted<3; extra=="library"',))
+    site.install("rltrain-broken", "raise ValueError('oh')", point="broken")
+    found = list(versions(discover(), None))
+    text = "1.0 is unmet: needs adapted<3, but 4.0 is installed"
+    assert summary(named(found, "rltrain-old")) == ("warning", text, "pip install 'adapted<3'")
+    assert named(found, "rltrain-broken").level == "warning"
+    assert "oh" in named(found, "rltrain-broken").text
+    assert named(versions(discover(), "old"), "rltrain-old").level == "problem"
+
+
+def test_without_a_library_nothing_can_be_trained(stub, monkeypatch):
+    monkeypatch.setenv("RLTRAIN_PLUGINS", "")
+    assert named(versions(discover(), None), "libraries").level == "problem"
+
+
+def test_each_known_conflict_is_found(site):
+    for name, wanted in [item for conflict in KNOWN for item in conflict.packages.items()]:
+        version = {"<": "0.1", ">": "99", "": "1"}[wanted[:1]]
+        if not list(site.path.glob(f"{name.replace('-', '_')}-*")):
+            site.install(name, version=version)
+    texts = [finding.text for finding in conflicts((), ())]
+    for conflict in KNOWN:
+        assert len([text for text in texts if conflict.reason in text]) == 1, conflict
+
+
+def test_other_versions_do_not_conflict(site):
+    site.install("isaacsim", version="6.0")
+    assert not [x for x in conflicts((), ()) if "isaacsim" in x.text]
+
+
+def test_a_plugin_adds_conflicts_that_it_knows(stub, site):
+    site.install("one", version="1.5")
+    site.install("two", version="3.0")
+    own = 'conflicts=(Conflict({"one": "<2", "two": ""}, "They bite.", "Part them."),)'
+    source = STUB_WRITER.replace("import WriterSpec", "import Conflict, WriterSpec")
+    source = source.replace('factory="x:y"', f'factory="x:y", {own}')
+    site.install("rltrain-knows", source)
+    (found,) = [x for x in conflicts(discover().records, ()) if "They bite" in x.text]
+    assert summary(found) == ("warning", "one 1.5 and two 3.0: They bite.", "Part them.")
+
+
+def test_two_providers_of_one_name_are_reported(stub, site):
+    for name in ("rltrain-a", "rltrain-b"):
+        site.install(name, STUB_WRITER)
+    (found,) = [x for x in conflicts(discover().records, ()) if "twice" in x.text]
+    assert found.text == (
+        "The writer 'writer' is provided twice, by rltrain-a 1.0 and rltrain-b 1.0."
+    )
+    assert "--no-plugin rltrain-b" in found.hint
+
+
+def test_unmet_requirements_of_watched_distributions_are_reported(site):
+    site.install("base", version="2.0")
+    extra = ('missing; extra == "x"', "base>=1", "not a requirement")
+    site.install("pins", requires=("base<2", "absent>=1", *extra))
+    site.install("other", requires=("absent",))
+    texts = [finding.text for finding in conflicts((), {"base", "pins"})]
+    assert "pins 1.0 needs base<2, but 2.0 is installed." in texts
+    assert "pins 1.0 needs absent>=1, which is not installed." in texts
+    assert not [text for text in texts if text.startswith("other") or "missing" in text]
+    # The distributions that need a watched one are reported too.
+    assert "pins 1.0 needs base<2, but 2.0 is installed." in [
+        finding.text for finding in conflicts((), {"base"})
+    ]
+
+
+# Devices
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path, monkeypatch):
+    """Plant an nvidia-smi that runs a shell script."""
+
+    def plant(script: str) -> None:
+        file = tmp_path / "nvidia-smi"
+        file.write_text(f"#!/bin/sh\n{script}\n")
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    return plant
+
+
+TWO_GPUS = "echo '0, NVIDIA H200, 570.1, 143771 MiB'; echo '1, NVIDIA H200, 570.1, 143771 MiB'"
+
+
+def seen(environ=None, framework="numpy"):
+    return list(devices({} if environ is None else environ, discover(), framework, print))
+
+
+def test_gpus_and_driver_are_reported(stub, nvidia_smi, monkeypatch):
+    nvidia_smi(TWO_GPUS)
+    monkeypatch.setenv("STUB_GPUS", "2")
+    found = seen()
+    driver = named(found, "driver")
+    assert summary(driver) == (
+        "ok",
+        "NVIDIA 570.1: 0 NVIDIA H200, 143771 MiB; 1 NVIDIA H200, 143771 MiB",
+        "",
+    )
+    assert driver.data["gpus"][1]["index"] == "1"
+    counted = next(finding for finding in found if finding.name == "stub_gpu")
+    assert summary(counted) == ("ok", "sees 2 GPUs", "")
+
+
+def test_a_framework_that_cannot_use_the_gpus_is_reported(stub, nvidia_smi):
+    nvidia_smi(TWO_GPUS)
+    found = named(seen(), "stub_gpu")
+    assert found.level == "warning"
+    assert "sees no GPU, but the driver has 2" in found.text
+    # Hidden GPUs are hidden on purpose.
+    assert named(seen({"CUDA_VISIBLE_DEVICES": ""}), "stub_gpu").level == "ok"
+
+
+def test_a_driver_that_fails_or_hangs_is_reported(stub, nvidia_smi, monkeypatch):
+    nvidia_smi("echo 'Driver/library version mismatch'; exit 18")
+    driver = named(seen(), "driver")
+    assert (driver.level, driver.text) == (
+        "warning",
+        "nvidia-smi failed: Driver/library version mismatch",
+    )
+    monkeypatch.setattr("rltrain_doctor.devices.TIMEOUT", 0.2)
+    nvidia_smi("exec sleep 60")
+    assert named(seen(), "driver").level == "problem"
+
+
+@pytest.mark.parametrize("reason", [None, "torch has NCCL 2.28.9, and 2.30 is the first that can."])
+def test_whether_ranks_may_share_a_gpu_is_reported_in_the_plans_words(stub, monkeypatch, reason):
+    monkeypatch.setenv("STUB_GPUS", "1")
+    if reason:
+        monkeypatch.setenv("STUB_CANNOT_SHARE", reason)
+    _, sharing = [finding for finding in seen() if finding.name == "stub_gpu"]
+    can = "several ranks may share a GPU: --backend stub_gpu, and more ranks than GPUs"
+    assert summary(sharing) == (
+        "ok",
+        f"several ranks cannot share a GPU: {reason}" if reason else can,
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "level", "text"),
+    [
+        ("1,0", "ok", "2 visible, numbered 0 to 1 for --gpu-ids"),
+        ("", "ok", "all GPUs are hidden"),
+        ("0,2", "warning", "there is no GPU 2 of 2"),
+        ("1,1", "warning", "a GPU is named twice"),
+        ("GPU-8f3a,1", "ok", "2 visible, numbered"),
+    ],
+)
+def test_visible_gpus_are_checked(stub, nvidia_smi, value, level, text):
+    nvidia_smi(TWO_GPUS)
+    found = named(seen({"CUDA_VISIBLE_DEVICES": value}), "visible")
+    assert found.level == level
+    assert text in found.text
+
+
+# The launcher's variables
+
+REGISTRY = discover()
+STARTS = make_config(distributed=True, nproc_per_node=2, launcher="elastic", backend="gloo")
+
+
+def test_variables_are_reported_with_their_source_and_effect():
+    environ = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "NCCL_DEBUG": "INFO", "HOME": "/"}
+    found = list(variables(environ, REGISTRY, STARTS, World(1, 1, 0, 2, 2, 1)))
+    assert named(found, "torchrun").text == "LOCAL_RANK=1 RANK=1 WORLD_SIZE=2"
+    assert named(found, "transport").data["variables"] == {"NCCL_DEBUG": "INFO"}
+    assert "joins as rank 1 of 2" in named(found, "this process").text
+    assert {finding.level for finding in found} == {"ok"}
+    assert "HOME" not in str(found)
+
+
+def test_having_no_variables_set_is_reported_too():
+    first, second = variables({}, REGISTRY, STARTS, None)
+    assert "no launcher" in first.text
+    assert second.text == "starts 2 rank(s) here, by elastic"
+
+
+def test_a_contradiction_is_a_problem_with_the_errors_message():
+    error = UsageError("The environment variables contradict each other: RANK=5.")
+    found = named(variables({"RANK": "5"}, REGISTRY, None, error), "this process")
+    assert summary(found) == ("problem", str(error), "")
+
+
+@pytest.mark.parametrize(
+    ("environ", "level", "text"),
+    [
+        ({"WORLD_SIZE": "2"}, "warning", "WORLD_SIZE=2 without RANK and LOCAL_RANK"),
+        ({"PALS_SIZE": "4"}, "problem", "PALS started 4 processes"),
+        ({"SLURM_STEP_NUM_TASKS": "4"}, "problem", "srun started 4 processes"),
+    ],
+)
+def test_processes_that_would_each_train_alone_are_reported(environ, level, text):
+    found = named(variables(environ, REGISTRY, STARTS, None), "ranks")
+    assert found.level == level
+    assert text in found.text
+    assert found.hint
+
+
+@pytest.mark.parametrize("environ", [{"RANK": "0", "WORLD_SIZE": "2"}, {"PALS_SIZE": "2"}])
+def test_a_declared_node_is_accepted(environ):
+    two_nodes = make_config(distributed=True, nproc_per_node=2, launcher="elastic", nnodes=2)
+    assert {finding.level for finding in variables(environ, REGISTRY, two_nodes, None)} == {"ok"}
+
+
+def test_one_task_and_an_allocation_without_a_step_start_ranks():
+    environ = {"SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "8", "PALS_SIZE": "x"}
+    assert {finding.level for finding in variables(environ, REGISTRY, STARTS, None)} == {"ok"}
+
+
+# The network
+
+
+def looked(environ=None, master=("127.0.0.1", 29500), several=False, hosted=True):
+    return list(network(environ or {}, master, several=several, hosted=hosted))
+
+
+@pytest.fixture
+def taken():
+    """A port that another process listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_port_in_use_is_reported_with_its_owner(taken):
+    found = named(looked(master=("127.0.0.1", taken)), "port")
+    assert found.level == "warning"
+    assert f"{taken} is taken by process {os.getpid()}" in found.text
+    assert named(looked(master=("127.0.0.1", taken), several=True), "port").level == "problem"
+    # If ranks were already started, their launcher listens there.
+    assert not [x for x in looked(master=("127.0.0.1", taken), hosted=False) if x.name == "port"]
+
+
+def test_a_free_port_is_reported(taken):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert listener(port) is None
+    assert summary(named(looked(master=("127.0.0.1", port)), "port")) == (
+        "ok",
+        f"{port} is free",
+        "",
+    )
+
+
+def test_a_master_that_does_not_resolve_is_a_problem():
+    found = named(looked(master=("no-such-host.invalid", 1)), "master")
+    assert found.level == "problem"
+    assert found.text.startswith("no-such-host.invalid does not resolve: ")
+
+
+def test_node_0_must_be_the_master(monkeypatch):
+    found = named(looked(master=("192.0.2.77", 29500), several=True), "master")
+    assert found.level == "problem"
+    assert "is not this node" in found.text
+    assert named(looked(master=("192.0.2.77", 1), several=True, hosted=False), "master").text
+
+
+def test_loopback_cannot_be_the_master_of_several_nodes():
+    assert named(looked(several=True), "master").level == "warning"
+    assert summary(named(looked(), "master")) == ("ok", "127.0.0.1:29500, by lo", "")
+
+
+def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(1) or [])
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.1 s"):
+        resolve("slow.example", 0.1)
+    assert time.monotonic() - began < 0.9
+
+
+def test_an_unresolvable_host_name_is_a_warning(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "no-such-host.invalid")
+    assert named(looked(), "host name").level == "warning"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "level"),
+    [
+        ("GLOO_SOCKET_IFNAME", "lo", "ok"),
+        ("GLOO_SOCKET_IFNAME", "l", "problem"),
+        ("GLOO_SOCKET_IFNAME", "lo,nope0", "problem"),
+        ("NCCL_SOCKET_IFNAME", "l", "ok"),
+        ("NCCL_SOCKET_IFNAME", "=nope0", "problem"),
+        ("NCCL_SOCKET_IFNAME", "^docker0,nope0", "ok"),
+    ],
+)
+def test_interfaces_that_the_user_chose_must_exist(variable, value, level):
+    assert named(looked({variable: value}), variable).level == level
+
+
+def test_loopback_does_not_reach_other_nodes():
+    found = named(looked({"GLOO_SOCKET_IFNAME": "lo"}, several=True), "GLOO_SOCKET_IFNAME")
+    assert found.level == "problem"
+
+
+# Limits
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A machine with 8 GiB, and a cgroup around this process' cgroup."""
+
+    def plant(**files: str):
+        (tmp_path / "proc/self").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "proc/meminfo").write_text(
+            "MemTotal:  8388608 kB\nMemFree: 1048576 kB\nMemAvailable: 6291456 kB\nHugePages: 0\n"
+        )
+        (tmp_path / "proc/self/cgroup").write_text(files.pop("cgroup", "0::/pod/box\n"))
+        for name, content in files.items():
+            path = tmp_path / "sys/fs/cgroup" / name.replace("__", "/").replace("_dot_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        found = limits(str(tmp_path), root=tmp_path, infiniband=tmp_path / "infiniband")
+        return {finding.name: finding for finding in found}
+
+    return plant
+
+
+def test_without_cgroup_limits_the_whole_machine_is_available(machine):
+    found = machine()
+    assert found["memory"].text == "6.0 GiB free of 8.0 GiB"
+    assert found["CPU quota"].text.startswith("none: all ")
+    assert found["log root"].level == "ok"
+
+
+def test_the_narrowest_cgroup_counts(machine, monkeypatch):
+    monkeypatch.setattr(limits_module, "available_cores", lambda: 8)
+    found = machine(
+        pod__memory_dot_max=str(2**31),
+        pod__memory_dot_current=str(2**31 - 2**29),
+        pod__box__memory_dot_max="max",
+        pod__cpu_dot_max="150000 100000",
+        pod__box__cpu_dot_max="max 100000",
+    )
+    assert summary(found["memory"])[:2] == ("warning", "512 MiB free of 2.0 GiB")
+    assert found["CPU quota"].data == {"cores": 8, "quota": 1.5}
+    assert found["CPU quota"].hint == "Without GPUs: --nproc-per-node 1"
+
+
+def test_cgroups_v1_count_too(machine, monkeypatch):
+    monkeypatch.setattr(limits_module, "available_cores", lambda: 8)
+    files = {
+        "memory__job__memory_dot_limit_in_bytes": str(2**30),
+        "memory__job__memory_dot_usage_in_bytes": "0",
+        "cpu__job__cpu_dot_cfs_quota_us": "200000",
+        "cpu__job__cpu_dot_cfs_period_us": "100000",
+    }
+    found = machine(cgroup="5:cpu,cpuacct:/job\n4:memory:/job\n", **files)
+    assert found["memory"].data["total"] == 2**30
+    assert found["CPU quota"].data["quota"] == 2
+
+
+def test_little_shared_memory_is_a_warning(machine, monkeypatch):
+    true, blocks = os.statvfs, {"f_frsize": 4096, "f_blocks": 16384, "f_bavail": 16000}
+
+    def planted(path):
+        return type("Stat", (), blocks) if str(path) == "/dev/shm" else true(path)
+
+    monkeypatch.setattr(os, "statvfs", planted)
+    found = machine()["/dev/shm"]
+    assert (found.level, "--shm-size" in found.hint) == ("warning", True)
+    assert found.text.startswith("62.5 MiB free of 64.0 MiB")
+
+
+def test_low_user_limits_are_warnings(machine, monkeypatch, tmp_path):
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (256, 4096))
+    found = machine()
+    assert (found["open files"].level, found["processes"].level) == ("warning", "warning")
+    assert found["locked memory"].level == "ok"
+    (tmp_path / "infiniband" / "mlx5_0").mkdir(parents=True)
+    assert machine()["locked memory"].level == "warning"
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (-1, -1))
+    assert {machine()[name].text for name in ("locked memory", "processes")} == {"unlimited"}
+
+
+def test_a_log_root_that_cannot_be_written_is_a_problem(machine, tmp_path):
+    (tmp_path / "file").write_text("")
+    (found,) = [x for x in limits(str(tmp_path / "file" / "logs")) if x.name == "log root"]
+    assert found.level == "problem"
+
+
+# All of them
+
+
+def test_a_failing_check_does_not_stop_the_others():
+    def broken():
+        raise KeyError("x")
+        yield
+
+    (found,) = look("Limits", broken).findings
+    assert found.level == "warning"
+    assert "KeyError: 'x'" in found.text
+
+
+def test_this_machine_is_checked_without_importing_a_framework(stub):
+    code = (
+        "import sys; from rltrain.cli import main; "
+        "main(['doctor', '--no-ranks', '--json', '--framework', 'numpy', '--backend', 'stub', "
+        "'--launcher', 'stub_launcher']); "
+        "heavy = {'torch', 'jax', 'numpy', 'gymnasium'} & set(sys.modules); "
+        "print(sorted(heavy), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == "asking numpy what it sees ...\n[]\n"
+    output = json.loads(done.stdout)
+    assert set(output) == {"rltrain", "host", "status", "sections"}
+    assert list(output["sections"]) == ["versions", "devices", "launcher", "network", "limits"]
+    for finding in [finding for findings in output["sections"].values() for finding in findings]:
+        assert finding["level"] in ("ok", "warning", "problem")
+        assert finding["text"]
+
+
+# What others wrote
+
+
+def test_the_doctor_shows_no_secret():
+    environ = {"RLTRAIN_TOKEN": "s3cr3t-of-mine", "NCCL_DEBUG": "INFO"}
+    placement = Placement(backend="gloo")
+    text = str(list(variables(environ, discover(), placement, None)))
+    assert "RLTRAIN_TOKEN=(hidden)" in text
+    assert "NCCL_DEBUG=INFO" in text
+    assert "s3cr3t-of-mine" not in text
+
+
+def test_the_doctor_prints_plain_findings(capsys):
+    hostile = "\x1b[2J\x1b]0;title\x07\rfine \u202e"
+    finding = problem(hostile, hostile, hostile, error=f"{hostile}\n{hostile}")
+    with plain_output():
+        print_section(Section(hostile, [finding]))
+    printed = capsys.readouterr().out
+    assert printed == plain(printed)
+    assert r"\x1b[2J" in printed
+
+
+def test_a_place_for_temporary_files_that_is_none(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    found = named(limits(str(tmp_path)), "temporary")
+    assert found.level == "problem"
+    assert found.text.startswith(f"TMPDIR: temporary files cannot be written in {tmp_path}/file")

@@ -1,0 +1,171 @@
+"""Exporting a policy: files that run without rltrain, and what must be known to run them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rltrain.config import RunConfig
+from rltrain.errors import RltrainError, UsageError, suggest
+from rltrain.launch import RankLog, say
+from rltrain.plugins import Registry, discover, exporters
+from rltrain.policies import PolicySession, Trained, open_session
+from rltrain.policy import Exporter, Policy, PolicyModule
+from rltrain.runs import NotWritten, RunFolder, check_inside, check_writable
+from rltrain.types import World
+from rltrain_play.metadata import as_text, describe, plain
+from rltrain_play.verifying import Comparison, try_out, verify
+
+__all__ = ["Export", "choose_files"]
+
+
+@dataclass(frozen=True)
+class Export:
+    """The work: write the files of a policy, compare them with it, and describe them."""
+
+    files: Mapping[str, Path]
+    """By format."""
+    opset: int | None = None
+    """That of ONNX; None for the exporter's own."""
+    verify: int | None = None
+    """On how many observations to compare; None for none."""
+
+    def __call__(self, config: RunConfig, world: World, log: RankLog) -> int:
+        """Return the exit status: 1 if a file does not act as the policy does.
+
+        Raises:
+            UsageError: the policy cannot be exported.
+        """
+        registry = discover(config.no_plugins)
+        exporter = exporters(registry, config.backend)[config.framework]
+        with open_session(config, world, registry) as session:
+            policy = session.load_policy()
+            module = policy.module()
+            facts = describe(session, module)
+            about = {format: self._write(exporter, module, format, facts) for format in self.files}
+            results = self._compare(exporter, session, policy, module) if self.verify else {}
+        for format, result in results.items():
+            verdict = "acts as the policy" if result.passed else "DOES NOT ACT AS THE POLICY"
+            say(f"{self.files[format].name} {verdict}: {result}.")
+            about[format]["verified"] = plain({**vars(result), "passed": result.passed})
+        # Last: a reader who finds it finds the files.
+        text = json.dumps({**facts, "files": about}, indent=1) + "\n"
+        for path in {path.with_suffix(".json") for path in self.files.values()}:
+            _write(path, lambda partial: partial.write_text(text))
+        return 0 if all(result.passed for result in results.values()) else 1
+
+    def _write(
+        self, exporter: Exporter, module: PolicyModule, format: str, facts: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Write one file, and return what there is to know about it."""
+        path, about = self.files[format], dict[str, Any]()
+
+        def write(partial: Path) -> None:
+            about.update(exporter.export(module, format, partial, as_text(facts), self.opset))
+            try_out(exporter.load(partial, format), module)
+
+        try:
+            _write(path, write)
+        except RltrainError:
+            raise
+        except Exception as error:  # Compilers raise many; the log has the traceback.
+            raise UsageError(
+                f"--format {format}: this policy cannot be exported so "
+                f"({type(error).__name__}: {' '.join(str(error).split())[:300]}). Choose another "
+                "format, or a newer version of what writes this one."
+            ) from error
+        told = "".join(f", {name} {value}" for name, value in about.items() if name == "opset")
+        say(f"wrote {path} ({format}{told})")
+        return {"name": path.name, **about}
+
+    def _compare(
+        self, exporter: Exporter, session: PolicySession, policy: Policy, module: PolicyModule
+    ) -> dict[str, Comparison]:
+        runs = {format: exporter.load(path, format) for format, path in self.files.items()}
+        return verify(session, policy, module, runs, self.verify or 0, say)
+
+
+def choose_files(
+    trained: Trained,
+    framework: str,
+    backend: str,
+    registry: Registry,
+    formats: Sequence[str],
+    output: str | None,
+) -> dict[str, Path]:
+    """Return which files to write, by format.
+
+    Args:
+        trained: the checkpoint.
+        framework: of the policy.
+        backend: that of the run.
+        registry: the installed plugins.
+        formats: those that the user named; none for the framework's default.
+        output: the file that the user named. By default, files are in the folder `exported`: of the
+            run folder, or beside a checkpoint that a library's own script wrote.
+
+    Raises:
+        UsageError: a format is not one of the framework, its packages are missing, or the file
+            cannot be written.
+    """
+    able = exporters(registry, backend)
+    if framework not in able:
+        raise UsageError(f"Policies of {framework} cannot be exported: no backend has an exporter.")
+    exporter = able[framework]
+    chosen = list(dict.fromkeys(formats)) or [next(iter(exporter.formats))]
+    for format in chosen:
+        if format not in exporter.formats:
+            raise _unknown(format, framework, able)
+        exporter.check(format)
+    if output is None:
+        folder = (trained.run or trained.checkpoint.parent) / "exported"
+        if trained.run is not None:
+            check_inside(trained.run, folder, bool(trained.options.get("trust_run")))
+        files = {format: folder / f"policy{exporter.formats[format]}" for format in chosen}
+    else:
+        files = {chosen[0]: _named(output, chosen, exporter)}
+    for path in files.values():
+        check_writable("output", str(path.parent))
+    return files
+
+
+def _unknown(format: str, framework: str, able: Mapping[str, Exporter]) -> UsageError:
+    own = ", ".join(able[framework].formats)
+    others = [name for name, exporter in able.items() if format in exporter.formats]
+    if others:
+        return UsageError(
+            f"--format {format}: is a format of {' and '.join(others)}, but the policy is one of "
+            f"{framework}. Choose from {own}."
+        )
+    known = [name for exporter in able.values() for name in exporter.formats]
+    return UsageError(f"--format {format}: is not known.{suggest(format, known)} There are: {own}.")
+
+
+def _named(output: str, formats: Sequence[str], exporter: Exporter) -> Path:
+    """Return the file that the user named."""
+    path = Path(output).expanduser().resolve()
+    if len(formats) > 1:
+        raise UsageError(f"--output {output}: names one file, but --format names {len(formats)}.")
+    suffix = exporter.formats[formats[0]]
+    if path.suffix != suffix:
+        raise UsageError(
+            f"--output {output}: a file of the format {formats[0]} ends in {suffix}. Name it "
+            f"so, or give another --format: {', '.join(exporter.formats)}."
+        )
+    if path.is_dir():
+        raise UsageError(f"--output {output}: is a folder. Name a file.")
+    return path
+
+
+def _write(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file that is complete or absent."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        RunFolder(path.parent).write_atomically(path.name, write)
+    except NotWritten as error:
+        raise UsageError(
+            f"--output {path}: the disk did not take it ({error.strerror}). Name another place."
+        ) from error

@@ -1,0 +1,117 @@
+"""What a reader of an exported file must know to run it without rltrain."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rltrain import __version__
+from rltrain.options import hide
+from rltrain.policies import PolicySession, iteration_of
+from rltrain.policy import PolicyModule
+from rltrain.runs import versions
+from rltrain.types import ArrayInfo
+
+__all__ = ["as_text", "describe", "plain"]
+
+
+def describe(session: PolicySession, module: PolicyModule) -> dict[str, Any]:
+    """Return all that is known of a policy and its task, as JSON can hold it.
+
+    Numbers have their full precision. A bound that is the same for all elements is one number; one
+    that is infinite is null.
+
+    Args:
+        session: has the environments and the checkpoint.
+        module: the policy.
+    """
+    config, checkpoint = session.config, session.checkpoint
+    assert checkpoint is not None, "the policy was loaded from it"
+    spaces = session.env.single_observation_space
+    groups = getattr(spaces, "spaces", None) or dict.fromkeys(module.inputs, spaces)
+    observations = {
+        name: {**_array(info), **_space(groups[name])} for name, info in module.inputs.items()
+    }
+    before, after = (
+        {f"{side}.{name}": _array(info) for name, info in module.states.items()}
+        for side in ("state_in", "state_out")
+    )
+    of_suite = session.describe_task()
+    facts: dict[str, Any] = {
+        "rltrain_version": __version__,
+        "task": config.task,
+        "suite": config.suite,
+        "env": hide(dict(config.env)),
+        "library": config.library,
+        "algorithm": config.algorithm,
+        "framework": config.framework,
+        "checkpoint": {
+            "name": checkpoint.name,
+            "iteration": iteration_of(checkpoint, config.trust_checkpoint),
+            "sha256": _digest(checkpoint),
+        },
+        "inputs": observations | before,
+        "outputs": {
+            "actions": {**_array(module.output), **_space(session.env.single_action_space)},
+            **after,
+        },
+        "normalization": plain(module.normalization),
+        "action_transform": plain(module.actions),
+        "step_dt": getattr(session.env.unwrapped, "step_dt", None),
+        "versions": dict(versions()),
+    }
+    if of_suite:
+        facts[config.suite] = plain(of_suite)
+    return facts
+
+
+def as_text(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return the metadata of a file that holds text by name: JSON, where it is not text already.
+
+    What the suite tells as text has names of its own, besides.
+
+    Args:
+        facts: see `describe`.
+    """
+    text = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in facts.items()
+        if value is not None
+    }
+    of_suite = facts.get(facts["suite"]) or {}
+    return {name: x for name, x in of_suite.items() if isinstance(x, str)} | text
+
+
+def _array(info: ArrayInfo) -> dict[str, Any]:
+    return {"shape": list(info.shape), "dtype": info.dtype}
+
+
+def _space(space: Any) -> dict[str, Any]:
+    """Return the kind of a Gymnasium space, and its bounds or numbers of choices."""
+    found: dict[str, Any] = {"space": type(space).__name__}
+    for name in ("low", "high", "n", "nvec", "start"):
+        if hasattr(space, name):
+            value = getattr(space, name)
+            is_uniform = name in ("low", "high") and value.size and (value == value.flat[0]).all()
+            found[name] = plain(value.flat[0] if is_uniform else value)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Return a value in the types of JSON, which has no infinite numbers."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if hasattr(value, "tolist"):  # Of numpy.
+        return plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,48 @@
+"""What the plugin provides. Light, because listing plugins imports it."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import CommandSpec, ObserverSpec, Refusal, Spec
+
+NO_ENCODER = Refusal(
+    name="--video (or --observer video)",
+    applies=lambda config, task: importlib.util.find_spec("imageio_ffmpeg") is None,
+    reason="the package imageio-ffmpeg, which encodes videos, is not installed.",
+    instead='pip install "rltrain[video]", or train without videos.',
+)
+
+
+@hookimpl
+def rltrain_provides() -> list[Spec]:
+    """Declare the commands, and the observer of training."""
+    return [
+        CommandSpec(
+            name="play",
+            factory="rltrain_play.commands.play:PlayCommand",
+            summary="watch a policy: in a window, in the browser, as a video, or by its returns",
+            takes="options",
+        ),
+        CommandSpec(
+            name="evaluate",
+            factory="rltrain_play.commands.evaluate:EvaluateCommand",
+            summary="measure what a run has learned: statistics of whole episodes of its policy",
+            takes="options",
+        ),
+        CommandSpec(
+            name="export",
+            factory="rltrain_play.commands.export:ExportCommand",
+            summary="write a policy as a file that runs without rltrain, as on a robot",
+            takes="options",
+        ),
+        ObserverSpec(
+            name="video",
+            factory="rltrain_play.video.observer:VideoObserver",
+            options="rltrain_play.video.observer:VideoOptions",
+            summary="videos of rank 0's environments; --video chooses it too",
+            renders=True,
+            refuses=(NO_ENCODER,),
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""Videos of environments: the recorder, and the observer `video` of training."""

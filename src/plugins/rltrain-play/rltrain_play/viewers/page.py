@@ -1,0 +1,124 @@
+"""A page in the browser, served by viser on this machine: the MuJoCo scene, or frames."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+from typing import Any
+
+from rltrain.errors import UsageError
+from rltrain_play.video.recorder import draw_frame
+from rltrain_play.viewers.controls import Controls, Status
+from rltrain_play.viewers.scenes import Scene, has_scene
+
+__all__ = ["Page"]
+
+_HOST = "127.0.0.1"
+"""The page can pause and reset: it is for this machine's users alone."""
+
+
+class Page:
+    """Serves the page; anyone on this machine may open it, also several times."""
+
+    def __init__(self, env: Any, controls: Controls, title: str, port: int) -> None:
+        """Start the server.
+
+        Args:
+            env: the environments, which have been reset.
+            controls: set by the page.
+            title: what is played.
+            port: where to serve; the next free one if it is taken.
+
+        Raises:
+            UsageError: viser is not installed, or cannot serve.
+        """
+        self.controls, self._env = controls, env
+        self._scene = Scene(env) if has_scene(env) else None
+        viser = _load("viser")
+        drawn = _load("mjviser") if self._scene is not None else None
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):  # Its address is told by `place`.
+                self._server: Any = viser.ViserServer(
+                    host=_HOST, port=port, label=title, verbose=False
+                )
+        except OSError as error:
+            raise UsageError(f"--port {port}: the page cannot be served: {error}.") from error
+        self._server.gui.configure_theme(show_logo=False, show_share_button=False)
+        self._status = self._server.gui.add_markdown("")
+        self._add_controls()
+        self._add_environments()
+        self._drawn: Any = None
+        if self._scene is not None and drawn is not None:
+            self._drawn = drawn.ViserMujocoScene(self._server, self._scene.model, num_envs=1)
+            self._drawn.create_scene_gui(camera_distance=3.0 * self._scene.extent)
+
+    @property
+    def place(self) -> str:
+        """The page's address."""
+        return f"http://{_HOST}:{self._server.get_port()}"
+
+    def is_open(self) -> bool:
+        """Return that the page is served, whether anyone looks or not."""
+        return True
+
+    def show(self, status: Status) -> None:
+        """Send the environments' state to the browsers."""
+        rows = "\n".join(f"| {name} | {text} |" for name, text in status.lines())
+        self._status.content = f"| | |\n|---|---|\n{rows}"
+        if self._scene is not None:
+            self._scene.update(self.controls.environment)
+            self._drawn.update_from_mjdata(self._scene.data)
+        else:
+            self._server.scene.set_background_image(draw_frame(self._env.render))
+
+    def close(self) -> None:
+        """Stop the server."""
+        with contextlib.redirect_stdout(io.StringIO()):
+            self._server.stop()
+
+    def _add_controls(self) -> None:
+        gui, controls = self._server.gui, self.controls
+        pause = gui.add_button("Pause")
+
+        def pause_or_go_on(_: Any) -> None:
+            controls.pause()
+            pause.label = "Go on" if controls.paused else "Pause"
+
+        pause.on_click(pause_or_go_on)
+        gui.add_button("Step", hint="One step, while it is paused").on_click(
+            lambda _: controls.step()
+        )
+        gui.add_button("Reset", hint="Begin new episodes").on_click(lambda _: controls.reset())
+        real_time = gui.add_checkbox("Real time", controls.real_time)
+        real_time.on_update(lambda _: setattr(controls, "real_time", real_time.value))
+        speed = gui.add_button_group("Speed", ("slower", "1x", "faster"))
+
+        def choose_speed(_: Any) -> None:
+            if speed.value == "1x":
+                controls.speed = 1.0
+            else:
+                controls.faster(1 if speed.value == "faster" else -1)
+
+        speed.on_click(choose_speed)
+
+    def _add_environments(self) -> None:
+        controls = self.controls
+        if controls.num_envs < 2:
+            return
+        slider = self._server.gui.add_slider("Environment", 0, controls.num_envs - 1, 1, 0)
+        slider.on_update(lambda _: setattr(controls, "environment", int(slider.value)))
+
+
+def _load(module: str) -> Any:
+    """Import a module of the extra `viewer`.
+
+    Raises:
+        UsageError: it is not installed, or cannot be imported.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError(
+            f'--viewer viser: {error}. Try `pip install "rltrain[viewer]"`.'
+        ) from error

@@ -1,0 +1,110 @@
+"""What `rltrain evaluate` found stays in the run folder, and the report shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+
+import pytest
+from made_up_runs import make_run
+
+from rltrain.storage.evaluations import EVALUATIONS, read_evaluations
+from rltrain_play import progress
+from rltrain_play.episodes import Episode
+from rltrain_play.evaluating import Result
+from rltrain_report.evaluations import evaluation_blocks
+from rltrain_report.runs import read_runs
+
+pytest.importorskip("scipy")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run folder with a checkpoint."""
+    folder = make_run(tmp_path / "run")
+    (folder / "checkpoints").mkdir(exist_ok=True)
+    (folder / "checkpoints" / "a.pth").write_bytes(b"weights")
+    return folder
+
+
+def result_of(run, checkpoint="checkpoints/a.pth", **more):
+    fields = {field.name: None for field in dataclasses.fields(Episode)}
+    episodes = [
+        Episode(**{**fields, "episode_return": value, "length": 5, "success": None})
+        for value in (1.0, 3.0)
+    ]
+    made = {
+        **{"iteration": 7, "library": "l", "algorithm": "a", "task": "t", "env": {"play": True}},
+        **{"seeds": (4,), "episodes": tuple(episodes), **more},
+    }
+    return Result(run=str(run), checkpoint=str(run / checkpoint), **made)
+
+
+def test_each_result_is_kept_with_the_options_that_it_was_played_with(run):
+    assert result_of(run).keep() is None
+    assert result_of(run, seeds=(5,)).keep() is None
+    first, second = read_evaluations(run)
+    assert (first.checkpoint, first.iteration, first.returns) == ("checkpoints/a.pth", 7, 2.0)
+    assert (list(first.seeds), list(second.seeds)) == ([4], [5])
+    assert json.loads((run / EVALUATIONS).read_text().splitlines()[0])["env"] == {"play": True}
+
+
+def test_a_file_of_another_place_has_no_run_folder_to_be_kept_in(run, tmp_path):
+    (tmp_path / "b.pth").write_bytes(b"weights")
+    assert result_of(run, "../b.pth").keep() is None
+    assert not (run / EVALUATIONS).exists()
+
+
+def test_nothing_is_written_through_a_strangers_link(run, tmp_path):
+    target = tmp_path / "target"
+    target.write_text("kept\n")
+    (run / EVALUATIONS).symlink_to(target)
+    assert "evaluations.jsonl was not written" in result_of(run).keep()
+    assert target.read_text() == "kept\n"
+
+
+def test_a_pipe_in_the_files_place_is_not_waited_for(run):
+    os.mkfifo(run / EVALUATIONS)
+    assert "evaluations.jsonl was not written" in result_of(run).keep()
+
+
+def test_the_report_shows_them_and_passes_over_damaged_lines(run):
+    result_of(run).keep()
+    whole = json.loads((run / EVALUATIONS).read_text())
+    with (run / EVALUATIONS).open("a") as file:
+        for damage in ({"episodes": "many"}, {"seeds": None}, {"returns": [1]}):
+            file.write(json.dumps({**whole, **damage}) + "\n")
+        file.write('[]\n{"checkpoint"')
+    table, note = evaluation_blocks(read_runs([str(run)]))
+    (row,) = table.rows
+    assert row[1:6] == ("checkpoints/a.pth", "2", "4", "2 (1 to 3)", "2 (1 to 3)")
+    assert "interquartile" in note.paragraphs[0]
+
+
+def test_observations_are_counted_without_steps(monkeypatch):
+    now, said = [0.0], []
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    watched = progress.Progress(2000, said.append, "observations")
+    for now[0], done in ((9, 400), (10, 500), (12, 700), (20, 1000)):
+        watched.step(done)
+    assert said == [
+        "500 of 2,000 observations, about 0:00:30 left",
+        "1,000 of 2,000 observations, about 0:00:20 left",
+    ]
+
+
+def test_an_evaluation_tells_how_far_it_is_every_ten_seconds(monkeypatch):
+    now, said = [0.0], []
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    watched = progress.Progress(4, said.append)
+    for now[0], ended, steps in ((9, 0, 90), (10, 0, 100), (15, 1, 150), (20, 1, 200)):
+        watched.step(ended, steps)
+    watched.block_done(2)
+    now[0] = 30
+    watched.step(1, 7)
+    assert said == [
+        "0 of 4 episodes; the next are at step 100",
+        "1 of 4 episodes, about 0:01:00 left; the next are at step 200",
+        "3 of 4 episodes, about 0:00:10 left; the next are at step 7",
+    ]

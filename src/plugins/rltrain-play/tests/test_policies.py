@@ -1,0 +1,311 @@
+"""What was trained: found, loaded without training, and evaluated."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stub_parts
+
+import rltrain
+from rltrain.cli import main
+from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain.plan.resolve import make_plan
+from rltrain.plugins.registry import discover
+from rltrain.policies.finding import find_trained
+from rltrain.policies.planning import plan_policy, with_drawing
+from rltrain.policies.session import open_session
+from rltrain.specs import SuiteSpec
+from rltrain_play.episodes import Block, Episode, make_blocks, play_block
+from rltrain_play.statistics import summarize
+
+
+@pytest.fixture
+def run(stub):
+    """The run folder of a training that has saved one checkpoint."""
+    folder = Path(rltrain.train(**stub.OPTIONS, env={"gravity": 1.5}, seed=3).run_dir)
+    stub.EVENTS.clear()
+    return folder
+
+
+@pytest.fixture
+def session(run):
+    plan = plan_policy(find_trained(str(run), None, {"num_envs": 3}))
+    with open_session(plan.config, plan.world, plan.registry) as session:
+        yield session
+
+
+# Finding
+
+
+@pytest.mark.parametrize("choice", [None, "latest", "best", "3"])
+def test_a_run_has_its_own_options_and_checkpoints(run, choice):
+    if choice == "best":  # No episode's return was worth one: give the index one.
+        index = json.loads((run / "checkpoints.json").read_text())
+        (run / "checkpoints.json").write_text(json.dumps([{**index[0], "episode_return": 1.0}]))
+    trained = find_trained(str(run), choice, {})
+    assert trained.checkpoint == run / "checkpoints" / "last.txt"
+    assert trained.run == run
+    options = trained.options
+    assert (options["library"], options["task"]) == ("stub", "Stub-v0")
+    assert options["env"] == {"gravity": 1.5}
+    assert not {"num_envs", "seed", "writers", "log_root"} & set(options)
+    assert plan_policy(trained).config.env == {"gravity": 1.5}
+
+
+def test_latest_is_the_newest_run(run):
+    assert find_trained("latest", None, {}).run == run
+    with pytest.raises(UsageError, match="latest: no such run below logs"):
+        find_trained("latest", None, {"library": "other"})
+
+
+def test_a_checkpoint_in_a_run_folder_has_its_runs_options(run):
+    trained = find_trained(str(run / "checkpoints" / "last.txt"), None, {"env": {"gravity": 2}})
+    assert trained.run == run
+    assert trained.options["env"] == {"gravity": 2}
+    assert trained.all_checkpoints() == [trained.checkpoint]
+
+
+def test_a_file_of_a_librarys_own_script_needs_its_options(run, tmp_path):
+    native = tmp_path / "native" / "nn" / "model.txt"
+    native.parent.mkdir(parents=True)
+    native.write_text("stub")
+    with pytest.raises(UsageError, match=r"Give --library, --task\."):
+        find_trained(str(native), None, {})
+    given = {"library": "stub", "task": "Stub-v0", "framework": "numpy"}
+    with pytest.raises(UsageError, match=r"are not known\. Give --agent-config\."):
+        plan_policy(find_trained(str(native), None, given))
+    beside = native.parent.parent / "params" / "agent.yaml"
+    beside.parent.mkdir()
+    beside.write_bytes((run / "agent.yaml").read_bytes())
+    trained = find_trained(str(native), None, given)
+    assert trained.run is None
+    assert Path(trained.options["agent_config"]).samefile(beside)
+
+
+def test_a_file_alone_has_the_options_that_its_task_is_registered_with(
+    run, tmp_path, monkeypatch, capsys
+):
+    """As for Isaac Lab's own `play`."""
+    native = tmp_path / "pretrained.txt"
+    native.write_bytes((run / "checkpoints" / "last.txt").read_bytes())
+    suite = discover().get(SuiteSpec, "stubs")
+    monkeypatch.setitem(vars(suite), "tuned", lambda task, *_: {"learn": {"rate": 7.0}})
+    given = {"library": "stub", "task": "Stub-v0", "framework": "numpy"}
+    plan = plan_policy(find_trained(str(native), None, given))
+    assert plan.config.agent["learn"]["rate"] == 7.0
+    said = capsys.readouterr().err
+    assert "pretrained.txt: options of stub are those of the suite stubs for Stub-v0" in said
+
+
+@pytest.mark.parametrize(
+    ("named", "choice", "given", "says"),
+    [
+        ("nowhere", None, {}, "nowhere: is not there"),
+        (".", None, {}, "is not a run folder of rltrain: config.yaml is missing"),
+        ("{run}", "9", {}, "--checkpoint 9: the run .* has no such checkpoint. .* iterations 3"),
+        ("{run}", "./gone.txt", {}, "--checkpoint ./gone.txt: there is no such file"),
+        ("{run}/checkpoints/last.txt", "best", {}, "RUN is a checkpoint already"),
+        ("{run}", None, {"library": "other"}, "--library other: the run .* has trained 'stub'"),
+        ("x" * 300, None, {}, "is not there"),
+    ],
+)
+def test_what_is_not_there_is_named(run, named, choice, given, says):
+    with pytest.raises(UsageError, match=says):
+        find_trained(named.format(run=run), choice, given)
+
+
+# Planning and loading
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (
+            lambda run: (run / "checkpoints" / "last.txt").write_text("cut"),
+            "has no such checkpoint",
+        ),
+        (lambda run: (run / "agent.yaml").write_text("other: 1"), "agent.yaml"),
+        (lambda run: (run / "config.yaml").write_text("library: gone"), "gone"),
+    ],
+)
+def test_a_damaged_run_is_refused(run, damage, says):
+    damage(run)
+    with pytest.raises(UsageError, match=says):
+        plan_policy(find_trained(str(run), None, {}))
+
+
+def test_a_checkpoint_of_another_library_is_refused(run):
+    other = run / "other.txt"
+    other.write_text("another")
+    with pytest.raises(UsageError, match="not a checkpoint of stub: it lacks stub"):
+        plan_policy(find_trained(str(run), str(other), {}))
+
+
+def test_sizes_of_training_need_not_fit(run):
+    assert plan_policy(find_trained(str(run), None, {"num_envs": 13})).config.num_envs == 13
+
+
+@pytest.fixture
+def playing(monkeypatch):
+    """Declare the suite's options for playing."""
+    suite = discover().get(SuiteSpec, "stubs")
+    monkeypatch.setitem(vars(suite), "playing", {"gravity": 9.0})
+
+
+@pytest.mark.parametrize(
+    ("given", "gravity", "told"),
+    [({}, 9.0, "rltrain: Stub-v0 as it is played: env.gravity=9.0\n"), ({"gravity": 2}, 2, "")],
+)
+def test_a_task_is_played_as_its_suite_says_unless_the_user_does(
+    run, playing, capsys, given, gravity, told
+):
+    capsys.readouterr()
+    plan = plan_policy(find_trained(str(run), None, {"env": given}))
+    assert plan.config.env == {"gravity": gravity}
+    assert capsys.readouterr().err == told
+
+
+def test_training_does_not_play(run, stub, playing):
+    assert make_plan({**stub.OPTIONS}).config.env == {}
+    resumed = make_plan({"resume": str(run), "max_iterations": 9})
+    assert resumed.config.env == {"gravity": 1.5}
+
+
+def test_a_policy_that_does_not_fit_the_task_as_it_is_played_says_so(run, playing, monkeypatch):
+    def refuse(self, session):
+        raise UsageError("does not fit.")
+
+    monkeypatch.setattr(stub_parts.StubLibrary, "rltrain_load_policy", hookimpl(refuse))
+    for env, says in [({}, r"fit\. .*played \(env\.gravity\)"), ({"gravity": 1}, r"fit\.$")]:
+        plan = plan_policy(find_trained(str(run), None, {"env": env}))
+        with (
+            open_session(plan.config, plan.world, plan.registry) as session,
+            pytest.raises(UsageError, match=says),
+        ):
+            session.load_policy()
+
+
+def test_what_is_drawn_must_be_drawable(run):
+    with pytest.raises(UsageError, match="suite stubs does not draw"):
+        with_drawing(plan_policy(find_trained(str(run), None, {})))
+
+
+def test_a_session_loads_without_training(session, stub):
+    policy = session.load_policy()
+    assert (session.group.world_size, session.env.num_envs) == (1, 3)
+    assert policy.groups == ("policy",)
+    assert stub.EVENTS == ["seed environment", "make_env", "seed model", "load last.txt"]
+
+
+def test_a_library_that_loads_no_policy_is_named(session, monkeypatch):
+    hook = session._plugins.hook.rltrain_load_policy
+    monkeypatch.setattr(type(hook), "get_hookimpls", lambda self: [])
+    with pytest.raises(UsageError, match="library stub cannot load what it has trained"):
+        session.load_policy()
+
+
+# Episodes
+
+
+def test_each_environment_plays_one_episode_of_a_block(session, stub):
+    policy = session.load_policy()
+    stub.EVENTS.clear()
+    episodes = play_block(session, policy, Block(seed=5, number=2))
+    # The stub's environments end after 2, 3 and 4 steps: the first one would have played two.
+    assert episodes == [Episode(5, 6 + i, 2.0 + i, 2 + i, None) for i in range(3)]
+    assert session.env.seeds[-1] == Block(5, 2).environment_seed
+    assert stub.EVENTS[:2] == ["seed environment", ("forget", None)]
+    assert ("forget", [True, False, False]) in stub.EVENTS
+
+
+def test_blocks_hold_at_least_the_episodes(session):
+    blocks = make_blocks([0, 1], episodes=7, num_envs=3)
+    assert blocks == [Block(seed, number) for seed in (0, 1) for number in range(3)]
+    assert len({block.environment_seed for block in blocks}) == 6
+
+
+@pytest.mark.parametrize(
+    ("key", "info"),
+    [
+        (None, {"success": np.array([True, False, True])}),
+        ("goal", {"goal": np.array([1.0, 0.0, 1.0])}),
+        ("metrics.goal", {"final_info": {"metrics": {"goal": np.array([[1], [0], [1]])}}}),
+    ],
+)
+def test_success_is_what_the_infos_say(session, monkeypatch, key, info):
+    step = stub_parts.StubEnv.step
+    monkeypatch.setattr(
+        stub_parts.StubEnv, "step", lambda self, actions: (*step(self, actions)[:4], info)
+    )
+    episodes = play_block(session, session.load_policy(), Block(0, 0), key)
+    assert [each.success for each in episodes] == [True, False, True]
+
+
+def test_a_key_that_is_not_there_is_named(session, monkeypatch):
+    step, info = stub_parts.StubEnv.step, {"log": {"x": 1.0}, "won": np.zeros(3)}
+    monkeypatch.setattr(
+        stub_parts.StubEnv, "step", lambda self, actions: (*step(self, actions)[:4], info)
+    )
+    with pytest.raises(UsageError, match=r"--success-key goal: .* They have won"):
+        play_block(session, session.load_policy(), Block(0, 0), "goal")
+
+
+def test_an_episode_without_an_end_is_named(session, monkeypatch):
+    monkeypatch.setattr("rltrain_play.episodes.LONGEST", 3)
+    with pytest.raises(UsageError, match="1 episodes have not ended after 3 steps"):
+        play_block(session, session.load_policy(), Block(0, 0))
+
+
+# Statistics and the command
+
+
+def test_statistics_are_of_the_right_numbers():
+    found = summarize([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1000.0])
+    assert found.mean == pytest.approx(127.625)
+    assert found.iqm == 3.5  # Of 2, 3, 4, 5.
+    assert found.mean_interval[0] < found.mean < found.mean_interval[1]
+    assert 1.0 <= found.iqm_interval[0] < 3.5 < found.iqm_interval[1]
+    assert found == summarize([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1000.0])
+    assert summarize([2.0, 2.0]).mean_interval == (2.0, 2.0)
+    assert summarize([True]).mean == 1.0
+
+
+def test_evaluate_prints_a_table_and_json(run, capsys):
+    command = ["evaluate", str(run), "--episodes", "4", "--num-envs", "3", "--seeds", "1", "2"]
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert f"{run.name}/last.txt  3          12" in out
+    assert "3.00 [2.58, 3.42]" in out
+    assert "6 episodes (--episodes 4, made equal for 3 environments) of each of 2 seeds" in err
+    assert main([*command, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["iteration"], found["episodes"], len(found["each"])) == (3, 12, 12)
+    assert found["each"][0] == {
+        **{"seed": 1, "environment": 0, "episode_return": 2.0, "length": 2, "success": None}
+    }
+    assert found["digest"]
+    assert found["env"] == {"gravity": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["evaluate", "nowhere"], "nowhere: is not there"),
+        (["evaluate"], "the following arguments are required: RUN"),
+        (["evaluate", "{run}", "--episodes", "0"], "invalid number of episodes value: '0'"),
+        (["evaluate", "{run}", "--all-checkpoints", "--checkpoint", "3"], "contradict"),
+        (["evaluate", "{run}", "--launcher", "scheduler"], "scheduler"),
+        (["evaluate", "{run}", "env.mass=2"], "env.mass"),
+    ],
+)
+def test_a_mistake_ends_with_status_2(run, capsys, words, says):
+    assert main([word.format(run=run) for word in words]) == 2
+    err = capsys.readouterr().err
+    assert says in err
+    assert "Traceback" not in err
+    assert os.listdir() == ["logs"]

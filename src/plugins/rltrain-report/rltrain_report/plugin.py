@@ -1,0 +1,24 @@
+"""What the plugin provides. Light, because listing plugins imports it."""
+
+from __future__ import annotations
+
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import CommandSpec
+
+
+@hookimpl
+def rltrain_provides() -> list[CommandSpec]:
+    """Declare the commands."""
+    return [
+        CommandSpec(
+            name="report",
+            factory="rltrain_report.command:ReportCommand",
+            summary="write what runs have done as one HTML page, with its pictures beside it",
+        ),
+        CommandSpec(
+            name="scale",
+            factory="rltrain_report.scale.command:ScaleCommand",
+            summary="train on several numbers of ranks, and say how much faster more are, and why",
+            takes="run",
+        ),
+    ]

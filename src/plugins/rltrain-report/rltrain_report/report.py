@@ -1,0 +1,197 @@
+"""The report: what is shown of runs, section by section."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rltrain.options import flatten
+from rltrain.records import Scalars
+from rltrain.runs import Run
+from rltrain_report.checks import check_blocks, warning_blocks
+from rltrain_report.clips import clip_blocks
+from rltrain_report.curves import curve_picture, time_picture
+from rltrain_report.drawing import Picture
+from rltrain_report.environment import environment_section
+from rltrain_report.evaluations import evaluation_blocks
+from rltrain_report.groups import Group, differences, grouped
+from rltrain_report.numbers import HIGHEST, slugs
+from rltrain_report.page import Folded, Heading, Page, Pictures, Section, Table, Text
+from rltrain_report.profile import profile_blocks
+from rltrain_report.summary import summary_section
+from rltrain_report.timing import mean_times, rank_times, slowest
+
+__all__ = ["report_page"]
+
+_EPISODES: dict[str, Callable[[Scalars], float | None]] = {
+    "Return": lambda each: each.episode_return,
+    "Episode length": lambda each: each.episode_length,
+    "Success rate": lambda each: each.success_rate,
+}
+
+
+def report_page(runs: Sequence[Run]) -> Page:
+    """Return the report of runs that have recorded something."""
+    tasks = list(dict.fromkeys(run.metrics.started.task for run in runs))
+    groups = {
+        task: grouped([run for run in runs if run.metrics.started.task == task]) for task in tasks
+    }
+    sections = [summary_section(groups)]
+    several = slugs(tasks) if len(tasks) > 1 else {}
+    for task, same in groups.items():
+        sections += _of_task(same, task, several.get(task, ""))
+    evaluations = evaluation_blocks(runs)
+    if evaluations:
+        sections.append(Section("Evaluations", evaluations, "evaluations"))
+    sections.append(Section("Divergence checks", check_blocks(runs), "checks"))
+    clips = clip_blocks(runs)
+    if clips:
+        sections.append(Section("Videos", clips, "videos"))
+    sections.append(environment_section(runs))
+    warnings = warning_blocks(runs)
+    if warnings:
+        sections.append(Section("Warnings and errors", warnings, "warnings"))
+    return Page(
+        title=", ".join(tasks),
+        lead=_lead(runs, sum(map(len, groups.values()))),
+        sections=sections,
+        foot=f"Written by rltrain report on {time.strftime('%Y-%m-%d %H:%M')}.",
+    )
+
+
+def _lead(runs: Sequence[Run], groups: int) -> str:
+    text = "One run" if len(runs) == 1 else f"{len(runs)} runs"
+    alike = ""
+    if groups < len(runs):
+        text += f" in {groups} groups" if groups > 1 else ""
+        alike = f" Runs {'of a group ' if groups > 1 else ''}differ in nothing but the seed."
+    libraries = dict.fromkeys(run.metrics.started.library for run in runs)
+    training = sum(run.metrics.ended is None for run in runs)
+    still = f" {training} had not ended when this page was written." if training else ""
+    return f"{text}, trained with {' and '.join(libraries)}.{alike}{still}"
+
+
+def _of_task(groups: Sequence[Group], task: str, name: str) -> list[Section]:
+    """Return what is shown of one task: sections, or one section where there are several tasks.
+
+    Args:
+        groups: those of the task.
+        task: its name.
+        name: what its pictures' names end with; "" if there is no other task.
+    """
+    suffix = f"-{name}" if name else ""
+    parts = {
+        "Learning": _learning(groups, suffix),
+        "Time of an iteration": _times(groups, suffix),
+        "Losses and other values": _values(groups, suffix),
+        "What differs": _differences(groups),
+        "Options": _options(groups),
+    }
+    parts = {title: blocks for title, blocks in parts.items() if blocks}
+    if not name:
+        names = slugs(parts)
+        return [Section(title, blocks, names[title]) for title, blocks in parts.items()]
+    blocks = [each for title, below in parts.items() for each in (Heading(title), *below)]
+    return [Section(task, blocks, f"task{suffix}")]
+
+
+def _learning(groups: Sequence[Group], suffix: str) -> list[Any]:
+    blocks: list[Any] = []
+    names = slugs(_EPISODES)
+    wanted = [run.target_return for group in groups for run in group.runs]
+    targets = {"Return": sorted({x for x in wanted if x is not None and abs(x) < HIGHEST})}
+    for across in ("frames", "seconds"):
+        drawn = _there(
+            curve_picture(
+                *(f"{names[what]}-{across}{suffix}", what, groups, read, across),
+                targets.get(what, ()),
+            )
+            for what, read in _EPISODES.items()
+        )
+        blocks += [Pictures(drawn)] if drawn else []
+    if not blocks:
+        return [Text(["No episode has ended yet."])]
+    if any(len(group.runs) > 1 for group in groups):
+        note = (
+            "A thick line is the mean over n seeds, as far as all of them have come; the band is "
+            "from the lowest to the highest seed. Thin lines are the seeds."
+        )
+        blocks.append(Text([note]))
+    return blocks
+
+
+def _times(groups: Sequence[Group], suffix: str) -> list[Any]:
+    pictures, lines = [], []
+    names = slugs(group.label for group in groups)
+    for group in groups:
+        ranks = mean_times([rank_times(run.scalars) for run in group.runs])
+        drawn = time_picture(f"time-{names[group.label]}{suffix}", group.label, ranks)
+        if drawn is not None:
+            pictures.append(drawn)
+            lines.append(f"{group.label}: {slowest(ranks)}")
+    if not pictures:
+        return [Text(["The phases of the iterations were not recorded."])]
+    note = (
+        "Medians over iterations without the first ones. Rollout: in the environments. Update: "
+        "everything else but collectives. Waiting: in collectives, until the last rank has come. "
+        "Communication: in collectives after that. With NCCL and jax, a part of the last two "
+        "counts as update."
+    )
+    profiles = [block for group in groups for run in group.runs for block in profile_blocks(run)]
+    return [Text(lines), Pictures(pictures), Text([note]), *profiles]
+
+
+def _values(groups: Sequence[Group], suffix: str) -> list[Any]:
+    """Return the losses, and folded all other values."""
+    values = {
+        value
+        for group in groups
+        for run in group.runs
+        for each in run.scalars
+        for value in each.values
+        if not value.startswith("time/")
+    }
+    names = slugs(sorted(values))
+    drawn = {
+        value: curve_picture(f"value-{name}{suffix}", value, groups, _reader(value), "frames")
+        for value, name in names.items()
+    }
+    losses = _there(picture for value, picture in drawn.items() if _is_loss(value))
+    others = _there(picture for value, picture in drawn.items() if not _is_loss(value))
+    blocks: list[Any] = [Pictures(losses)] if losses else []
+    if others:
+        blocks.append(Folded(f"{len(others)} other values", [Pictures(others)]))
+    return blocks
+
+
+def _is_loss(value: str) -> bool:
+    return value.lower().startswith("loss")
+
+
+def _reader(value: str) -> Callable[[Scalars], float | None]:
+    return lambda each: each.values.get(value)
+
+
+def _there(pictures: Iterable[Picture | None]) -> list[Picture]:
+    return [picture for picture in pictures if picture is not None]
+
+
+def _options(groups: Sequence[Group]) -> list[Any]:
+    """Return each group's options, folded: those of its first run."""
+    return [
+        Folded(group.label, [Table(("option", "value"), rows)])
+        for group in groups
+        if (rows := [(key, str(x)) for key, x in flatten(dict(group.runs[0].config))])
+    ]
+
+
+def _differences(groups: Sequence[Group]) -> list[Any]:
+    rows = [(name, *values) for name, values in differences(groups)]
+    if not rows:
+        return []
+    blocks: list[Any] = [Table(("option", *(group.label for group in groups)), rows)]
+    if len({group.runs[0].metrics.started.library for group in groups}) > 1:
+        text = "A library's own options are compared only between runs of that library."
+        blocks.append(Text([text]))
+    return blocks

@@ -1,0 +1,1 @@
+"""The same training on several numbers of ranks, and why it is not faster."""

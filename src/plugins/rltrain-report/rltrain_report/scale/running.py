@@ -1,0 +1,113 @@
+"""Running the jobs of an experiment, one after the other, as users would by hand."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from rltrain.errors import UsageError
+from rltrain.runs import all_runs, shortest
+from rltrain_report.numbers import duration
+from rltrain_report.scale.experiment import Experiment, Job
+
+__all__ = ["run_jobs"]
+
+_GRACE = 60.0
+"""Seconds that a run has to end after a signal: it finishes its iteration and saves a checkpoint.
+"""
+
+
+def run_jobs(experiment: Experiment) -> tuple[dict[str, Path], list[str]]:
+    """Run the jobs that are not done yet, and save after each which ones are.
+
+    Returns:
+        The run folders, and the names of the jobs that failed.
+
+    Raises:
+        UsageError: the folder cannot be written, or holds another experiment.
+    """
+    done, failed = experiment.finished(), []
+    outputs = experiment.folder / "output"
+    try:
+        outputs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"--output {experiment.folder}: cannot be written ({error.strerror})."
+        ) from error
+    if done:
+        print(f"{len(done)} of {len(experiment.jobs)} runs were done before")
+    for number, job in enumerate(experiment.jobs, start=1):
+        if job.name in done:
+            continue
+        output = outputs / f"{job.name}.txt"
+        ranks = f"{job.ranks} rank{'s' if job.ranks > 1 else ''}"
+        print(f"[{number}/{len(experiment.jobs)}] {ranks}, seed {job.seed}", end="  ", flush=True)
+        began = time.monotonic()
+        status = _run(experiment.command(job), output)
+        run = _newest(experiment, job)
+        if status or run is None:
+            failed.append(job.name)
+            print(f"failed with exit status {status}; {shortest(output)} ends with:")
+            print("\n".join(f"    {line}" for line in _last_lines(output)), flush=True)
+            continue
+        print(duration(time.monotonic() - began), flush=True)
+        done[job.name] = run
+        experiment.save(done)
+    return done, failed
+
+
+def _run(words: Sequence[str], output: Path) -> int:
+    """Run `rltrain` and return its exit status. It ends when this process does."""
+    command = [sys.executable, "-m", "rltrain", *words]
+    with output.open("w") as file, _ended_by_signals():
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
+        )
+        try:
+            return child.wait()
+        except BaseException:
+            # In a terminal, Ctrl-C has reached the run, too.
+            child.send_signal(signal.SIGTERM)
+            try:
+                child.wait(_GRACE)
+            except BaseException:
+                child.kill()
+                child.wait()
+            raise
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end this process as Ctrl-C does, so that the run is ended as well."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {name: signal.signal(name, interrupt) for name in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def _newest(experiment: Experiment, job: Job) -> Path | None:
+    """Return the run folder of the job's last attempt."""
+    newest_first = all_runs(str(experiment.runs))
+    return next((run for run in newest_first if _is_of(run.name, job.name)), None)
+
+
+def _is_of(folder: str, name: str) -> bool:
+    """Return whether a run folder is of this name: "seed-1" is not "seed-12"."""
+    rest = folder.rpartition(f"_{name}")[2]
+    return not rest or (rest.startswith("_") and rest[1:].isdecimal())
+
+
+def _last_lines(output: Path) -> list[str]:
+    return [line for line in output.read_text(errors="replace").splitlines() if line][-5:]

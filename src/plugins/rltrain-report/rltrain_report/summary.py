@@ -1,0 +1,67 @@
+"""The tables of groups and of runs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from rltrain.runs import Run
+from rltrain_report.groups import Group
+from rltrain_report.numbers import compact, duration, number, spread
+from rltrain_report.page import Folded, Section, Table, Text
+from rltrain_report.timing import frames_a_second
+
+__all__ = ["summary_section"]
+
+
+def summary_section(groups: Mapping[str, Sequence[Group]]) -> Section:
+    """Return a table of the groups of each task, and folded one of the runs."""
+    head = ["", "seeds", "ranks", "environments", "iterations", "frames", "time", "fps", "return"]
+    rows = [_group_row(group) for same in groups.values() for group in same]
+    if len(groups) > 1:
+        head.insert(1, "task")
+        tasks = [task for task, same in groups.items() for _ in same]
+        rows = [[row[0], task, *row[1:]] for row, task in zip(rows, tasks, strict=True)]
+    runs = [run for same in groups.values() for group in same for run in group.runs]
+    each = Table(
+        ("run", "seed", "ended", "iterations", "frames", "time", "fps", "return", "best"),
+        [_run_row(run) for run in runs],
+        numbers=(1, 3, 4, 5, 6, 7, 8),
+    )
+    note = (
+        "Return is the mean of the last episodes, and in a group the mean over seeds, with the "
+        "lowest and the highest. Frames a second (fps) are those of all ranks together, the "
+        "median over iterations without the first ones."
+    )
+    table = Table(head, rows, numbers=range(len(head) - 8, len(head)))
+    return Section("Summary", [table, Text([note]), Folded("Each run", [each])], "summary")
+
+
+def _group_row(group: Group) -> list[str]:
+    started = group.runs[0].metrics.started
+    return [
+        group.label,
+        str(len(group.runs)),
+        str(started.world_size),
+        f"{started.num_envs:,} a rank",
+        spread([run.scalars[-1].iteration for run in group.runs]),
+        spread([run.scalars[-1].frames for run in group.runs], compact),
+        duration(statistics.fmean(run.seconds for run in group.runs)),
+        number(statistics.fmean(frames_a_second(run.scalars) for run in group.runs)),
+        spread([run.scalars[-1].episode_return for run in group.runs]),
+    ]
+
+
+def _run_row(run: Run) -> tuple[str, ...]:
+    last = run.scalars[-1]
+    return (
+        run.name,
+        str(run.metrics.started.seed),
+        run.outcome,
+        str(last.iteration),
+        compact(last.frames),
+        duration(run.seconds),
+        number(frames_a_second(run.scalars)),
+        number(last.episode_return),
+        number(run.best_return),
+    )

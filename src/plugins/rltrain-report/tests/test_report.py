@@ -1,0 +1,334 @@
+"""`rltrain report`: what its page says of runs, and what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from html import unescape
+
+import pytest
+from made_up_runs import make_run
+
+from rltrain.cli.main import main
+from rltrain.records import Scalars
+from rltrain_report import clips
+from rltrain_report.drawing import Picture
+from rltrain_report.groups import grouped
+from rltrain_report.page import Folded
+from rltrain_report.report import report_page
+from rltrain_report.runs import read_runs
+from rltrain_report.timing import frames_a_second, rank_times, slowest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+
+def words(block):
+    """Yield what a reader sees of a page, or of a part of it, but for the pictures' inside."""
+    if isinstance(block, str):
+        yield block
+    elif isinstance(block, Picture):
+        yield from (block.name, block.title, block.alt)
+    elif isinstance(block, list | tuple):
+        for each in block:
+            yield from words(each)
+    elif dataclasses.is_dataclass(block):
+        yield from words([getattr(block, field.name) for field in dataclasses.fields(block)])
+
+
+def text_of(*runs):
+    """Return the text of a report on runs."""
+    return "\n".join(words(report_page(read_runs(map(str, runs)))))
+
+
+def section(title, *runs):
+    page = report_page(read_runs(map(str, runs)))
+    (found,) = [each for each in page.sections if each.title == title]
+    return found
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write a report on runs by the command; return the page's HTML and the folder."""
+
+    def write(*runs):
+        folder = tmp_path / "out"
+        assert main(["report", *map(str, runs), "--output", str(folder)]) == 0
+        return (folder / "report.html").read_text(), folder
+
+    return write
+
+
+def test_runs_that_differ_in_how_they_were_started_are_one_group(tmp_path):
+    runs = [
+        make_run(tmp_path / "a", seed=1),
+        make_run(tmp_path / "b", seed=2, launcher="x", max_restarts=3, check_interval=9),
+    ]
+    assert len(grouped(read_runs(map(str, runs)))) == 1
+
+
+def test_all_options_of_each_group_can_be_read(tmp_path):
+    runs = [make_run(tmp_path / "a", agent={"lr": 0.25}), make_run(tmp_path / "b", task="T")]
+    said = text_of(*runs).splitlines()
+    assert said[said.index("agent.lr") + 1] == "0.25"
+    assert said.count("target_return") >= 2
+
+
+def test_runs_that_differ_only_in_the_seed_are_one_line_with_a_band(tmp_path):
+    runs = [make_run(tmp_path / f"{seed}", seed=seed) for seed in (1, 2, 3)]
+    text = text_of(*runs, make_run(tmp_path / "skrl", library="skrl", value="Loss / Policy"))
+    assert "4 runs in 2 groups, trained with rl_games and skrl." in text
+    # 10 x iteration + seed, of iterations 2 to 12.
+    told = "rl_games: from 22 to 122, mean of 3 seeds; skrl: from 21 to 121"
+    assert f"Return against frames. {told}." in text
+    assert f"Return against time. {told}." in text
+    assert "122 (121 to 123)" in text
+
+
+def test_runs_that_differ_in_an_option_are_named_by_it(tmp_path):
+    runs = [
+        make_run(tmp_path / f"{lr}-{seed}", seed=seed, agent={"params": {"lr": lr, "seed": seed}})
+        for lr in (0.1, 0.2)
+        for seed in (1, 2)
+    ]
+    groups = grouped(read_runs(map(str, runs)))
+    assert [group.label for group in groups] == ["rl_games, lr=0.1", "rl_games, lr=0.2"]
+    assert section("What differs", *runs).blocks[0].rows == [("agent.params.lr", "0.1", "0.2")]
+
+
+def test_the_page_holds_all_that_it_shows(tmp_path, written):
+    run = make_run(tmp_path / "run", media=(("a.mp4", b"video"),), value=None)
+    page, folder = written(run)
+    assert page.count("<svg") == 5
+    assert "default-src 'none'" in page
+    loaded = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert loaded
+    assert all(each.startswith(("data:", "#")) for each in loaded)
+    assert not re.search(r"url\((?!#)|@import|<script|https?:", page)
+    for name in ("return-frames", "return-seconds", "episode-length-frames", "time-rl-games"):
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_names_are_never_markup(tmp_path, written):
+    name = '"><script>alert(1)</script> & $x^2$ <img src=x onerror=alert(1)>'
+    settings = {"task": name, "iterations": 3, "value": name[2:], "warning": name}
+    page, _ = written(make_run(tmp_path / "<script>", error=f"E: {name}", **settings))
+    assert "<script" not in page
+    assert "<img" not in page
+    assert name in unescape(page)
+
+
+def test_the_slowest_rank_is_named(tmp_path):
+    text = text_of(make_run(tmp_path / "run", ranks=3, slow=1))
+    said = "Rank 1 is the slowest: its own work takes 0.7 s an iteration, 40% more than the median"
+    assert said in text
+    assert "most of that in its rollout" in text
+
+
+def test_what_ranks_do_adds_up_to_their_iteration(tmp_path):
+    (run,) = read_runs([str(make_run(tmp_path / "run", ranks=2, slow=0))])
+    slow, waits = rank_times(run.scalars)
+    assert (slow.rollout, slow.update, slow.waiting) == (0.4, 0.3, 0.0)
+    assert (waits.waiting, waits.communication) == pytest.approx((0.2, 0.1))
+    assert slow.whole == pytest.approx(waits.whole)
+    assert slowest([slow]) == "There is one rank: it waits for nobody."
+
+
+def profiled(folder, ranks):
+    """Write the profile of a run: by rank, what it did, as kind, name, begin and end in ms."""
+    events = [
+        {"ph": "X", "cat": kind, "name": name, "pid": rank, "tid": 0}
+        | {"ts": 1000 * begin, "dur": 1000 * (end - begin)}
+        for rank, did in enumerate(ranks)
+        for kind, name, begin, end in did
+    ]
+    (folder / "profile.json").write_text(json.dumps({"traceEvents": events}))
+
+
+def test_a_profile_says_what_takes_how_long_and_who_waits(tmp_path):
+    laps = [("iteration", f"iteration {n}", 10 * n - 10, 10 * n) for n in range(1, 5)]
+    run = make_run(tmp_path / "run", ranks=2)
+    fast, slow = [*laps], [*laps]
+    for begin in (0, 10, 20, 30):
+        fast += [
+            ("phase", "stepping", begin, begin + 2),
+            ("collective", "all_reduce", begin + 3, begin + 9),
+        ]
+        slow += [
+            ("phase", "stepping", begin, begin + 5),
+            ("collective", "all_reduce", begin + 6, begin + 9),
+        ]
+    fast.append(("phase", "compiling", 5, 8))  # In the first iteration, which does not count.
+    profiled(run, [fast, slow])
+    (folded,) = [x for x in section("Time of an iteration", run).blocks if isinstance(x, Folded)]
+    assert folded.blocks[0].rows == [
+        ["all_reduce", "1", "4.5", "6 (rank 0)", "33%"],
+        ["stepping", "1", "3.5", "5 (rank 1)", "0%"],
+        ["the library's own work", "", "2", "2 (rank 0)", "0%"],
+    ]
+
+
+def test_a_damaged_profile_is_named(tmp_path):
+    run = make_run(tmp_path / "run")
+    (run / "profile.json").write_text("{")
+    assert "profile.json cannot be read" in text_of(run)
+    profiled(run, [])
+    assert "profile.json cannot be read" in text_of(run)
+
+
+def test_the_first_iterations_do_not_count_as_speed():
+    def speed(*fps):
+        return frames_a_second([Scalars(n, {}, fps=(each,)) for n, each in enumerate(fps)])
+
+    assert speed(1, 1, 10, 20, 30) == 20
+    assert speed(1, 1, *([1] * 8), *([9] * 90)) == 9
+    assert speed(5) == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "in each of the 3 checks that were made"),
+        ({"ended": False}, "in each of the 2 checks that were made"),
+        ({"ranks": 1}, "one rank: there is nothing to compare"),
+        ({"check_interval": 0, "ended": False}, "No check was made"),
+        ({"error": "DivergenceError: x differs"}, "have diverged"),
+    ],
+)
+def test_divergence_checks_are_counted(tmp_path, settings, said):
+    assert said in text_of(make_run(tmp_path / "run", **settings))
+
+
+def test_warnings_and_errors_are_shown(tmp_path):
+    text = text_of(make_run(tmp_path / "a", warning="Rank 1 is slow.", error="ValueError: no"))
+    assert "iteration 3: Rank 1 is slow.\nIt ended by ValueError: no" in text
+    assert "failed" in text
+
+
+def test_restarts_are_shown(tmp_path):
+    run = make_run(tmp_path / "run")
+    failure = {"iteration": 4, "error": "rank 1 was killed", "then": "from the beginning"}
+    (run / "restarts.json").write_text(json.dumps([failure]))
+    assert "failed after iteration 4: rank 1 was killed; from the beginning" in text_of(run)
+
+
+def test_values_with_names_that_are_alike_have_pictures_of_their_own(tmp_path):
+    runs = [
+        make_run(tmp_path / f"{number}", value=name)
+        for number, name in enumerate(("loss/a", "loss a", "loss_a"))
+    ]
+    names = [picture.name for picture in report_page(read_runs(map(str, runs))).pictures()]
+    assert {"value-loss-a", "value-loss-a-2", "value-loss-a-3"} < set(names)
+
+
+def test_a_success_rate_is_drawn_where_there_is_one(tmp_path):
+    runs = [make_run(tmp_path / "a", success=True), make_run(tmp_path / "b", seed=2)]
+    assert "Success rate against frames. rl_games: from 0.08333 to 1." in text_of(*runs)
+    assert "Success" not in text_of(runs[1])
+
+
+def test_videos_are_in_the_page_until_it_is_full(tmp_path, monkeypatch):
+    monkeypatch.setattr(clips, "MOST_BYTES", 10)
+    media = (("old.mp4", b"12345678"), ("new.mp4", b"abcdef"), ("late.png", b"png"))
+    run = make_run(tmp_path / "run", media=media)
+    note, *found = section("Videos", run).blocks
+    assert "1 more is linked" in note.paragraphs[0]
+    assert [(clip.shape, clip.source) for clip in found] == [
+        ("image", "data:image/png;base64,cG5n"),
+        ("video", "data:video/mp4;base64,YWJjZGVm"),
+        ("link", (run / "videos" / "old.mp4").as_uri()),
+    ]
+
+
+def test_a_video_that_is_gone_is_said_to_be(tmp_path):
+    run = make_run(tmp_path / "run", media=(("a.mp4", b"video"),))
+    (run / "videos" / "a.mp4").unlink()
+    assert "cannot be read (No such file or directory)" in text_of(run)
+
+
+def test_several_tasks_have_a_section_each(tmp_path):
+    runs = [make_run(tmp_path / "a", task="Ant-v5"), make_run(tmp_path / "b", task="Hopper-v5")]
+    assert section("Ant-v5", *runs).name == "task-ant-v5"
+    pictures = [picture.name for picture in report_page(read_runs(map(str, runs))).pictures()]
+    assert "return-frames-ant-v5" in pictures
+    assert len(pictures) == len(set(pictures))
+
+
+def test_a_run_that_still_trains_is_shown_so_far(tmp_path):
+    run = make_run(tmp_path / "run", ended=False)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"record": "scalars", "itera')  # Being written.
+    (run / "manifest.json").unlink()
+    assert "1 had not ended when this page was written" in text_of(run)
+
+
+def test_the_page_of_one_run_is_in_its_folder_and_that_of_several_is_new(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    one, other = (make_run(tmp_path / name, iterations=1, value=None) for name in ("one", "other"))
+    assert main(["report", "one"]) == 0
+    assert (one / "report" / "report.html").exists()
+    for folder in ("report", "report_2"):
+        assert main(["report", "one", "other", str(other)]) == 0
+        assert f"page      {folder}/report.html" in capsys.readouterr().out
+        assert "2 runs" in (tmp_path / folder / "report.html").read_text()
+
+
+def test_latest_is_the_newest_run_below_the_log_root(tmp_path, capsys):
+    for seed in (1, 2):
+        make_run(tmp_path / "logs/rl_games/task" / f"{seed}", seed=seed, iterations=1)
+    assert main(["report", "latest", "--log-root", str(tmp_path / "logs")]) == 0
+    assert (tmp_path / "logs/rl_games/task/2/report/report.html").exists()
+
+
+def test_a_checkpoint_names_its_run(tmp_path):
+    run = make_run(tmp_path / "run")
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints" / "best.pth").touch()
+    assert "One run, trained" in text_of(run / "checkpoints" / "best.pth", run)
+
+
+def empty(path, error=None):
+    return make_run(path, iterations=0, ended=error is not None, error=error)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("absent", "absent: is not there. Name a run folder, a checkpoint in one, or latest."),
+        ("latest", "latest: there is no run below logs"),
+        ("folder", "is no run folder: metrics.jsonl is missing"),
+        ("parent", "Below it are 1 of them: name one, or all by parent/*/*."),
+        ("empty", "it has recorded no iteration yet"),
+        ("failed", "it failed before its first iteration: ValueError: no"),
+        ("damaged", "metrics.jsonl: the file is damaged"),
+        ("odd", "metrics.jsonl: is damaged (KeyError"),
+        ("a" * 300, "is not there"),
+    ],
+)
+def test_bad_input_is_refused_with_the_reason(tmp_path, capsys, monkeypatch, name, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    make_run(tmp_path / "parent" / "task" / "run")
+    empty(tmp_path / "empty")
+    empty(tmp_path / "failed", error="ValueError: no\nmore")
+    for bad, line in (("damaged", '{"record"'), ("odd", '{"record": "scalars"}')):
+        path = make_run(tmp_path / bad) / "metrics.jsonl"
+        text = path.read_text() if bad == "odd" else ""
+        path.write_text(f"{text}{line}\n")
+    assert main(["report", name]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_empty_run_is_left_out_beside_others(tmp_path, capsys):
+    assert "One run, trained" in text_of(make_run(tmp_path / "run"), empty(tmp_path / "empty"))
+    assert "empty is left out: it has recorded no iteration yet" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    run = make_run(tmp_path / "run", iterations=1)
+    assert main(["report", str(run), "--output", str(tmp_path / "file")]) == 2
+    assert "cannot be written (File exists)" in capsys.readouterr().err
