@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import math
@@ -91,7 +92,7 @@ def test_a_state_is_damaged_or_gone_on_from(stub, run):
     checkpoint = run / "checkpoints" / "2.txt"
     (file,) = (run / "checkpoints" / "ranks").glob("2.txt.*")
     options = {**stub.OPTIONS, "checkpoint": str(checkpoint), "seed": -1}
-    config = make_plan(options, {}).config
+    config = dataclasses.replace(make_plan(options, {}).config, run_dir=str(run))
     accepted = 0
     for each in changed(state):
         packed = pack_state(each, {})
