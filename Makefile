@@ -17,7 +17,9 @@ UV = UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-`$(PIP_INDEX)`}}" 
 ifdef PIP_FIND_LINKS
 export UV_FIND_LINKS := $(PIP_FIND_LINKS)
 endif
-PLUGINS := $(sort $(wildcard src/plugins/*))
+PLUGINS := $(patsubst %/pyproject.toml,%,$(sort $(wildcard src/plugins/*/*/pyproject.toml)))
+PACKAGES := $(subst -,_,$(notdir $(PLUGINS)))
+OF_LIBRARIES := $(subst -,_,$(notdir $(filter src/plugins/libraries/%,$(PLUGINS))))
 PROJECTS := pyproject.toml $(PLUGINS:=/pyproject.toml)
 READY := $(VENV)/.ready
 TIMEOUT := timeout --kill-after=30
@@ -38,31 +40,32 @@ RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3
 SETS := $(RESOLVED) mjlab isaaclab-2.3
 python-oldest := 3.11
 # EnvPool needs numpy 2, and MLflow an older importlib-metadata.
-ignored-oldest := --ignore src/plugins/rltrain-envpool --ignore src/plugins/rltrain-mlflow
+ignored-oldest := $(foreach name,envpool mlflow,--ignore $(filter %/rltrain-$(name),$(PLUGINS)))
 python-torch-2.9 := 3.12
 python-torch-2.11 := 3.12
 python-newest := 3.13
 python-mjlab := 3.11
 python-isaaclab-2.3 := 3.11
 python-isaaclab-3 := 3.12
-mpi := src/plugins/rltrain-mpi[library,mpich]
-plugins = $(1:%=src/plugins/rltrain-%[library])
+plugin = $(filter %/rltrain-$1,$(PLUGINS))
+plugins = $(foreach name,$1,$(call plugin,$(name))[library])
+mpi := $(call plugin,mpi)[library,mpich]
 # The commands, whose help the site shows.
 COMMANDS := $(call plugins,devkit doctor play report)
 # Extras are named although `all` has them: only what is named gets its lowest version.
-play := src/plugins/rltrain-play[evaluate,video]
-kits := src/plugins/rltrain-devkit[testing]
+play := $(call plugin,play)[evaluate,video]
+kits := $(call plugin,devkit)[testing]
 projects-oldest := .[all,jax,completion] $(play) $(kits) $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
-	src/plugins/rltrain-isaaclab src/plugins/rltrain-torch[export] src/plugins/rltrain-jax[export] $(mpi)
+	$(call plugin,isaaclab) $(call plugin,torch)[export] $(call plugin,jax)[export] $(mpi)
 projects-newest := $(projects-oldest) $(call plugins,envpool mlflow)
 projects-torch-2.9 := .[all,jax] $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
 projects-torch-2.11 := $(projects-torch-2.9)
 projects-mjlab := .[all] $(play) $(kits) $(call plugins,$(LIBRARIES) mjlab)
 # Without the extras, which would change what Isaac Lab pins.
 projects-isaaclab-2.3 := . $(kits) \
-	$(foreach name,torch gymnasium rl-games rsl-rl skrl isaaclab play,src/plugins/rltrain-$(name)) \
+	$(foreach name,torch gymnasium rl-games rsl-rl skrl isaaclab play,$(call plugin,$(name))) \
 	$(call plugins,tensorboard tracking)
-projects-isaaclab-3 := $(projects-isaaclab-2.3) src/plugins/rltrain-play[video] $(call plugins,jax) src/plugins/rltrain-skrl[jax]
+projects-isaaclab-3 := $(projects-isaaclab-2.3) $(call plugin,play)[video] $(call plugins,jax) $(call plugin,skrl)[jax]
 pins-isaaclab-2.3 := torchvision rl-games rsl-rl-lib skrl
 # The versions are those that Isaac Lab's 188 requirements resolve to. Installed are the ones that are
 # imported where there is no Isaac Sim.
@@ -79,8 +82,8 @@ TOOLS := allpairspy>=2.5 hypothesis>=6.170 pytest-timeout>=2.3 pytest-xdist>=3.8
 FOUND := build/versions
 REPORT = --junitxml=$(FOUND)/$(1).xml
 # What happens to the other ranks when one fails depends on jax, and differs between its versions.
-JAX_FAILS := src/plugins/rltrain-jax/tests/test_jax_failures.py
-ON_ISAACLAB := -m pytest src/plugins/rltrain-isaaclab/tests/test_isaaclab_ranks.py
+JAX_FAILS := $(call plugin,jax)/tests/test_jax_failures.py
+ON_ISAACLAB := -m pytest $(call plugin,isaaclab)/tests/test_isaaclab_ranks.py
 CUDA_PYTHON ?= python3
 FAST := -m "not slow and not long"
 # For CI: of tests that are many alike, and of each test's cases, those to run (SEED:SHARE, instead
@@ -172,14 +175,14 @@ test-isaaclab-2.3: .venv-isaaclab-2.3/.ready
 
 # Isaac Lab itself, which needs neither Isaac Sim nor a GPU.
 test-isaaclab-3: .venv-isaaclab-3/.ready
-	$(TIMEOUT) 1200 .venv-isaaclab-3/bin/python -m pytest src/plugins/rltrain-isaaclab/tests/real \
+	$(TIMEOUT) 1200 .venv-isaaclab-3/bin/python -m pytest $(call plugin,isaaclab)/tests/real \
 		$(SAMPLE:%=--sample %) $(COMPLETE) $(SLOWEST) \
 		$(BY_FILE) 2 $(call REPORT,isaaclab-3.ranks)
 
 test-mjlab: .venv-mjlab/.ready
-	$(TIMEOUT) 600 .venv-mjlab/bin/python -m pytest src/plugins/rltrain-mjlab src/plugins/rltrain-rsl-rl \
+	$(TIMEOUT) 600 .venv-mjlab/bin/python -m pytest $(call plugin,mjlab) $(call plugin,rsl-rl) \
 		$(FAST) $(DRAWN) --numprocesses auto --dist loadfile $(call REPORT,mjlab.fast)
-	$(TIMEOUT) 900 .venv-mjlab/bin/python -m pytest src/plugins/rltrain-mjlab tests/integration/test_translation.py \
+	$(TIMEOUT) 900 .venv-mjlab/bin/python -m pytest $(call plugin,mjlab) tests/integration/test_translation.py \
 		tests/policies -m "slow or long" -k mjlab --numprocesses 2 --dist load $(call REPORT,mjlab.ranks)
 
 # Runs with any Python that has torch with CUDA, and installs nothing.
@@ -202,8 +205,11 @@ wheels:
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo --cache-dir .cache/imports
+	MYPYPATH="src/core$$(printf ':%s' $(PLUGINS) examples/rltrain-*)" $(BIN)/mypy
+	@mkdir -p build
+	@sed 's/"PLUGINS",/$(PACKAGES:%="%",)/; s/"LIBRARIES",/$(OF_LIBRARIES:%="%",)/' \
+		tests/contracts.toml > build/contracts.toml
+	$(BIN)/lint-imports --config build/contracts.toml --no-logo --cache-dir .cache/imports
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

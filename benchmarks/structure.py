@@ -67,8 +67,8 @@ def levels(graph: grimp.ImportGraph) -> tuple[int, list[set[str]]]:
 def main() -> None:
     """Print the structure."""
     core = ROOT / "src" / "core" / "rltrain"
-    sys.path[:0] = [str(core.parent), *map(str, (ROOT / "src" / "plugins").iterdir())]
-    names = sorted(path.name for path in (ROOT / "src" / "plugins").glob("*/rltrain_*"))
+    sys.path[:0] = [str(core.parent), *map(str, (ROOT / "src" / "plugins").glob("*/*"))]
+    names = sorted(path.name for path in (ROOT / "src" / "plugins").glob("*/*/rltrain_*"))
     print(f"core: {sum(1 for _ in core.rglob('*.py'))} modules, {lines(core).total()} lines")
     for part, count in sorted(lines(core).items()):
         modules = len(list((core / part).rglob("*.py"))) if (core / part).is_dir() else 1
@@ -93,7 +93,7 @@ def main() -> None:
     source = sum(lines(ROOT / "src", f"{part}/**/*.py").total() for part in ("core", "plugins"))
     tests_of_plugins = sum(
         len(path.read_text().splitlines())
-        for path in (ROOT / "src" / "plugins").glob("*/tests/**/*.py")
+        for path in (ROOT / "src" / "plugins").glob("*/*/tests/**/*.py")
     )
     tests = lines(ROOT / "tests").total() + tests_of_plugins
     print(f"lines of source: {source - tests_of_plugins}; of tests: {tests}")

@@ -279,7 +279,7 @@ PACKAGES = "/home/me/rltrain/.venv/lib/python3.11/site-packages"
         (f"{PACKAGES}/torch/optim/adam.py", False),
         (f"{PACKAGES}/rltrain_torch/sync.py", False),
         ("/usr/lib/python3/dist-packages/numpy/linalg/linalg.py", False),
-        ("/home/me/rltrain/src/plugins/rltrain-rsl-rl/rltrain_rsl_rl/runner.py", False),
+        ("/home/me/rltrain/src/plugins/libraries/rltrain-rsl-rl/rltrain_rsl_rl/runner.py", False),
         (hangs.__file__, False),
         (subprocess.__file__, False),
     ],

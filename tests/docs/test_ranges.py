@@ -23,7 +23,7 @@ NOT_OLDEST = {"envpool", "mlflow-skinny"}
 def declared() -> list[Requirement]:
     """Return the ranges of the core's requirements and of the libraries that plugins adapt."""
     found = []
-    for path in [ROOT / "pyproject.toml", *sorted(ROOT.glob("src/plugins/*/pyproject.toml"))]:
+    for path in [ROOT / "pyproject.toml", *sorted(ROOT.glob("src/plugins/*/*/pyproject.toml"))]:
         project = tomllib.loads(path.read_text())["project"]
         found += project["dependencies"]
         for extra in USED:

@@ -100,7 +100,7 @@ def test_it_installs_is_listed_and_trains_two_ranks(written, tmp_path):
 
 
 def test_the_templates_are_in_the_wheel(tmp_path):
-    devkit = Path(__file__).parents[2] / "src" / "plugins" / "rltrain-devkit"
+    devkit = Path(__file__).parents[2] / "src/plugins/commands/rltrain-devkit"
     run(
         *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"),
         *("--wheel-dir", str(tmp_path), str(devkit)),

@@ -28,7 +28,7 @@ def run(*command: str, cwd: Path, timeout: float = 600, **variables: str) -> str
     return done.stdout
 
 
-PLUGINS = sorted(path.name for path in (ROOT / "src" / "plugins").iterdir())
+PLUGINS = sorted(path.parent.name for path in ROOT.glob("src/plugins/*/*/pyproject.toml"))
 
 
 @pytest.fixture(scope="module")

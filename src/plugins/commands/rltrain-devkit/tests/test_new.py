@@ -14,7 +14,7 @@ from rltrain.plugins import discover
 from rltrain.specs import KINDS as SPECS
 from rltrain_devkit.command import KINDS, TEMPLATES
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 HEAVY = ("torch", "numpy", "jax", "gymnasium", "omegaconf", "rich")
 
 
@@ -82,7 +82,7 @@ def test_it_is_found_and_ready(new, site, monkeypatch, kind):
 def test_written_files_pass_our_own_linter(new, tmp_path, name):
     pytest.importorskip("ruff")
     # As if it were one of our plugins: with their exceptions, and no others.
-    plugins = tmp_path / "src" / "plugins"
+    plugins = tmp_path / "src" / "plugins" / "kind"
     plugins.mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     for kind in KINDS:

@@ -14,7 +14,7 @@ from operators import pods_of
 
 from rltrain.cli.main import main
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 SCHEMAS = Path(__file__).parent / "schemas"
 KINDS = ("trainjob", "pytorchjob", "jobset")
 GPUS = "--library rsl_rl --distributed --nnodes 3 --num-gpus 4"
