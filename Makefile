@@ -221,13 +221,13 @@ $(READY): constraints/tested.txt $(PROJECTS)
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet -c $< uv
 	@$(UV) pip install --python $(VENV) -c $< torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	@$(UV) pip install --python $(VENV) -c $< -e ".[all,jax,dev]" $(PLUGINS:%=-e %)
+	@$(UV) pip install --python $(VENV) -c $< -e ".[all,jax]" --group dev $(PLUGINS:%=-e %)
 	@touch $@
 
 .venv-docs/.ready: constraints/docs.txt $(PROJECTS) $(READY)
 	@echo "Installing what the site needs into .venv-docs."
 	@$(UV) venv --clear --python $(PYTHON) .venv-docs
-	@$(UV) pip install --python .venv-docs -c $< -e ".[docs]" $(COMMANDS:%=-e '%')
+	@$(UV) pip install --python .venv-docs -c $< -e . --group docs $(COMMANDS:%=-e '%')
 	@touch $@
 
 # If a set cannot be installed, make fails here. It never skips the set's tests silently.
