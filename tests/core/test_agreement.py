@@ -15,12 +15,12 @@ from rltrain.testing import FakeWorld, make_config
     ("raised", "elsewhere"), [(UsageError("no room"), UsageError), (OSError("no room"), PeerLost)]
 )
 def test_every_rank_ends_when_rank_0_cannot_decide(monkeypatch, raised, elsewhere):
-    def decide(config):
+    def decide(config, iterations):
         raise raised
 
     def work(group):
         with pytest.raises(Exception, match="no room") as caught:
-            agree(group, make_config())
+            agree(group, make_config(), None)
         return caught.value
 
     monkeypatch.setattr(agreement, "_decide", decide)

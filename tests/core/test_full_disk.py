@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from rltrain.run.requests import Requests
 from rltrain.run.session import RankSession
 from rltrain.run.unwritten import IO_ERROR
 from rltrain.storage.checkpoints import read_state, saved_checkpoints
-from rltrain.storage.disk import NotWritten, disk_errors
+from rltrain.storage.disk import Mount, NotWritten, disk_errors
 from rltrain.storage.finding import find_checkpoint
 from rltrain.storage.metrics_file import read_metrics
 from rltrain.testing import FakeWorld, make_config
@@ -137,6 +138,66 @@ def test_a_run_folder_that_was_removed_is_made_again(stub, tmp_path, capsys):
     assert json.loads((folder / "manifest.json").read_text())["world_size"] == 2
     assert (folder / "config.yaml").exists()
     assert (result.exit_code, said(capsys)) == (0, [])
+
+
+def mount(*words):
+    subprocess.run(words, check=True)
+
+
+def lose(folder):
+    mount("umount", "--lazy", str(folder))
+
+
+NO_DISK = "its disk is no longer mounted"
+
+
+def test_a_disk_that_is_lost_is_named_and_nothing_is_written_in_its_place(stub, small_disk, capsys):
+    result = run(at(3, lambda session: lose(small_disk)), small_disk)
+    assert (result.exit_code, result.iterations) == (IO_ERROR, 5)
+    assert list(small_disk.iterdir()) == []
+    lines = said(capsys)
+    reason = f"({NO_DISK}): training goes on, and tries again"
+    assert f"rltrain: cannot write checkpoints {reason}" in lines
+    assert lines[-1].startswith("rltrain: not written: ")
+    assert f"rltrain: not written: checkpoints ({NO_DISK})" in lines
+
+
+def test_a_disk_that_is_mounted_again_is_written_on(stub, small_disk, tmp_path, capsys):
+    (other := tmp_path / "other").mkdir()
+    mount("mount", "--bind", str(small_disk), str(other))
+
+    def each(session, iteration):
+        if session.world.is_root and iteration == 4:
+            lose(small_disk)
+        if session.world.is_root and iteration == 5:
+            mount("mount", "--bind", str(other), str(small_disk))
+
+    try:
+        result = run(each, small_disk)
+        assert (result.exit_code, names(result.run_dir)) == (0, ["1.pt", "5.pt"])
+        assert said(capsys)[-1].endswith("can be written again")
+    finally:
+        lose(other)
+
+
+def test_a_folder_that_comes_back_with_another_number_of_its_disk(tmp_path, monkeypatch):
+    place, found = Mount(tmp_path), tmp_path.stat()
+    monkeypatch.setattr("rltrain.storage.disk._place", lambda _: (-1, found.st_ino))
+    place.check()
+    monkeypatch.setattr("rltrain.storage.disk._place", lambda _: (-1, found.st_ino + 1))
+    with pytest.raises(NotWritten, match=NO_DISK):
+        place.check()
+
+
+def test_a_folder_on_a_disk_of_its_own(small_disk):
+    place = Mount(small_disk / "a" / "b")
+    (small_disk / "a" / "b").mkdir(parents=True)
+    place.check()
+    shutil.rmtree(small_disk / "a")
+    place.check()  # Removed: it may be made again.
+    lose(small_disk)
+    with pytest.raises(NotWritten, match=NO_DISK):
+        place.check()
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, OSError])

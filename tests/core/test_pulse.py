@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 
@@ -40,6 +41,13 @@ def test_what_is_not_a_pulse_is_none(tmp_path):
     assert read_pulse(tmp_path / "missing") is None
     pulse_file(tmp_path, 0).write_bytes(b"short")
     assert read_pulses(tmp_path) == {}
+
+
+def test_a_full_disk_leaves_a_rank_unwatched(small_disk):
+    with contextlib.suppress(OSError):
+        (small_disk / "ballast").write_bytes(bytes(2 << 20))
+    PulseWriter().share(pulse_file(small_disk, 0))
+    assert read_pulses(small_disk) == {}
 
 
 def test_a_long_call_is_cut(writer, tmp_path):

@@ -158,6 +158,20 @@ def test_a_log_that_was_removed_is_made_again(tmp_path):
     assert late.read_text() == "two\n"
 
 
+def test_a_log_whose_disk_is_lost_is_made_nowhere_else(small_disk, tmp_path, capsys):
+    early, late = tmp_path / "early.log", small_disk / "run" / "logs" / "late.log"
+    late.parent.mkdir(parents=True)
+    with RankLog(early) as log:
+        log.move(late)
+        subprocess.run(["umount", "--lazy", str(small_disk)], check=True)
+        print("lost")
+        log.tend()
+        log.tend()
+    assert list(small_disk.iterdir()) == []
+    why = "cannot be written (its disk is no longer mounted): what the rank prints is lost"
+    assert capsys.readouterr().out.splitlines() == [f"rltrain: {late} {why}"]
+
+
 def test_a_full_disk_does_not_stop_a_rank_that_prints(small_disk, capsys):
     ballast, path = small_disk / "ballast", small_disk / "rank_0.log"
     path.touch()

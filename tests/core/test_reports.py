@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 
 import pytest
@@ -200,6 +201,15 @@ def test_a_rank_without_a_report_is_shown_by_the_end_of_its_log(tmp_path):
     assert len(message.splitlines()) <= LOG_LINES + 2
     log_path(tmp_path, 1).write_text("")
     assert str(failure(tmp_path, 1, -11)).endswith("(it is empty)")
+
+
+def test_a_rank_that_could_not_report_because_the_disk_was_full_says_so(small_disk):
+    (folder := small_disk / "reports").mkdir()
+    with contextlib.suppress(OSError):
+        (small_disk / "ballast").write_bytes(bytes(2 << 20))
+    why = f"TMPDIR: temporary files cannot be written in {small_disk} (No space left on device)."
+    assert why in str(failure(folder, 1, 1))
+    assert not (folder / ".room").exists()
 
 
 def test_the_end_of_a_log_that_was_rotated_is_in_two_files(tmp_path):

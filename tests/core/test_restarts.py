@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -98,6 +99,21 @@ def test_without_a_checkpoint_they_start_where_the_run_did(tmp_path, capsys):
     attempts.plan = [([], killed()), ([], None)]
     attempts.run(1, checkpoint="teacher.pt")
     assert attempts.configs[-1].checkpoint == "teacher.pt"
+
+
+def test_a_run_whose_disk_is_lost_is_not_started_again(small_disk, capsys):
+    attempts = Attempts(small_disk / "run", ([2], killed()), ([], None))
+
+    def losing(config, notes):
+        try:
+            return attempts(config, notes)
+        finally:
+            subprocess.run(["umount", "--lazy", str(small_disk)], check=True)
+
+    config = make_config(distributed=True, max_restarts=3, log_root=str(small_disk))
+    with pytest.raises(RankFailed, match=r"not started again: .* disk is no longer mounted"):
+        with_restarts(config, None, losing)
+    assert list(small_disk.iterdir()) == []
 
 
 def test_a_damaged_checkpoint_is_passed_over(tmp_path, capsys):

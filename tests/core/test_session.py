@@ -383,8 +383,8 @@ def test_a_rank_that_is_early_waits(ranks, stub):
     times = stub.RECORDS[2]  # Iteration 1 was over for rank 0 before it waited.
     assert times.waiting[0] > 0.2 > times.waiting[1] == 0.0
     assert times.update[1] > 0.2
-    assert times.update[0] < 0.05
-    assert all(0.0 < seconds < 0.05 for seconds in times.rollout)
+    assert times.update[0] < 0.2
+    assert all(0.0 < seconds < 0.2 for seconds in times.rollout)
     assert 0.2 < times.waiting_share < 0.9
 
 

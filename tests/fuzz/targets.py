@@ -33,6 +33,7 @@ from rltrain.plugins.registry import discover
 from rltrain.policies.finding import options_of_run
 from rltrain.storage.checkpoints import INDEX, read_state, saved_checkpoints
 from rltrain.storage.evaluations import EVALUATIONS
+from rltrain.storage.finding import checkpoint_of_run
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, read_metrics
 from rltrain.unpickling import load_data
@@ -106,6 +107,9 @@ def _read_index(data: bytes, folder: Path) -> None:
     warnings: list[str] = []
     for entry in saved_checkpoints(folder, warnings.append):
         assert Path(entry["name"]).name == entry["name"]
+    for choice in ("latest", "best", "1"):
+        with contextlib.suppress(UsageError):  # There is none; it may be read all the same.
+            checkpoint_of_run(folder, choice, warnings.append)
 
 
 def _read_metrics(data: bytes, folder: Path) -> None:

@@ -32,6 +32,19 @@ def test_sigkill_of_one_rank_ends_the_run(command):
     assert command.all_gone(process)
 
 
+def test_a_killed_rank_is_named_although_the_server_of_ranks_was_stopped(command):
+    run = command(*TWO_RANKS, PLANTED="1:400:stop the server")
+    assert run.returncode == 137
+    assert "Rank 1 was killed by SIGKILL" in run.stderr
+    assert "from which this node's ranks are forked, was stopped. It goes on." in run.stdout
+
+
+def test_a_killed_server_of_ranks_is_named(command):
+    run = command(*TWO_RANKS, PLANTED="1:400:kill the server")
+    assert run.returncode == 1
+    assert "from which this node's ranks are forked, was killed from outside" in run.stderr
+
+
 @pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
 def test_exception_in_one_rank_is_the_last_thing_printed(command, library):
     process = command.start("--library", library, *TWO_RANKS, PLANTED="1:400")
@@ -150,6 +163,17 @@ def test_nothing_is_left_of_a_run_that_ends_while_it_starts(command, number, cod
     assert "Traceback" not in run.stderr
     assert command.all_gone(process, within=2)  # The server's imports take longer.
     assert number == signal.SIGKILL or not os.listdir(temporary)
+
+
+@pytest.mark.parametrize("library", [(), ("--library", "skrl", "--framework", "jax")])
+def test_what_cleans_up_after_ranks_outlives_a_schedulers_signal(command, library):
+    """Ranks would start another one, which knows nothing of them and ends in tracebacks."""
+    process = command.start(*library, *TWO_RANKS)
+    command.ranks(process, 2)
+    (tracker,) = (pid for pid in command.members(process) if "resource_tracker" in words(pid))
+    os.kill(tracker, signal.SIGUSR2)  # As it is sent to all processes of a job.
+    time.sleep(0.5)
+    assert tracker in command.members(process)
 
 
 @pytest.fixture

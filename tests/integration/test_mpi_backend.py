@@ -107,6 +107,16 @@ def test_a_signal_ends_the_run_after_its_iteration(command, number, code):
     assert all_end(ranks)
 
 
+@pytest.mark.parametrize(("how", "ended_well"), [("leave", False), ("helper", True)])
+@pytest.mark.parametrize("before", [MPIEXEC, ()])
+def test_the_status_is_true(command, before, how, ended_well):
+    words = (*SLOW[:-1], "3", "agent.num_steps_per_env=8", *([] if before else TWO_RANKS))
+    planted = {"PLANTED": f"1:12:{how}"}
+    run = command("--library", "rsl_rl", *MPI, *words, before=before, **planted)
+    assert (run.returncode == 0) == ended_well, run.stderr
+    assert ("\nfinished  iteration 3/3" in run.stdout) == ended_well
+
+
 @pytest.mark.parametrize("victim", ["rank", "launcher"])
 def test_sigkill_leaves_nothing_running(command, victim):
     process = command.start("--library", "rsl_rl", *MPI, *TWO_RANKS, *SLOW)

@@ -144,6 +144,8 @@ class RunEnded:
     """The error in one line, if there was one."""
     asked: bool = False
     """Whether it ended before it was done because a signal asked for it."""
+    limit: str = ""
+    """The option that ended it before its iterations were done; see `TrainResult`."""
 
 
 Record = RunStarted | Scalars | CheckpointSaved | Media | Warned | RunEnded

@@ -33,7 +33,7 @@ from rltrain.storage.evaluations import (
 from rltrain.storage.finding import all_checkpoints, checkpoint_of_run, newest_of_run
 from rltrain.storage.manifest import read_manifest, versions
 from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
-from rltrain.storage.reading import read_bytes, read_text
+from rltrain.storage.reading import changed_at, read_bytes, read_text, real
 from rltrain.storage.run_folder import RunFolder, check_writable
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "read_bytes",
     "read_evaluations",
     "read_text",
+    "real",
     "saved_checkpoints",
     "shortest",
     "states_of",
@@ -145,8 +146,8 @@ class Run:
 
 def all_runs(log_root: str = RunOptions.log_root) -> list[Path]:
     """Return the run folders below a log root, the newest first."""
-    files = Path(log_root).expanduser().resolve().glob(f"*/*/*/{METRICS}")
-    found = sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    files = real(log_root).glob(f"*/*/*/{METRICS}")
+    found = sorted(files, key=changed_at, reverse=True)
     return [path.parent for path in found]
 
 

@@ -185,6 +185,12 @@ class Session(Protocol):
         """
         ...
 
-    def result(self) -> TrainResult:
-        """Return the outcome of the run so far."""
+    def result(self, limit: str = "") -> TrainResult:
+        """Return the outcome of the run so far.
+
+        Args:
+            limit: the option of the library that ended training before its iterations were done, by
+                its key in `config.agent`, such as "params.config.max_frames": the run is then over
+                for those who go on with it under the same limit.
+        """
         ...

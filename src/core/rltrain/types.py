@@ -381,6 +381,9 @@ class TrainResult:
     """Whether the run ended because it reached its target return."""
     seconds: float = 0.0
     """Wall time of training, in seconds."""
+    limit: str = ""
+    """The option that ended the run before its iterations were done, and its value, such as
+    "agent.params.config.max_frames=100000"; "" if none did."""
     exit_code: int = 0
     """The exit status of the command: 75 if a signal has ended the run before it was done, so that
     it should be started again to go on; 130 after Ctrl-C (`rltrain.train` raises in place of

@@ -6,11 +6,11 @@ import argparse
 import contextlib
 import json
 import shutil
-import tempfile
 from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import RltrainError, UsageError, in_a_line
+from rltrain.launch.leftovers import private_folder
 from rltrain.options.agent import default_options
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LibrarySpec, SuiteSpec
@@ -55,7 +55,7 @@ class TasksCommand:
         asked = [registry.get(SuiteSpec, arguments.suite)] if arguments.suite else []
         wanted = [word.lower() for word in arguments.words]
         # Environments that are made to look at them leave logs in the current folder, as MuJoCo's.
-        with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):
+        with private_folder() as elsewhere, contextlib.chdir(elsewhere):
             rows = [
                 _row(suite, task, registry)
                 for suite in asked or registry.all(SuiteSpec)

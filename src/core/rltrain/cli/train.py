@@ -200,6 +200,6 @@ def _options_in(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
         }
     saved = read_file(run, path, "--config", bool(given.get("trust_run")))
     options = take(run, saved, given, discover(checks.names("", given.get("no_plugins", ()))))
-    if (run / "agent.yaml").is_file():
+    if os.path.lexists(run / "agent.yaml"):
         options["agent_config"] = str(run / "agent.yaml")  # The run folder may have been moved.
     return options

@@ -43,6 +43,7 @@ from rltrain.launch.reports import (
 from rltrain.launch.sealing import own_sockets, seal, sealed_afterwards
 from rltrain.launch.shared import shared_folder, short_path
 from rltrain.launch.signals import CaughtSignals, caught_signals
+from rltrain.launch.stacks import Process
 from rltrain.launch.view import LinesOfOthers
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "Latest",
     "LinesOfOthers",
     "Member",
+    "Process",
     "RankLog",
     "ask_to_end",
     "available_cores",

@@ -12,9 +12,14 @@ from collections.abc import Iterator
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
 
-__all__ = ["private_folder", "remove_leftovers", "with_temporary_files"]
+from rltrain.errors import UsageError
+
+__all__ = ["lacks_room", "private_folder", "remove_leftovers", "with_temporary_files"]
 
 _PREFIX = "rltrain-"
+
+_PROBE, _ROOM = ".room", 1 << 20
+"""A file that is written first, and its bytes: more than ranks write there."""
 
 _LOCK = ".owner"
 """A file that the owner of a folder holds locked. The kernel unlocks it when the owner ends.
@@ -37,10 +42,11 @@ def private_folder() -> Iterator[Path]:
 
     If this process is killed, the next one that makes a folder removes it. So does this one with
     those of others.
+
+    Raises:
+        UsageError: temporary files cannot be written.
     """
-    remove_leftovers()
-    os.makedirs(tempfile.gettempdir(), exist_ok=True)  # It may have been cleaned with all in it.
-    owner, folder = os.getpid(), Path(tempfile.mkdtemp(prefix=_PREFIX))
+    owner, folder = os.getpid(), _made()
     try:
         with _held(folder / _LOCK):
             yield folder
@@ -48,6 +54,44 @@ def private_folder() -> Iterator[Path]:
         if os.getpid() == owner:
             shutil.rmtree(folder, ignore_errors=True)
             remove_leftovers()
+
+
+def _made() -> Path:
+    """Make a private folder, where there is room for what is to be in it."""
+    where = None
+    try:
+        where = tempfile.gettempdir()
+        remove_leftovers()
+        os.makedirs(where, exist_ok=True)  # It may have been cleaned with all in it.
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    except OSError as error:
+        raise UsageError(_unwritable(where, error)) from error
+    if why := lacks_room(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        raise UsageError(why)
+    return folder
+
+
+def lacks_room(folder: Path) -> str:
+    """Return why ranks cannot write in a private folder, and what to do; "" if they can."""
+    probe = folder / _PROBE
+    try:
+        probe.write_bytes(bytes(_ROOM))
+    except FileNotFoundError:
+        return ""  # It was cleaned: ranks go on without it.
+    except OSError as error:
+        return _unwritable(str(folder.parent), error)
+    finally:
+        probe.unlink(missing_ok=True)
+    return ""
+
+
+def _unwritable(where: str | None, error: OSError) -> str:
+    place = f" in {where}" if where else ""
+    return (
+        f"TMPDIR: temporary files cannot be written{place} ({error.strerror}). Free some space "
+        "there, or name another folder: TMPDIR=DIR."
+    )
 
 
 @contextlib.contextmanager

@@ -84,9 +84,12 @@ class PulseWriter:
         self._write()
 
     def share(self, path: Path) -> None:
-        """Write to a file from now on."""
+        """Write to a file from now on; where it cannot be written, nobody watches this rank."""
         partial = path.with_name(f".{path.name}")
-        partial.write_bytes(bytes(_FORM.size))
+        try:
+            partial.write_bytes(bytes(_FORM.size))
+        except OSError:
+            return
         with partial.open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _FORM.size)
         self._write()

@@ -13,6 +13,7 @@ from typing import TextIO, cast
 
 from rltrain.launch.stream import LossyFile, as_text
 from rltrain.launch.view import hand_over, look_in
+from rltrain.storage.disk import Mount, NotWritten
 from rltrain.terminal import plain, plain_stream, raw
 
 __all__ = ["RankLog", "console_stream", "older", "say", "show"]
@@ -65,6 +66,7 @@ class RankLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._now = path
+        self._mount = Mount(path.parent)
         self._is_losing = False
 
     def __enter__(self) -> RankLog:
@@ -110,6 +112,7 @@ class RankLog:
         ):
             shutil.copyfileobj(written, other)
         self._now = path.resolve()
+        self._mount = Mount(self._now.parent)
         self._continue_in(_open(path))
         self.path.unlink()
         self.path.symlink_to(path)
@@ -119,17 +122,25 @@ class RankLog:
 
         The user is told, once, when lines are lost, and when they no longer are.
         """
-        with contextlib.suppress(OSError):
+        reason = ""
+        try:
             self._tend()
-        if self._is_losing != bool(self._file.lost):
+        except NotWritten as error:
+            reason = error.strerror or str(error)
+        except OSError:
+            pass
+        if self._file.lost:
+            reason = self._file.reason
+        if self._is_losing != bool(reason):
             self._is_losing = not self._is_losing
-            text = f"cannot be written ({self._file.reason}): what the rank prints is lost"
+            text = f"cannot be written ({reason}): what the rank prints is lost"
             text = text if self._is_losing else "is written again"
             show(f"rltrain: {self._now} {text}")
 
     def _tend(self) -> None:
         state = os.fstat(self._descriptor)
         if not _is_at(state, self._now):
+            self._mount.check()
             self._now.parent.mkdir(parents=True, exist_ok=True)
         elif state.st_size <= LIMIT:
             return

@@ -19,6 +19,7 @@ from rltrain.errors import EndedBySignal, PeerLost, RankFailed, RltrainError, Us
 from rltrain.interrupts import status_of
 from rltrain.launch.board import board_of
 from rltrain.launch.ending import asked_to_end
+from rltrain.launch.leftovers import lacks_room
 from rltrain.launch.pulse import read_pulses
 from rltrain.launch.rank_log import older
 from rltrain.launch.started import NO_GUARD, UNGUARDED
@@ -186,6 +187,7 @@ def _failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
             return UsageError(NO_GUARD)
         headline = _without_report(rank, exit_code)
         message = headline + _end_of_log(folder, rank, exit_code) + _mismatch(folder)
+        message += f"\n\n{why}" if (why := lacks_room(folder)) else ""
         return RankFailed(message, rank=rank, exit_code=status, headline=headline)
     if first is None:
         message = f"A rank exited with code {exit_code} without an exception."

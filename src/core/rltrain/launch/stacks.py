@@ -70,6 +70,8 @@ class Process:
     """A letter: R runs, S sleeps, D waits for a device, T and t are stopped."""
     seconds: float
     """CPU time that it has used."""
+    parent: int = 0
+    """The number of the process that has started it."""
 
     @property
     def stopped(self) -> bool:
@@ -87,7 +89,8 @@ class Process:
         fields = text.rpartition(")")[2].split()
         if fields[0] in "ZX":
             return None
-        return cls(fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
+        seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cls(fields[0], seconds, parent=int(fields[1]))
 
 
 def stack_file(pulse: Path) -> Path:

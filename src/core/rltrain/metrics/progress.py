@@ -131,7 +131,7 @@ class Progress:
         self._exchange.finish(self.iteration, _SUMS)
 
     def result(
-        self, run_dir: str, checkpoint: str | None, solved: bool, exit_code: int
+        self, run_dir: str, checkpoint: str | None, solved: bool, limit: str, exit_code: int
     ) -> TrainResult:
         """Return the outcome of the run so far."""
         return TrainResult(
@@ -143,10 +143,11 @@ class Progress:
             checkpoint=checkpoint,
             solved=solved,
             seconds=time.monotonic() - self._started,
+            limit=limit,
             exit_code=exit_code,
         )
 
-    def ended(self, error: BaseException | None, solved: bool, asked: bool) -> RunEnded:
+    def ended(self, error: BaseException | None, solved: bool, asked: bool, limit: str) -> RunEnded:
         """Return the record of the run's end."""
         return RunEnded(
             iterations=self.iteration,
@@ -156,6 +157,7 @@ class Progress:
             solved=solved,
             error=f"{type(error).__name__}: {error}" if error else None,
             asked=asked,
+            limit=limit,
         )
 
     def get_state(self) -> dict[str, Any]:

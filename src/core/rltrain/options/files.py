@@ -14,7 +14,10 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.options.hydra import read_alone
 
-__all__ = ["in_short", "left_out", "load_yaml", "parse_yaml"]
+__all__ = ["LARGEST", "in_short", "left_out", "load_yaml", "parse_yaml"]
+
+LARGEST = 2**20
+"""Bytes of a file of options."""
 
 _LINES = 6
 """Of an error of YAML's."""
@@ -34,6 +37,8 @@ def load_yaml(path: str, option: str) -> dict[str, Any]:
     """
     if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
         raise UsageError(f"{option} {path}: there is no such file.")
+    if os.path.getsize(path) > LARGEST:
+        raise UsageError(f"{option} {path}: it is larger than {LARGEST:,} bytes.")
     return _options(
         lambda: copy.deepcopy(_parsed(path, Path(path).stat().st_mtime_ns)[0]), path, option
     )

@@ -18,6 +18,7 @@ from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, LibrarySpec
 from rltrain.storage.checkpoints import read_state
 from rltrain.storage.finding import CHOICES, find_checkpoint, latest_of_name
+from rltrain.storage.limits import over_by
 from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import LONGEST_NAME, check_writable
 from rltrain.terminal import one_line
@@ -26,7 +27,7 @@ from rltrain.types import TaskInfo, World
 __all__ = ["check_checkpoint", "check_run_name", "in_a_child", "recognizes", "resolve_files"]
 
 _SHOWN = 60
-"""Characters of a wrong name that a message repeats."""
+"""Characters of what is wrong that a message repeats."""
 
 
 def check_run_name(name: str | None) -> None:
@@ -80,13 +81,25 @@ def resolve_files(
         path = str(find_checkpoint(path, config.log_root, config.library, config.task, _warn))
     in_child = in_a_child(config, world, registry)
     state = check_checkpoint(path, config, library, task, registry, in_child)
-    # From a checkpoint of another algorithm, such as a teacher's, iterations start at 0.
-    if state and iterations and state["circumstances"]["algorithm"] == config.algorithm:
-        iterations_left(iterations, state["iteration"])
+    # With --auto-resume, the ranks find that the run is over, all of them: that is no mistake.
+    if state is not None and not config.auto_resume:
+        _check_limits(path, config, iterations, state["iteration"])
     note = changed_versions(Path(path), config, registry)
     if note is not None:
         _warn(note)
     return dataclasses.replace(config, checkpoint=path)
+
+
+def _check_limits(path: str, config: RunConfig, iterations: int | None, done: int) -> None:
+    """Refuse to go on with a run that is over by its limits."""
+    limit = over_by(path, config, iterations)
+    if limit.startswith("--max-iterations"):
+        iterations_left(int(iterations or 0), done)
+    if limit:
+        raise UsageError(
+            f"--checkpoint {path}: its run is over: {limit} has ended it. To go on, give another "
+            "value, or an earlier checkpoint."
+        )
 
 
 def in_a_child(config: RunConfig, world: World | None, registry: Registry) -> bool:
@@ -123,14 +136,16 @@ def check_checkpoint(
             f"{path}."
         )
     if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
-        raise UsageError(f"--checkpoint {path}: there is no such file.{suggest(path, CHOICES)}")
+        what = "is no plain file" if os.path.lexists(path) else "there is no such file"
+        raise UsageError(f"--checkpoint {path}: {what}.{suggest(path, CHOICES)}")
     state = read_state(Path(path), config.trust_checkpoint)
     _check_library(path, library, registry, in_child, config.trust_checkpoint)
     before = state["circumstances"].get("framework") if state else None
     if before not in (None, config.framework):
+        shown = one_line(str(before))[:_SHOWN]
         raise UsageError(
-            f"--checkpoint {path}: was saved with {before}, but this run uses {config.framework}, "
-            f"whose models and optimizers differ. Give --framework {before}."
+            f"--checkpoint {path}: was saved with {shown}, but this run uses {config.framework}, "
+            f"whose models and optimizers differ. Give --framework {shown}."
         )
     if in_child:
         check_fits(path, config, task, state["circumstances"] if state else {})

@@ -20,6 +20,7 @@ from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LauncherSpec
 from rltrain.storage.finding import newest_of_run, newest_run
 from rltrain.storage.manifest import read_manifest
+from rltrain.storage.reading import real
 
 __all__ = ["check_resume", "with_options_of_run"]
 
@@ -88,7 +89,7 @@ def check_resume(requested: RunOptions, registry: Registry) -> None:
 
 def _find(named: str, given: Mapping[str, Any]) -> tuple[Path, Path]:
     """Return the run folder and the checkpoint that are meant."""
-    path = Path(named).expanduser().resolve()
+    path = real(named)
     checkpoint = None
     if named == "latest":
         log_root = str(given.get("log_root", RunOptions.log_root))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.options.dotted import texts
-from rltrain.options.files import load_yaml, parse_yaml
-from rltrain.storage.reading import Unreadable, read_text
+from rltrain.options.files import LARGEST, load_yaml, parse_yaml
+from rltrain.storage.reading import Unreadable, read_text, real
 
 __all__ = ["HOW", "check_inside", "read_file", "run_folder_of", "shortened"]
 
 HOW = "If it is yours, or you trust who wrote it, add --trust-run"
-
-_LIMIT = 2**20
-"""Bytes of a file of options."""
 
 _SHOWN = 60
 """Characters of a value."""
@@ -23,7 +21,7 @@ _SHOWN = 60
 
 def run_folder_of(path: str | Path) -> Path | None:
     """Return the run folder in which a file of options lies: of rltrain, Isaac Lab or mjlab."""
-    for each in (Path(path).expanduser().absolute(), Path(path).expanduser().resolve()):
+    for each in (Path(os.path.abspath(os.path.expanduser(path))), real(path)):
         folder = each.parent
         beside = [(folder / name).is_file() for name in ("config.yaml", "agent.yaml")]
         others = folder.name == "params" and each.name == "agent.yaml"
@@ -48,7 +46,7 @@ def read_file(folder: Path, path: str | Path, option: str, trusted: bool) -> dic
     if trusted:
         return load_yaml(str(path), option)
     try:
-        text = read_text(Path(path), _LIMIT, folder)
+        text = read_text(Path(path), LARGEST, folder)
     except FileNotFoundError as error:
         raise UsageError(f"{option} {path}: there is no such file.") from error
     except Unreadable as error:
@@ -77,7 +75,7 @@ def check_inside(run: Path, path: Path, trusted: bool, instead: str = HOW) -> No
     Raises:
         UsageError: it does.
     """
-    if not trusted and not path.resolve().is_relative_to(run.resolve()):
+    if not trusted and not real(path).is_relative_to(real(run)):
         raise UsageError(f"{path}: is a link out of {run}. {instead}.")
 
 

@@ -26,6 +26,7 @@ from rltrain.options.secrets import HIDDEN
 from rltrain.plan.run_files import HOW, shortened
 from rltrain.plugins.options import dataclass_of
 from rltrain.plugins.registry import Registry
+from rltrain.storage.reading import real
 from rltrain.storage.run_folder import task_folder
 
 __all__ = ["check_texts", "take"]
@@ -223,7 +224,7 @@ def _home(run: Path, saved: Mapping[str, Any]) -> str | None:
     root = run.parents[min(2, len(run.parents) - 1)]
     if run.parent != task_folder(str(root), library, task):
         return None
-    return named if Path(named).expanduser().resolve() == root else str(root)
+    return named if real(named) == root else str(root)
 
 
 def _check_task(source: str, task: Any, given: Mapping[str, Any]) -> None:

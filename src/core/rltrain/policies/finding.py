@@ -19,6 +19,7 @@ from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
 from rltrain.storage.checkpoints import read_state
 from rltrain.storage.finding import all_checkpoints, checkpoint_of_run, newest_run
+from rltrain.storage.reading import real
 
 __all__ = [
     "Trained",
@@ -75,7 +76,7 @@ def find_run(named: str, given: Mapping[str, Any]) -> Path:
                 "or the --log-root of the run."
             )
         return run
-    path = Path(named).expanduser().resolve()
+    path = real(named)
     if not os.path.isdir(path):  # Path.is_dir raises if the name is too long.
         raise UsageError(f"{named}: is not there. Name a run folder, a checkpoint, or latest.")
     missing = [name for name in ("config.yaml", "agent.yaml") if not (path / name).is_file()]
@@ -98,7 +99,7 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
     Raises:
         UsageError: there is no such run or checkpoint, or its options are not known.
     """
-    path = Path(named).expanduser().resolve()
+    path = real(named)
     if named != "latest" and os.path.isfile(path):
         if choice is not None:
             raise UsageError(
@@ -112,7 +113,7 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
     if choice is not None and (os.sep in choice or os.path.isfile(choice)):
         if not os.path.isfile(choice):
             raise UsageError(f"--checkpoint {choice}: there is no such file.")
-        checkpoint = Path(choice).expanduser().resolve()
+        checkpoint = real(choice)
     else:
         trusted = bool(given.get("trust_run"))
         checkpoint = checkpoint_of_run(run, choice or "latest", _warn, trusted)

@@ -13,6 +13,8 @@ from rltrain.launch import console_stream
 from rltrain.seeding import draw_seed
 from rltrain.storage.checkpoints import read_state
 from rltrain.storage.finding import latest_of_name
+from rltrain.storage.fitting import is_count
+from rltrain.storage.limits import over_by
 from rltrain.storage.run_folder import RunFolder, create_run_folder
 from rltrain.types import ProcessGroup
 
@@ -28,10 +30,18 @@ class Agreement:
 
     config: RunConfig
     run_folder: RunFolder
+    """Of a run that is over, that of its checkpoint, in which nothing is written."""
+    over: str = ""
+    """The limit that has ended the run before; "" if there is something left to do."""
 
 
-def agree(group: ProcessGroup, config: RunConfig) -> Agreement:
+def agree(group: ProcessGroup, config: RunConfig, iterations: int | None) -> Agreement:
     """Let rank 0 decide, and apply its decisions on every rank. Collective.
+
+    Args:
+        group: the process group.
+        config: the run.
+        iterations: at which it ends, if known.
 
     Raises:
         UsageError: the run folder cannot be created. Every rank raises it: otherwise, the other
@@ -42,7 +52,7 @@ def agree(group: ProcessGroup, config: RunConfig) -> Agreement:
     failed: Exception | None = None
     if group.rank == 0:
         try:
-            sent["decided"] = _decide(config)
+            sent["decided"] = _decide(config, iterations)
         except Exception as error:
             failed = error
             kind = "refused" if isinstance(error, UsageError) else "failed"
@@ -54,29 +64,30 @@ def agree(group: ProcessGroup, config: RunConfig) -> Agreement:
         raise UsageError(sent["refused"])
     if "failed" in sent:
         raise PeerLost(f"Rank 0 failed: {sent['failed']}")
-    seed, path, checkpoint = sent["decided"]
-    return Agreement(
-        dataclasses.replace(config, seed=seed, checkpoint=checkpoint), RunFolder(Path(path))
-    )
+    seed, path, checkpoint, over = sent["decided"]
+    config = dataclasses.replace(config, seed=seed, checkpoint=checkpoint)
+    return Agreement(config, RunFolder(Path(path)), over)
 
 
-def _decide(config: RunConfig) -> tuple[int, str, str | None]:
+def _decide(config: RunConfig, iterations: int | None) -> tuple[int, str, str | None, str]:
     if config.auto_resume:
         # Ranks that a launcher has started again get the options of the first start.
         checkpoint = latest_of_name(config, _warn) or config.checkpoint
         config = dataclasses.replace(config, checkpoint=checkpoint)
+        if checkpoint and (over := over_by(checkpoint, config, iterations)):
+            return _seed(config), str(Path(checkpoint).parent.parent), checkpoint, over
     if config.run_dir is not None:
-        return _seed(config), config.run_dir, config.checkpoint
+        return _seed(config), config.run_dir, config.checkpoint, ""
     folder = create_run_folder(config.log_root, config.library, config.task, config.run_name)
-    return _seed(config), str(folder.path), config.checkpoint
+    return _seed(config), str(folder.path), config.checkpoint, ""
 
 
 def _seed(config: RunConfig) -> int:
     if config.seed != -1:
         return config.seed
     # A resumed run keeps the seed that it drew.
-    before = _state_before(config)
-    return int(before["circumstances"]["seed"]) if before else draw_seed()
+    before = (_state_before(config) or {}).get("circumstances", {}).get("seed")
+    return before if is_count(before) else draw_seed()
 
 
 def _state_before(config: RunConfig) -> Mapping[str, Any] | None:

@@ -20,6 +20,7 @@ from rltrain.run.requests import Requests
 from rltrain.run.seeding import CoreSeeding
 from rltrain.seeding import SeedPlan
 from rltrain.storage.checkpoints import save_with_state
+from rltrain.storage.limits import limit_now
 from rltrain.storage.resume import Resumption, circumstances, iterations_left
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import (
@@ -85,6 +86,7 @@ class PluginSession:
         self._numbers = Numbers(config.on_nonfinite, self._arrays.get(config.framework))
         self._resumption = Resumption()
         self._solved = False
+        self._limit = ""
         self._checkpoint: str | None = None
         self._output = Output(plugins)
         self._profile: Profile | None = None
@@ -254,10 +256,24 @@ class PluginSession:
         self._checkpoint = str(path)
         self.record(CheckpointSaved(self._checkpoint, iteration))
 
-    def result(self) -> TrainResult:
-        """Return the outcome of the run so far."""
+    def result(self, limit: str = "") -> TrainResult:
+        """Return the outcome of the run so far.
+
+        Args:
+            limit: the option of the library that ended training before its iterations were done, by
+                its key in `config.agent`, such as "params.config.max_frames": the run is then over
+                for those who go on with it under the same limit.
+        """
+        if self._solved:
+            self._limit = limit_now("--target-return", self.config)
+        elif limit and not self._asked_code:
+            self._limit = limit_now(f"agent.{limit}", self.config)
         return self._progress.result(
-            str(self.run_folder.path), self._checkpoint, self._solved, self._exit_code
+            str(self.run_folder.path),
+            self._checkpoint,
+            self._solved,
+            self._limit,
+            self._exit_code,
         )
 
     @property

@@ -13,8 +13,10 @@ from rltrain.config import Placement, RunConfig
 from rltrain.errors import RankFailed
 from rltrain.launch.leftovers import private_folder
 from rltrain.launch.notes import Notes
+from rltrain.storage.disk import Mount
 from rltrain.storage.finding import newest_of_run
 from rltrain.storage.manifest import read_manifest
+from rltrain.storage.reading import real
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
 
@@ -23,7 +25,9 @@ __all__ = ["STORY", "restarts_here", "with_restarts"]
 STORY = "restarts.json"
 """In the run folder: the failures of a run with --max-restarts, in order."""
 
-_OUTSIDE = ("was killed by SIGKILL", "was killed by SIGTERM", "was killed by SIGHUP")
+_OUTSIDE = tuple(
+    f"was killed {how}" for how in ("by SIGKILL", "by SIGTERM", "by SIGHUP", "from outside")
+)
 """How the error ends of a rank that has ended by a signal which it does not send itself."""
 
 _LONGEST_PAUSE = 60.0
@@ -92,6 +96,7 @@ class _Story:
         self._restarts = config.max_restarts
         self._iterations = iterations
         self._failures: list[_Failure] = []
+        self._mount = Mount(real(config.log_root))
 
     def after(self, error: RankFailed, config: RunConfig) -> RunConfig:
         """Return how ranks are started again.
@@ -103,6 +108,12 @@ class _Story:
         Raises:
             RankFailed: they are not started again.
         """
+        try:
+            self._mount.check()
+        except OSError as lost:  # There is nothing to go on from, and no place for the story.
+            text = f"{config.log_root}: {lost.strerror}"
+            error.args = (f"Ranks are not started again: {text}. {error}",)
+            raise error from None
         noted = self.notes.run_dir()
         run = Path(noted) if noted else None
         if run is not None:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rltrain.errors import NonFiniteError, PluginError, RltrainError, fitting
-from rltrain.launch import make_report
+from rltrain.launch import console_stream, make_report
 from rltrain.launch.copies import without_copies
 from rltrain.launch.meeting import met_otherwise
 from rltrain.metrics.divergence import check_divergence
 from rltrain.options.secrets import hide, hide_in_text
 from rltrain.records import RunStarted
-from rltrain.run.agreement import agree
+from rltrain.run.agreement import Agreement, agree
 from rltrain.run.group import SingleProcess
 from rltrain.run.noted import NotedGroup
 from rltrain.run.plugin_session import PluginSession
@@ -49,7 +49,10 @@ class RankSession(PluginSession):
         error: BaseException | None = None
         try:
             self._init_distributed()
-            self._agree()
+            agreement = self._agree()
+            if agreement.over:
+                return self._over(agreement)
+            self.run_folder = agreement.run_folder
             on_run_folder(self.run_folder)
             self.seed("environment")
             with without_copies():
@@ -93,11 +96,12 @@ class RankSession(PluginSession):
         met_otherwise()
         self.group = NotedGroup(group, self.pulse)
 
-    def _agree(self) -> None:
+    def _agree(self) -> Agreement:
         """Check that all ranks run the same, apply rank 0's decisions, and read the checkpoint."""
         manifest.check_agreement(self.group, self.config)
-        agreement = agree(self.group, self.config)
-        self.config, self.run_folder = agreement.config, agreement.run_folder
+        iterations = self._iteration.iterations if self._iteration else self.config.max_iterations
+        agreement = agree(self.group, self.config, iterations)
+        self.config = agreement.config
         if self.checkpoint is not None:
             self._resumption = resumption(self.checkpoint, self.config, self.world, self._arrays)
             if self._resumption.progress is not None:
@@ -105,6 +109,19 @@ class RankSession(PluginSession):
         elif self.config.auto_resume:
             self._resumption = nothing_to_resume(self.config)
         self.seeds = SeedPlan(self.config.seed, self.world.rank, self._resumption.iteration)
+        return agreement
+
+    def _over(self, agreement: Agreement) -> TrainResult:
+        """Say that the run is over, and return what it has come to."""
+        run = agreement.run_folder.path
+        if self.world.is_root:
+            print(
+                f"rltrain: {run} is over: {agreement.over} has ended it. Nothing is left to do.",
+                file=console_stream(),
+                flush=True,
+            )
+        found = self._progress.result(str(run), self.config.checkpoint, False, agreement.over, 0)
+        return dataclasses.replace(found, iterations=0, seconds=0.0)
 
     def _make_env(self) -> CountedEnv:
         from rltrain.metrics.environment import CountedEnv, check_env
@@ -174,7 +191,7 @@ class RankSession(PluginSession):
         if self.world.is_root and hasattr(self, "run_folder"):
             try:
                 asked = error is None and self._asked_code != 0
-                ended = self._progress.ended(error, self._solved, asked)
+                ended = self._progress.ended(error, self._solved, asked, self._limit)
                 text = ended.error and hide_in_text(ended.error, vars(self.config))
                 self.record(dataclasses.replace(ended, error=text))
             except Exception as raised:

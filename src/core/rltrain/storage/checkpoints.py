@@ -6,17 +6,19 @@ import contextlib
 import glob
 import hashlib
 import json
+import math
 import os
 import pickle
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from rltrain.data import pack_state, unpack_state
 from rltrain.errors import UsageError
-from rltrain.metrics.episodes import EPISODE_SUMS
-from rltrain.storage.reading import read_bytes
+from rltrain.storage.fitting import check_state, is_count, is_file_name, is_number
+from rltrain.storage.reading import changed_at, opened, read_bytes
 from rltrain.storage.run_folder import RunFolder
 from rltrain.unpickling import UnsafePickle, would_run_code
 
@@ -134,7 +136,10 @@ def read_state(checkpoint: Path, trusted: bool = False) -> dict[str, Any] | None
     states = list(states_of(checkpoint))
     if not states:
         return None
-    digest = _digest(checkpoint)
+    try:
+        digest = _digest(checkpoint, _memory())
+    except OSError as error:
+        raise _damaged(checkpoint, checkpoint.name, error) from error
     path = next((path for path in states if path.suffixes[-2:-1] == [f".{digest}"]), None)
     if path is None:
         raise _damaged(checkpoint, checkpoint.name)
@@ -146,7 +151,7 @@ def read_state(checkpoint: Path, trusted: bool = False) -> dict[str, Any] | None
                 "it, or somebody else. If you trust who wrote it, add --trust-checkpoint."
             )
         state = unpack_state(_checked(contents), "cpu", {}, trusted)
-        _check_contents(state)
+        check_state(state)
     except UnsafePickle as error:
         raise UsageError(f"--checkpoint {checkpoint}: {would_run_code(error)}") from error
     except (OSError, ValueError, pickle.UnpicklingError) as error:
@@ -155,61 +160,8 @@ def read_state(checkpoint: Path, trusted: bool = False) -> dict[str, Any] | None
 
 
 def _memory() -> int:
-    """Return this machine's memory, in bytes: more than that cannot be a state."""
+    """Return this machine's memory, in bytes: more than that cannot be read."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _check_contents(state: Any) -> None:
-    """Check that a state is one that `save_with_state` was given.
-
-    Raises:
-        ValueError: it is not; says what is wrong.
-    """
-    if not isinstance(state, dict):
-        raise ValueError("it is no state")
-    for name, is_one in _CONTENTS.items():
-        if not is_one(state.get(name)):
-            raise ValueError(f"{name} is wrong")
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
-
-
-def _is_window(value: Any) -> bool:
-    """Return whether this is what `EpisodeWindow.kept` returns."""
-    return isinstance(value, list) and all(
-        isinstance(sums, tuple) and len(sums) == EPISODE_SUMS and all(map(_is_number, sums))
-        for sums in value
-    )
-
-
-def _are_curricula(value: Any) -> bool:
-    """Return whether this is what `get_curricula` has returned on each rank."""
-    return isinstance(value, list) and all(
-        isinstance(one, dict) and all(isinstance(name, str) for name in one) for one in value
-    )
-
-
-_CONTENTS: Mapping[str, Callable[[Any], bool]] = {
-    "iteration": _is_count,
-    "episode_return": _is_number,
-    "circumstances": lambda value: isinstance(value, dict),
-    "progress": lambda value: (
-        isinstance(value, dict)
-        and _is_count(value.get("iteration"))
-        and _is_count(value.get("frames"))
-        and _is_window(value.get("window"))
-    ),
-    "ranks": lambda value: isinstance(value, list) and all(isinstance(x, bytes) for x in value),
-    # Versions before 0.2 did not write it.
-    "curricula": lambda value: value is None or _are_curricula(value),
-}
-"""What every state has, and whether a value can be it."""
 
 
 def _damaged(checkpoint: Path, name: str, error: Exception | None = None) -> DamagedCheckpoint:
@@ -256,9 +208,9 @@ def saved_checkpoints(run: Path, warn: Callable[[str], None]) -> list[dict[str, 
         return _index(run)
     except (OSError, ValueError, RecursionError):
         warn(f"{run / INDEX} is damaged: ordering the checkpoints beside it by time.")
-    files = [path for path in (run / "checkpoints").iterdir() if path.is_file()]
+    files = [path for path in (run / "checkpoints").glob("*") if path.is_file()]
     entries = []
-    for path in sorted(files, key=lambda path: path.stat().st_mtime_ns):
+    for path in sorted(files, key=changed_at):
         with contextlib.suppress(UsageError):
             entries.append(_entry(path.name, read_state(path) or {}))
     return entries
@@ -272,28 +224,23 @@ def _index(run: Path) -> list[dict[str, Any]]:
     if not isinstance(entries, list):
         raise ValueError("no list of checkpoints")
     for entry in entries:
-        if not isinstance(entry, dict) or not _is_file_name(entry.get("name")):
+        if not isinstance(entry, dict) or not is_file_name(entry.get("name")):
             raise ValueError("an entry without a file's name")
-        if not (_is_number(entry.get("episode_return")) and _is_iteration(entry.get("iteration"))):
+        iteration = entry.get("iteration")
+        if not (
+            is_number(entry.get("episode_return")) and (iteration is None or is_count(iteration))
+        ):
             raise ValueError("an entry without numbers")
     return [_entry(entry["name"], entry) for entry in entries]
 
 
-def _is_file_name(name: Any) -> bool:
-    """Return whether this names a file in a folder, and nothing outside of it."""
-    return isinstance(name, str) and name not in ("", ".", "..") and not set("/\0") & set(name)
-
-
-def _is_iteration(value: Any) -> bool:
-    return value is None or _is_count(value)
-
-
 def _entry(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
     mean = state.get("episode_return")
-    mean = mean if mean is None else float(mean)
+    # NaN is neither more nor less than another one.
+    mean = float(mean) if mean is not None and math.isfinite(mean) else None
     return {"name": name, "iteration": state.get("iteration"), "episode_return": mean}
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+def _digest(path: Path, limit: int = sys.maxsize) -> str:
+    with opened(path, limit) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rltrain.errors import UsageError
 from rltrain.storage.checkpoints import INDEX, DamagedCheckpoint, read_state, saved_checkpoints
 from rltrain.storage.manifest import read_manifest
+from rltrain.storage.reading import changed_at, real
 from rltrain.storage.run_folder import task_folder
 
 if TYPE_CHECKING:
@@ -144,11 +146,11 @@ def newest_run(log_root: str, library: str | None, task: str | None) -> Path | N
     """
     runs = [
         run
-        for folder in Path(log_root).expanduser().resolve().glob(f"{library or '*'}/*")
+        for folder in real(log_root).glob(f"{library or '*'}/*")
         for run in _newest_first(folder)[:1]
         if task is None or folder == task_folder(log_root, folder.parent.name, task)
     ]
-    return max(runs, key=lambda run: (run / INDEX).stat().st_mtime_ns, default=None)
+    return max(runs, key=lambda run: changed_at(run / INDEX), default=None)
 
 
 def _run_name(run: Path) -> str | None:
@@ -160,7 +162,7 @@ def _run_name(run: Path) -> str | None:
 
 def _newest_first(runs: Path) -> list[Path]:
     """Return the run folders that have saved checkpoints."""
-    indices = sorted(runs.glob(f"*/{INDEX}"), key=lambda path: path.stat().st_mtime_ns)
+    indices = sorted(runs.glob(f"*/{INDEX}"), key=changed_at)
     return [index.parent for index in reversed(indices)]
 
 
@@ -173,7 +175,7 @@ def checkpoint_path(run: Path, name: str, trusted: bool = False) -> Path | None:
         trusted: whether to follow links out of the run folder.
     """
     path = run / "checkpoints" / name
-    inside = path.name == name and (trusted or path.resolve().is_relative_to(run.resolve()))
+    inside = path.name == name and (trusted or real(path).is_relative_to(real(run)))
     return path if inside else None
 
 
@@ -193,7 +195,8 @@ def _last_sound(
             )
             continue
         if not path.is_file():
-            warn(f"passing over {path}: it was renamed or removed.")
+            what = "is no plain file" if os.path.lexists(path) else "was renamed or removed"
+            warn(f"passing over {path}: it {what}.")
             continue
         try:
             read_state(path)

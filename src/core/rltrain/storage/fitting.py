@@ -1,18 +1,24 @@
-"""Whether what a file says fits the fields of a dataclass: somebody else may have written it."""
+"""Whether what a file says is what is written there: somebody else may have written it."""
 
 from __future__ import annotations
 
 import functools
 import math
+import os
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["check_fields"]
+from rltrain.metrics.episodes import EPISODE_SUMS
+
+__all__ = ["check_fields", "check_state", "is_count", "is_file_name", "is_number"]
 
 _LARGEST = 2**53
 """Of whole numbers. Above it, floats skip some."""
+
+_LONGEST = 255
+"""Bytes of a file's name."""
 
 
 def check_fields(kind: type, given: Mapping[str, Any]) -> None:
@@ -45,3 +51,69 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint is int:
         return type(value) is int and abs(value) <= _LARGEST
     return isinstance(value, hint)
+
+
+def check_state(state: Any) -> None:
+    """Check that a state is one that `save_with_state` was given.
+
+    Raises:
+        ValueError: it is not; says what is wrong.
+    """
+    if not isinstance(state, dict):
+        raise ValueError("it is no state")
+    for name, is_one in _CONTENTS.items():
+        if not is_one(state.get(name)):
+            raise ValueError(f"{name} is wrong")
+
+
+def is_count(value: Any) -> bool:
+    """Return whether this counts something."""
+    return type(value) is int and 0 <= value <= _LARGEST
+
+
+def is_number(value: Any) -> bool:
+    """Return whether this is a number, be it NaN, or None."""
+    whole = type(value) is int and abs(value) <= _LARGEST
+    return value is None or whole or isinstance(value, float)
+
+
+def is_file_name(name: Any) -> bool:
+    """Return whether this names a file in a folder, and nothing outside of it."""
+    if not isinstance(name, str) or name in ("", ".", "..") or set("/\0") & set(name):
+        return False
+    try:
+        return len(os.fsencode(name)) <= _LONGEST
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_window(value: Any) -> bool:
+    """Return whether this is what `EpisodeWindow.kept` returns."""
+    return isinstance(value, list) and all(
+        isinstance(sums, tuple) and len(sums) == EPISODE_SUMS and all(map(is_number, sums))
+        for sums in value
+    )
+
+
+def _are_curricula(value: Any) -> bool:
+    """Return whether this is what `get_curricula` has returned on each rank."""
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and all(isinstance(name, str) for name in one) for one in value
+    )
+
+
+_CONTENTS: Mapping[str, Callable[[Any], bool]] = {
+    "iteration": is_count,
+    "episode_return": is_number,
+    "circumstances": lambda value: isinstance(value, dict),
+    "progress": lambda value: (
+        isinstance(value, dict)
+        and is_count(value.get("iteration"))
+        and is_count(value.get("frames"))
+        and _is_window(value.get("window"))
+    ),
+    "ranks": lambda value: isinstance(value, list) and all(isinstance(x, bytes) for x in value),
+    # Versions before 0.2 did not write it.
+    "curricula": lambda value: value is None or _are_curricula(value),
+}
+"""What every state has, and whether a value can be it."""

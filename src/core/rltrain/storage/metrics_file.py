@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from rltrain.errors import UsageError, in_a_line
 from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted, Scalars, Warned
+from rltrain.storage.disk import Mount
 from rltrain.storage.fitting import check_fields
 from rltrain.storage.reading import read_bytes
 
@@ -94,7 +95,7 @@ class MetricsFile:
     """
 
     def __init__(self, run: Path) -> None:
-        self._run, self._path = run, run / METRICS
+        self._run, self._path, self._mount = run, run / METRICS, Mount(run)
         self._started, self._unwritten = b"", b""
         self._tried = -math.inf
         self._is_urgent = False
@@ -121,6 +122,7 @@ class MetricsFile:
             OSError: the disk does not take them. Nothing of them is written.
         """
         self._tried, self._is_urgent = time.monotonic(), False
+        self._mount.check()
         self._run.mkdir(parents=True, exist_ok=True)
         # Opened anew, because the run folder may have been removed.
         with self._path.open("a+b", buffering=0) as file:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["Unreadable", "read_bytes", "read_text"]
-
+__all__ = ["Unreadable", "changed_at", "opened", "read_bytes", "read_text", "real"]
 
 _PART = 1 << 20
 """In bytes."""
@@ -18,8 +20,9 @@ class Unreadable(OSError):
     """A file is there, but is not one to read: `strerror` says why, in a few words."""
 
 
-def read_bytes(path: Path, limit: int, within: Path | None = None) -> bytes:
-    """Return the bytes of a plain file.
+@contextlib.contextmanager
+def opened(path: Path, limit: int, within: Path | None = None) -> Iterator[io.BufferedReader]:
+    """Open a plain file.
 
     Pipes and devices, which could block or never end, are not even opened.
 
@@ -45,14 +48,20 @@ def read_bytes(path: Path, limit: int, within: Path | None = None) -> bytes:
         if status.st_size > limit:
             raise _too_large(path, limit)
         with open(here, "rb") as file:
-            # Python would take memory for all that it is asked to read. A file may also grow, or
-            # hide its size as those in /proc do.
-            parts = [file.read(status.st_size)]
-            while sum(map(len, parts)) <= limit and (more := file.read(_PART)):
-                parts.append(more)
-            content = b"".join(parts)
+            yield file
     finally:
         os.close(found)
+
+
+def read_bytes(path: Path, limit: int, within: Path | None = None) -> bytes:
+    """Return the bytes of a plain file; see `opened`."""
+    with opened(path, limit, within) as file:
+        # Python would take memory for all that it is asked to read. A file may also grow, or
+        # hide its size as those in /proc do.
+        parts = [file.read(os.fstat(file.fileno()).st_size)]
+        while sum(map(len, parts)) <= limit and (more := file.read(_PART)):
+            parts.append(more)
+    content = b"".join(parts)
     if len(content) > limit:
         raise _too_large(path, limit)
     return content
@@ -73,3 +82,19 @@ def read_text(path: Path, limit: int, within: Path | None = None) -> str:
         return read_bytes(path, limit, within).decode()
     except UnicodeDecodeError as error:
         raise Unreadable(errno.EILSEQ, "it is no text", str(path)) from error
+
+
+def real(path: str | Path) -> Path:
+    """Return a path without links and `~`; as it is, where they lead nowhere."""
+    try:
+        return Path(os.path.realpath(os.path.expanduser(path)))
+    except ValueError:  # It has what no path has.
+        return Path(path)
+
+
+def changed_at(path: Path) -> int:
+    """Return when a file was changed, in nanoseconds; 0 if that cannot be known."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -15,7 +15,8 @@ from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.options.checks import flag
-from rltrain.storage.disk import disk_errors, try_to_write
+from rltrain.storage.disk import Mount, disk_errors, try_to_write
+from rltrain.storage.reading import real
 from rltrain.terminal import one_line
 
 __all__ = [
@@ -49,6 +50,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._mount = Mount(path)
 
     @property
     def checkpoints(self) -> Path:
@@ -102,6 +104,7 @@ class RunFolder:
         try:
             # While the half-written file fills the disk, so that this can be seen.
             with disk_errors(scratch):
+                self._mount.check()
                 scratch.mkdir(parents=True, exist_ok=True)
                 write(scratch / target.name)
                 _sync(scratch / target.name)
@@ -153,7 +156,7 @@ def task_folder(log_root: str, library: str, task: str) -> Path:
         label = f"_{label}"  # Not the folder above.
     if len(label.encode()) > _LONGEST:
         label = label[:_KEPT] + hashlib.sha256(task.encode()).hexdigest()[:8]
-    return Path(log_root).expanduser().resolve() / library / label
+    return real(log_root) / library / label
 
 
 def check_writable(option: str, folder: str) -> None:

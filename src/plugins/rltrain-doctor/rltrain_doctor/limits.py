@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import resource
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from rltrain.launch import available_cores
+from rltrain.errors import UsageError
+from rltrain.launch import available_cores, private_folder
 from rltrain_doctor.findings import Finding, ok, problem, warning
 
 __all__ = ["limits"]
@@ -39,7 +39,7 @@ def limits(
     yield _memory(root)
     yield _cores(root)
     yield _disk("log root", Path(log_root))
-    yield _disk("temporary", Path(tempfile.gettempdir()))
+    yield _temporary()
 
 
 def _shared_memory(folder: Path = Path("/dev/shm")) -> Finding:
@@ -168,6 +168,14 @@ def _disk(name: str, folder: Path) -> Finding:
     if free < LOW_DISK:
         return warning(name, text, f"Free some space, or choose another: {other}", **data)
     return ok(name, text, **data)
+
+
+def _temporary() -> Finding:
+    try:
+        with private_folder() as folder:
+            return _disk("temporary", folder.parent)
+    except UsageError as error:
+        return problem("temporary", str(error), "")
 
 
 def _count(number: int) -> str:

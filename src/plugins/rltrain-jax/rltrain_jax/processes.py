@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rltrain.config import Placement
 from rltrain.launch import (
+    OF_SCHEDULERS,
     CaughtSignals,
     ask_to_end,
     available_cores,
@@ -109,7 +110,7 @@ def _start(
         receiver, sender = spawn.Pipe(duplex=False)
         process = spawn.Process(target=_rank, args=(work, config, str(reports), sender))
         # A rank needs its variables before it imports anything: they limit its threads.
-        with _environment({**common, **rank_variables(world)}), _interrupts_blocked():
+        with _environment({**common, **rank_variables(world)}), _signals_blocked():
             process.start()
         sender.close()
         ranks.append(_Rank(rank, process, receiver, os.pidfd_open(process.pid or 0)))
@@ -190,12 +191,16 @@ def _end(ranks: list[_Rank], signals: CaughtSignals) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Block SIGINT, here and in a process that starts now, until it can handle it."""
-    # The first process also starts the resource tracker, which unblocks signals.
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _signals_blocked() -> Iterator[None]:
+    """Block signals, here and in a process that starts now.
+
+    SIGINT until it can handle it. Those that schedulers send to each process of a job, for ever:
+    they are for this one.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, OF_SCHEDULERS)
     try:
+        resource_tracker.ensure_running()  # The first rank would start it. It unblocks SIGINT.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

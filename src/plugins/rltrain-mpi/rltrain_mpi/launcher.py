@@ -26,6 +26,7 @@ from rltrain.launch import (
     hang_watch,
     hide_rank_variables,
     private_folder,
+    ranks_done,
     with_temporary_files,
 )
 from rltrain.types import TrainResult
@@ -99,6 +100,10 @@ class MpiLauncher:
                     _watch(process, console, signals, reports, hang_watch(config, reports))
                 finally:
                     _end(process)
+            if process.returncode == 0 and len(ranks_done(reports)) < int(
+                config.nproc_per_node or 1
+            ):
+                raise failure(reports, console.ended[0] if console.ended else None, 0)
             return _result(reports, process.returncode, console.ended)
 
 

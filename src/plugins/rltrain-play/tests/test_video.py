@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import types
@@ -88,6 +89,20 @@ def test_a_clip_ends_when_the_next_one_begins(record):
 def test_an_invalid_frame_is_reported(record, drawn, message):
     with pytest.raises(PluginError, match=message):
         record(1, length=3, interval=5, draw=lambda step: drawn)
+
+
+def test_a_clip_whose_folder_is_gone_does_not_end_the_run(tmp_path):
+    finished, folder = [], tmp_path / "videos"
+    made = Recorder(
+        lambda: gray(1), folder, length=5, interval=5, fps=25.0, finished=finished.append
+    )
+    for _ in range(5):
+        made.step()
+    made.step()
+    shutil.rmtree(folder)
+    made.close()
+    assert [path.name for path in finished] == ["rl-video-step-0.mp4"]
+    assert not folder.exists()
 
 
 def test_a_rendering_error_says_what_to_do(record):

@@ -30,7 +30,8 @@ class RlGamesLibrary:
     def rltrain_train(self, session: Session) -> TrainResult:
         """Run rl_games until its epochs are done."""
         register_network()
-        runner = Runner(LogObserver())
+        observer = LogObserver()
+        runner = Runner(observer)
         for name, agent in _AGENTS.items():
             # Bound as a default argument: a plain closure would always use the last agent.
             runner.algo_factory.register_builder(
@@ -41,7 +42,7 @@ class RlGamesLibrary:
             runner.load_config(_params(session, str(scratch)))
             checkpoint = str(session.checkpoint) if session.checkpoint else None
             runner.run_train({"train": True, "checkpoint": checkpoint})
-        return session.result()
+        return session.result(limit=observer.limit)
 
     @hookimpl
     def rltrain_load_policy(self, session: Session) -> RlGamesPolicy:

@@ -52,6 +52,8 @@ class RunAgent(AgentFixes):
     session: Session
     epoch_num: int
     max_epochs: int
+    frame: int
+    max_frames: int
     config: dict[str, Any]
     algo_observer: Any
     writer: Any
@@ -79,6 +81,14 @@ class RunAgent(AgentFixes):
             self._write_checkpoints()
         else:
             self._end_epoch()
+            self.algo_observer.limit = self._limit()
+
+    def _limit(self) -> str:
+        """Return the key of the option that has ended rl_games' loop; "" if the epochs are done."""
+        if self.max_epochs != -1 and self.epoch_num >= self.max_epochs:
+            return ""
+        by_frames = self.max_frames != -1 and self.frame >= self.max_frames
+        return f"params.config.{'max_frames' if by_frames else 'score_to_win'}"
 
     def begin_epoch(self) -> None:
         """Finish the epoch before, whose metrics are complete only now.
@@ -212,6 +222,8 @@ class LogObserver(AlgoObserver):
     """Collects what the environment logs, without a loop over environments."""
 
     sink: ScalarSink
+    limit = ""
+    """The key of the option that has ended training; see `rltrain.session.Session.result`."""
 
     def __init__(self) -> None:
         super().__init__()

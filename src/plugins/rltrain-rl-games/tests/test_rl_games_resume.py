@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,44 @@ def test_a_checkpoint_of_a_finished_run_is_refused(train_ranks):
     first = train_ranks(FakeWorld(2), max_iterations=2)
     with pytest.raises(UsageError, match="--max-iterations 2"):
         train_ranks(FakeWorld(2), max_iterations=2, checkpoint=first[0].result.checkpoint)
+
+
+def of_config(**options):
+    return {"agent": {f"params.config.{name}": value for name, value in options.items()}}
+
+
+@pytest.mark.parametrize(
+    ("limit", "options", "more"),
+    [
+        ("--max-iterations 2", {"max_iterations": 2}, {"max_iterations": 3}),
+        (
+            "agent.params.config.max_frames=1024",
+            of_config(max_epochs=-1, max_frames=1024),
+            of_config(max_epochs=-1, max_frames=1025),
+        ),
+        (
+            "agent.params.config.score_to_win=5",
+            of_config(max_epochs=9, save_best_after=1, score_to_win=5),
+            of_config(max_epochs=3, save_best_after=1, score_to_win=1e9),
+        ),
+        (
+            "--target-return 9",
+            {**of_config(horizon_length=128), "target_return": 9.0, "max_iterations": 8},
+            {**of_config(horizon_length=128), "max_iterations": 8},
+        ),
+    ],
+)
+def test_a_run_that_its_own_limit_has_ended_is_over(train_ranks, limit, options, more, capsys):
+    named = {"run_name": "mine", "max_iterations": None}
+    first = train_ranks(FakeWorld(2), **named | options)[0].result
+    assert first.limit == ("" if "iterations" in limit else limit)
+    # As a loop starts it that goes on until the status is 0.
+    for run in train_ranks(FakeWorld(2), auto_resume=True, **named | options):
+        assert (run.result.limit, run.result.iterations, run.result.exit_code) == (limit, 0, 0)
+        assert (run.result.run_dir, run.result.checkpoint) == (first.run_dir, first.checkpoint)
+    assert f"is over: {limit} has ended it" in capsys.readouterr().out
+    with pytest.raises(UsageError, match=re.escape(limit)):
+        train_ranks(FakeWorld(2), checkpoint="latest", **named | options)
+    later = train_ranks(FakeWorld(2), auto_resume=True, **named | more)[0].result
+    assert later.iterations > 0
+    assert later.run_dir != first.run_dir

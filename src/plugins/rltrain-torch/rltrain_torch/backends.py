@@ -109,7 +109,7 @@ class GlooBackend(TorchBackend):
         interface = interface_towards(_master(config), world.num_nodes)
         if interface is not None:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
-        return TorchProcessGroup("gloo", world)
+        return TorchProcessGroup("gloo", world, join_timeout=config.join_timeout)
 
 
 class NcclBackend(TorchBackend):
@@ -123,7 +123,7 @@ class NcclBackend(TorchBackend):
         choose_nccl_interface(os.environ, world, _master(config))
         if nccl.shares(world, config):
             nccl.let_share(os.environ)
-        return TorchProcessGroup("nccl", world)
+        return TorchProcessGroup("nccl", world, join_timeout=config.join_timeout)
 
 
 def _master(config: Placement) -> str:

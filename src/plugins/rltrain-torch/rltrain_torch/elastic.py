@@ -10,9 +10,8 @@ import os
 import signal
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -26,8 +25,6 @@ from rltrain.launch import (
     ask_to_end,
     can_listen,
     ended_by_signal,
-    ended_early,
-    failure,
     hang_watch,
     hide_rank_variables,
     imports_of_library,
@@ -35,11 +32,11 @@ from rltrain.launch import (
     is_free,
     is_loopback,
     private_folder,
-    ranks_done,
     reachable_address,
     with_temporary_files,
 )
 from rltrain.types import TrainResult
+from rltrain_torch.children import Children
 from rltrain_torch.compat import optional
 from rltrain_torch.mps import served
 
@@ -108,16 +105,16 @@ class ElasticLauncher:
         from torch.distributed.elastic.rendezvous.api import RendezvousError
         from torch.distributed.launcher.api import elastic_launch
 
-        others = set(multiprocessing.active_children())
+        children = Children(reports)
         results: dict[int, Any] = {}
         failed: BaseException | None = None
         try:
-            looks = signals.look, hang_watch(config, reports), _end_watch(reports, others)
+            looks = signals.look, hang_watch(config, reports), children.look
             attended = launch_config(config, reports, *looks)
             results = elastic_launch(attended, work)(config, str(reports))
         except ChildFailedError as error:
             rank, process = next(iter(error.failures.items()))
-            failed = failure(reports, rank, process.exitcode)
+            failed = children.failure(rank, process.exitcode)
         except RendezvousError as error:
             flags = "--node-rank, --master-addr and --master-port"
             if config.rdzv_endpoint is not None:
@@ -127,7 +124,7 @@ class ElasticLauncher:
                 f"--nnodes, {flags} on every node."
             )
         finally:
-            _kill(set(multiprocessing.active_children()) - others)
+            children.kill()
         if failed is not None:
             raise failed
         result = next((value for value in results.values() if value is not None), None)
@@ -181,36 +178,6 @@ def _is_free(number: signal.Signals) -> bool:
     """Return whether a signal may be handled: nohup ignores one, a scheduler's job uses one."""
     is_ignored = signal.getsignal(number) == signal.SIG_IGN
     return is_free(number) or not (is_ignored or number in OF_SCHEDULERS)
-
-
-def _kill(ranks: Iterable[BaseProcess]) -> None:
-    """End ranks that torch elastic does not know: a signal came while it started them.
-
-    When this process ends, multiprocessing waits for each of them, and they for this process' end.
-    """
-    for rank in ranks:
-        rank.kill()
-        rank.join()
-
-
-def _end_watch(reports: Path, others: Set[BaseProcess]) -> Callable[[], None]:
-    """Return a function that raises when a rank has ended as if it had done its work.
-
-    torch elastic would wait for its result for ever.
-
-    Args:
-        reports: where the ranks report.
-        others: processes of `multiprocessing` that are none of them.
-    """
-    ranks: set[BaseProcess] = set()
-
-    def look() -> None:
-        ranks.update(set(multiprocessing.active_children()) - others)
-        left = {rank.pid for rank in ranks if rank.exitcode == 0 and rank.pid is not None}
-        if undone := left - ranks_done(reports):
-            raise ended_early(reports, undone)
-
-    return look
 
 
 def launch_config(config: Placement, reports: Path, *looks: Callable[[], None]) -> Any:
@@ -301,11 +268,11 @@ def _prepared_process(config: Placement, reports: Path) -> Iterator[None]:
             multiprocessing.set_forkserver_preload(PRELOADED)
             # Where addresses have no names, torch's store would say so in each run's first line.
             os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-            resource_tracker.ensure_running()  # It would unblock signals.
-            # Schedulers send theirs to each process of a job: the server must not end by them.
-            blocked = {signal.SIGINT, *OF_SCHEDULERS}
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+            # Schedulers send theirs to each process of a job: these two must not end by them.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, OF_SCHEDULERS)
             try:
+                resource_tracker.ensure_running()  # It unblocks SIGINT.
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 multiprocessing.forkserver.ensure_running()  # It imports while this process does.
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -46,7 +46,11 @@ class TorchProcessGroup:
     """
 
     def __init__(
-        self, backend: str, world: World, create: Callable[[World], None] | None = None
+        self,
+        backend: str,
+        world: World,
+        create: Callable[[World], None] | None = None,
+        join_timeout: float = TIMEOUT.total_seconds(),
     ) -> None:
         """Create the default group. Collective.
 
@@ -58,13 +62,14 @@ class TorchProcessGroup:
             world: this rank's place.
             create: creates the default group. By default, ranks meet in the folder that they
                 share, or else at MASTER_ADDR and MASTER_PORT.
+            join_timeout: seconds in which they find each other's addresses there.
 
         Raises:
             UsageError: it is there already, and of another backend or size.
         """
         self._is_ours = not dist.is_initialized()
         if self._is_ours:
-            (create or functools.partial(_create, backend))(world)
+            (create or functools.partial(_create, backend, join_timeout))(world)
         else:
             _check_existing(backend, world)
         assert dist.group.WORLD is not None, "it was created, or found"
@@ -146,9 +151,9 @@ def sealed(backend: str) -> contextlib.AbstractContextManager[None]:
     return sealed_afterwards() if backend == "gloo" and not lazy else contextlib.nullcontext()
 
 
-def _create(backend: str, world: World) -> None:
+def _create(backend: str, join_timeout: float, world: World) -> None:
     """Create the default group. Collective."""
-    store = _store(world)
+    store = _store(world, timedelta(seconds=join_timeout))
     with sealed(backend):
         dist.init_process_group(
             backend,
@@ -159,9 +164,10 @@ def _create(backend: str, world: World) -> None:
             # With it, NCCL connects immediately. gloo does not need a device.
             device_id=torch.device(world.device) if backend == "nccl" else None,
         )
+    store.set_timeout(TIMEOUT)  # Before the next group, a rank may load a simulator for minutes.
 
 
-def _store(world: World) -> Store:
+def _store(world: World, timeout: timedelta) -> Store:
     """Return where the ranks find each other's addresses: out of others' reach on one node."""
     store: Store
     if world.world_size == 1:
@@ -171,9 +177,9 @@ def _store(world: World) -> Store:
     if folder is not None:
         path = str(folder / "store")
         store = dist.FileStore(path, world.world_size)  # type: ignore[attr-defined]
-        store.set_timeout(TIMEOUT)
+        store.set_timeout(timeout)
     else:
-        store, _, _ = next(rendezvous("env://", world.rank, world.world_size, timeout=TIMEOUT))
+        store, _, _ = next(rendezvous("env://", world.rank, world.world_size, timeout=timeout))
     # Both are kept when torch elastic restarts ranks (its own store in torch 2.13). Without a
     # prefix, a rank may read the address of a peer from the attempt before. In another store
     # there must be none: a node that has joined later counts fewer attempts.

@@ -89,14 +89,14 @@ def test_torch_elastic_takes_a_range_of_nodes(tmp_path):
 SIGNALED_LATE = """
 import operator, os, signal
 from rltrain.testing import make_config
-from rltrain_torch import elastic
+from rltrain_torch import children, elastic
 
 def while_it_is_read(*_):
     os.kill(os.getpid(), signal.SIGQUIT)
     raise AssertionError("a handler has run")
 
 if __name__ == "__main__":
-    elastic.failure = while_it_is_read
+    children.failure = while_it_is_read
     try:
         # Fails in a rank: a config cannot be divided by a path.
         elastic.ElasticLauncher().launch(

@@ -45,7 +45,7 @@ class Lines:
         run = self._run
         if run.ended is None:
             return
-        self._print(run.status, *_progress(run), f"time {duration(run.elapsed)}")
+        self._print(run.end, *_progress(run), f"time {duration(run.elapsed)}")
         for warning in run.warnings[-_WARNINGS:]:
             self._print(f"warned in iteration {warning.iteration}", warning.text)
         if run.checkpoint is not None:

@@ -69,7 +69,7 @@ def panel(run: RunState, width: int, level: int = 0) -> RenderableType:
         Group(*body),
         title=Text(run.started.task),
         title_align="left",
-        subtitle=run.status,
+        subtitle=Text(run.end),
         subtitle_align="right",
         border_style=color,
         width=width,

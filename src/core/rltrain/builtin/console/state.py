@@ -96,6 +96,12 @@ class RunState:
         return "interrupted" if self.ended.error.startswith("KeyboardInterrupt") else "failed"
 
     @property
+    def end(self) -> str:
+        """The status, with the limit that has ended the run before its iterations were done."""
+        limit = self.ended.limit if self.ended is not None else ""
+        return f"{self.status} at {limit}" if limit else self.status
+
+    @property
     def iteration(self) -> str:
         """Iterations done, of how many."""
         now = self.latest

@@ -41,6 +41,7 @@ class VideoObserver:
     def __init__(self, options: VideoOptions) -> None:
         self._options = options
         self._recorder: Recorder | None = None
+        self._run = Path()
 
     @hookimpl(wrapper=True)
     def rltrain_make_env(self, session: Session) -> Generator[None, Any, Any]:
@@ -54,15 +55,16 @@ class VideoObserver:
         def tell(path: Path) -> None:
             session.record(Media(str(path), path.stem, session.iteration))
 
+        self._run = session.run_folder.path
         self._recorder = Recorder(
             env.render,
-            session.run_folder.path / FOLDER,
+            self._run / FOLDER,
             length=self._options.length,
             interval=self._options.interval,
             fps=frames_per_second(env),
             finished=tell,
         )
-        return RecordedEnv(env, self._recorder.step)
+        return RecordedEnv(env, self._step)
 
     @hookimpl(wrapper=True)
     def rltrain_train(self) -> Generator[None, Any, Any]:
@@ -80,6 +82,11 @@ class VideoObserver:
             raise
         self._close()
         return result
+
+    def _step(self) -> None:
+        # A folder that is not there was removed, or its disk is lost: it is not for this to make.
+        if self._recorder is not None and self._run.is_dir():
+            self._recorder.step()
 
     def _close(self) -> None:
         if self._recorder is not None:

@@ -90,6 +90,8 @@ class Recorder:
         try:
             os.replace(_partial(clip), clip)
         except FileNotFoundError as error:
+            if not clip.parent.is_dir():
+                return  # It was removed, or its disk is lost: the run goes on, and so says it.
             raise RltrainError(f"ffmpeg has not written the video {clip}.") from error
         self._finished(clip)
 

@@ -10,14 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.commands import Plan, make_plan
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, in_a_line
 from rltrain.options import RunOptions, flag, hide_words
-from rltrain.runs import all_runs
+from rltrain.runs import all_runs, read_text, real
 
 __all__ = ["RESULT", "Experiment", "Job", "plan_experiment"]
 
 RESULT = "scale.json"
 """In the experiment's folder: its command line, and the runs that are done."""
+
+_LARGEST = 64 << 20
+"""Bytes of that file that are read."""
+
+_UNREADABLE = (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
+"""What reading it may raise, if somebody else wrote it."""
 
 _OURS = {
     **{name: "--ranks sets it" for name in ("nproc_per_node", "num_gpus")},
@@ -69,15 +75,15 @@ class Experiment:
             UsageError: the folder holds another experiment, or its file is damaged.
         """
         path = self.folder / RESULT
-        if not path.exists():
-            return {}
         try:
-            saved = json.loads(path.read_text())
-            mode, words = saved["mode"], tuple(saved["words"])
-            runs = {name: self.folder / run for name, run in saved["runs"].items()}
-        except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+            saved = json.loads(read_text(path, _LARGEST, self.folder))
+            mode, words = saved["mode"], tuple(map(str, saved["words"]))
+            runs = {name: real(self.folder / run) for name, run in saved["runs"].items()}
+        except FileNotFoundError:
+            return {}
+        except _UNREADABLE as error:
             raise UsageError(
-                f"{path}: cannot be read ({type(error).__name__}: {error}). Name another --output."
+                f"{path}: cannot be read ({in_a_line(error)}). Name another --output."
             ) from error
         if (mode, words) != (self.mode, tuple(hide_words(self.words))):
             raise UsageError(
@@ -135,7 +141,7 @@ def plan_experiment(
         alone = _plan({**options, **all_runs, **places[counts[0]]}, counts[0])
         all_runs["total_envs"] = alone.config.num_envs * counts[0]
     plans = [_plan({**options, **all_runs, **places[count]}, count) for count in counts]
-    folder = Path(output or _name(plans[0].config, mode)).expanduser().resolve()
+    folder = real(output or _name(plans[0].config, mode))
     experiment = Experiment(folder, mode, tuple(words), ())
     jobs = [
         Job(count, seed, (*words, *_flags({**all_runs, **places[count], "seed": seed})))

@@ -1,0 +1,80 @@
+"""The ranks that torch elastic has forked, and the server from which they are forked."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from rltrain.errors import RankFailed
+from rltrain.launch import Process, console_stream, ended_early, failure, ranks_done
+
+__all__ = ["Children"]
+
+
+class Children:
+    """Looks after what torch elastic does not know of its ranks."""
+
+    def __init__(self, reports: Path) -> None:
+        """Begin before torch elastic starts ranks.
+
+        Args:
+            reports: where they report.
+        """
+        self._reports = reports
+        self._others = set(multiprocessing.active_children())
+        self._ranks: set[BaseProcess] = set()
+        self._server: int | None = None
+
+    def look(self) -> None:
+        """Look at them, again and again.
+
+        Raises:
+            RltrainError: a rank has ended as if it had done its work. torch elastic would wait for
+                its result for ever.
+        """
+        self._ranks |= self._living()
+        self._look_at_server()
+        ended = {rank.pid for rank in self._ranks if rank.exitcode == 0 and rank.pid is not None}
+        if undone := ended - ranks_done(self._reports):
+            raise ended_early(self._reports, undone)
+
+    def failure(self, rank: int, exit_code: int) -> BaseException:
+        """Return why a rank has failed: as if by itself, if its server has gone."""
+        if self._server is None or Process.look(self._server) is not None:
+            return failure(self._reports, rank, exit_code)
+        return RankFailed(
+            f"Process {self._server}, from which this node's ranks are forked, was killed from "
+            "outside. If nobody killed it by hand, the machine may have run out of memory.",
+            headline="The process from which ranks are forked was killed from outside",
+        )
+
+    def kill(self) -> None:
+        """End ranks that torch elastic does not know: a signal came while it started them.
+
+        When this process ends, multiprocessing waits for each of them, and they for this process'
+        end.
+        """
+        for rank in self._living():
+            rank.kill()
+            rank.join()
+
+    def _living(self) -> set[BaseProcess]:
+        return set(multiprocessing.active_children()) - self._others
+
+    def _look_at_server(self) -> None:
+        """Let the server go on, if it is stopped: only it hears that a rank has ended."""
+        if self._server is None:
+            ranks = (Process.look(rank.pid or 0) for rank in self._ranks)
+            self._server = next((rank.parent for rank in ranks if rank is not None), None)
+        server = Process.look(self._server) if self._server is not None else None
+        if self._server is not None and server is not None and server.stopped:
+            os.kill(self._server, signal.SIGCONT)
+            print(
+                f"rltrain: process {self._server}, from which this node's ranks are forked, was "
+                "stopped. It goes on.",
+                file=console_stream(),
+                flush=True,
+            )
