@@ -94,7 +94,7 @@ def test_an_interrupted_experiment_goes_on_where_it_stopped(scale, tmp_path):
     output = tmp_path / "out" / "output" / "ranks-2_seed-42.txt"
     wait_for(lambda: output.exists() and "starting 2 rank(s)" in output.read_text())
     first.send_signal(signal.SIGTERM)  # To this process alone; Ctrl-C reaches the run, too.
-    assert first.wait(timeout=90) == 130
+    assert first.wait(timeout=90) == 143
     wait_for(lambda: not members(first), 10)
     done = runs_done(tmp_path)
     assert list(done) == ["ranks-1_seed-42"]

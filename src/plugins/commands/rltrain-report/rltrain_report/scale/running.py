@@ -65,7 +65,7 @@ def run_jobs(experiment: Experiment) -> tuple[dict[str, Path], list[str]]:
 def _run(words: Sequence[str], output: Path) -> int:
     """Run `rltrain` and return its exit status. It ends when this process does."""
     command = [sys.executable, "-m", "rltrain", *words]
-    with output.open("w") as file, _ended_by_signals():
+    with output.open("w") as file, _ended_by_a_hangup():
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
         )
@@ -83,18 +83,20 @@ def _run(words: Sequence[str], output: Path) -> int:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end this process as Ctrl-C does, so that the run is ended as well."""
+def _ended_by_a_hangup() -> Iterator[None]:
+    """Let SIGHUP end this process as Ctrl-C does, so that the run is ended as well.
+
+    Other signals that ask to end raise an exception in every command.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {name: signal.signal(name, interrupt) for name in (signal.SIGTERM, signal.SIGHUP)}
+    before = signal.signal(signal.SIGHUP, interrupt)
     try:
         yield
     finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
+        signal.signal(signal.SIGHUP, before)
 
 
 def _newest(experiment: Experiment, job: Job) -> Path | None:
