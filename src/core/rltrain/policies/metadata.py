@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from rltrain import __version__
@@ -15,6 +13,7 @@ from rltrain.policies.finding import iteration_of
 from rltrain.policies.session import PolicySession
 from rltrain.policy import PolicyModule
 from rltrain.storage.manifest import versions
+from rltrain.storage.reading import digest
 from rltrain.types import ArrayInfo
 
 __all__ = ["as_text", "describe", "plain"]
@@ -53,7 +52,7 @@ def describe(session: PolicySession, module: PolicyModule) -> dict[str, Any]:
         "checkpoint": {
             "name": checkpoint.name,
             "iteration": iteration_of(checkpoint, config.trust_checkpoint),
-            "sha256": _digest(checkpoint),
+            "sha256": digest(checkpoint),
         },
         "inputs": observations | before,
         "outputs": {
@@ -111,8 +110,3 @@ def plain(value: Any) -> Any:
     if hasattr(value, "tolist"):  # Of numpy.
         return plain(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
