@@ -18,14 +18,15 @@ NO_ISOLATION = {"PIP_NO_BUILD_ISOLATION": "false"}
 UV = (sys.executable, "-m", "uv", "--quiet", "pip", "install")
 
 
-def run(*command: str, cwd: Path, timeout: float = 600, **variables: str) -> str:
+def run(*command: str, cwd: Path, timeout: float = 600, status: int = 0, **variables: str) -> str:
+    """Run a command; return what it prints, or its errors where it is to fail."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environ |= variables
     done = subprocess.run(
         command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=timeout, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stderr if status else done.stdout
 
 
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("src/plugins/*/*/pyproject.toml"))
@@ -95,9 +96,17 @@ def test_all_wheels_install_together_and_train(found, tmp_path):
     install = (*UV, "--python", str(clean), "-c", pins)
     index = os.environ.get("TORCH_INDEX")
     run(*install, "torch", *(["--index-url", index] if index else []), cwd=tmp_path)
-    run(*install, "rltrain[all,jax]", *PLUGINS, cwd=tmp_path, **found)
-
+    few = ("rltrain-torch[library]", "rltrain-gymnasium[library]", "rltrain-rl-games[library]")
+    run(*install, *few, cwd=tmp_path, **found)
     command = str(clean / "bin" / "rltrain")
+    job = (command, "--library", "rl_games", "--distributed", "--nproc-per-node", "2")
+    shown = run(*job, "--max-iterations", "2", cwd=tmp_path)
+    assert "iteration 2/2" in shown
+    assert list((tmp_path / "logs").rglob("last_*.pth"))
+    message = run(command, "play", "latest", cwd=tmp_path, status=2)
+    assert "play: is a command of rltrain-play. pip install 'rltrain-play[library]'" in message
+
+    run(*install, "rltrain[all,jax]", *PLUGINS, cwd=tmp_path, **found)
     listed = json.loads(run(command, "plugins", "--json", cwd=tmp_path))
     # The libraries that they adapt are in none of rltrain's own extras.
     extra = {"envpool", "isaaclab", "mjlab", "mlflow", "mpi", "playground", "ray", "slurm", "wandb"}
@@ -107,7 +116,4 @@ def test_all_wheels_install_together_and_train(found, tmp_path):
         "rsl_rl",
         "skrl",
     }
-    job = (command, "--library", "rl_games", "--distributed", "--nproc-per-node", "2")
-    shown = run(*job, "--max-iterations", "2", cwd=tmp_path)
-    assert "iteration 2/2" in shown
-    assert list((tmp_path / "logs").rglob("last_*.pth"))
+    assert "return" in run(command, "evaluate", "latest", "--episodes", "2", cwd=tmp_path)
