@@ -49,6 +49,7 @@ python-isaaclab-2.3 := 3.11
 python-isaaclab-3 := 3.12
 plugin = $(filter %/rltrain-$1,$(PLUGINS))
 plugins = $(foreach name,$1,$(call plugin,$(name))[library])
+ALONE := $(filter-out $(SETS),$(patsubst rltrain-%,%,$(notdir $(PLUGINS))))
 mpi := $(call plugin,mpi)[library,mpich]
 # The commands, whose help the site shows.
 COMMANDS := $(call plugins,devkit doctor play report)
@@ -98,7 +99,7 @@ STAGES = @mkdir -p build; for stage in $(1); do \
 	printf '%3d:%02d  %s\n' $$((seconds / 60)) $$((seconds % 60)) $$stage | tee -a $(MINUTES); done
 
 .PHONY: help bench train test test-all test-fast test-ranks test-long test-slow test-rest test-cuda fuzz environments docs lint format clean resolve \
-	$(SETS:%=test-%)
+	$(SETS:%=test-%) $(ALONE:%=test-%)
 
 help:
 	@echo "make train      set up, and train the default task on two ranks until it is solved"
@@ -106,6 +107,7 @@ help:
 	@echo "make test-fast  make test without real ranks"
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
+	@echo "make test-NAME  the fast tests of one plugin: make test-rl-games"
 	@echo "make test-cuda  the tests that need a GPU; skipped without one"
 	@echo "make fuzz       read damaged files and messages for an hour, or for SECONDS=N"
 	@echo "make bench      measure speed, start and memory, for docs/speed.md: hours, on an idle machine"
@@ -127,6 +129,10 @@ test-fast: $(READY) lint
 test-ranks: $(READY)
 	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" --sample 23:0.03 \
 		tests/integration tests/policies tests/shards $(COMPLETE) $(BY_FILE) 2 $(call REPORT,tested.ranks)
+
+# Those of one plugin; mjlab's need its version set.
+$(ALONE:%=test-%): test-%: $(READY)
+	$(BIN)/python -m pytest $(call plugin,$*) $(FAST) $(SIDE_BY_SIDE)
 
 # Installing mostly waits.
 test-all: $(READY)
