@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rltrain.errors import UsageError
-from rltrain.plan.resolve import Plan
+
+if TYPE_CHECKING:
+    from rltrain.plan.resolve import Plan
 
 __all__ = ["add_arguments", "check", "notes", "separate"]
 
