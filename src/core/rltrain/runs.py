@@ -33,7 +33,7 @@ from rltrain.storage.evaluations import (
 from rltrain.storage.finding import all_checkpoints, checkpoint_of_run, newest_of_run
 from rltrain.storage.manifest import read_manifest, versions
 from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
-from rltrain.storage.reading import changed_at, read_bytes, read_text, real
+from rltrain.storage.reading import changed_at, digest, read_bytes, read_text, real
 from rltrain.storage.run_folder import RunFolder, check_writable
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "check_inside",
     "check_writable",
     "common_folder",
+    "digest",
     "find_run",
     "load_runs",
     "newest_of_run",

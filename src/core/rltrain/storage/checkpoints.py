@@ -10,7 +10,6 @@ import math
 import os
 import pickle
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +17,7 @@ from typing import Any, cast
 from rltrain.data import pack_state, unpack_state
 from rltrain.errors import UsageError
 from rltrain.storage.fitting import check_state, is_count, is_file_name, is_number
-from rltrain.storage.reading import changed_at, opened, read_bytes
+from rltrain.storage.reading import changed_at, digest, read_bytes
 from rltrain.storage.run_folder import RunFolder
 from rltrain.unpickling import UnsafePickle, would_run_code
 
@@ -38,6 +37,8 @@ _LARGEST_INDEX = 64 << 20
 """In bytes; some 500,000 checkpoints."""
 
 _RANKS, _SUFFIX = "checkpoints/ranks/", ".state"
+_LETTERS = 16
+"""Of a checkpoint's digest, in the name of its state."""
 _MAGIC = b"rltrain state 1\n"
 """The first bytes of a state; its digest follows."""
 
@@ -83,7 +84,7 @@ def save_with_state(
 
     def write(partial: Path) -> None:
         save(partial)
-        written.append(f"{name}.{_digest(partial)}{_SUFFIX}")
+        written.append(f"{name}.{digest(partial)[:_LETTERS]}{_SUFFIX}")
         packed = pack_state(state, {})
         whole = _MAGIC + hashlib.sha256(packed).digest() + packed
         folder.write_atomically(_RANKS + written[0], lambda path: path.write_bytes(whole))
@@ -137,10 +138,10 @@ def read_state(checkpoint: Path, trusted: bool = False) -> dict[str, Any] | None
     if not states:
         return None
     try:
-        digest = _digest(checkpoint, _memory())
+        found = digest(checkpoint, _memory())[:_LETTERS]
     except OSError as error:
         raise _damaged(checkpoint, checkpoint.name, error) from error
-    path = next((path for path in states if path.suffixes[-2:-1] == [f".{digest}"]), None)
+    path = next((path for path in states if path.suffixes[-2:-1] == [f".{found}"]), None)
     if path is None:
         raise _damaged(checkpoint, checkpoint.name)
     try:
@@ -239,8 +240,3 @@ def _entry(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
     # NaN is neither more nor less than another one.
     mean = float(mean) if mean is not None and math.isfinite(mean) else None
     return {"name": name, "iteration": state.get("iteration"), "episode_return": mean}
-
-
-def _digest(path: Path, limit: int = sys.maxsize) -> str:
-    with opened(path, limit) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["Unreadable", "changed_at", "opened", "read_bytes", "read_text", "real"]
+__all__ = ["Unreadable", "changed_at", "digest", "opened", "read_bytes", "read_text", "real"]
 
 _PART = 1 << 20
 """In bytes."""
@@ -82,6 +84,12 @@ def read_text(path: Path, limit: int, within: Path | None = None) -> str:
         return read_bytes(path, limit, within).decode()
     except UnicodeDecodeError as error:
         raise Unreadable(errno.EILSEQ, "it is no text", str(path)) from error
+
+
+def digest(path: Path, limit: int = sys.maxsize) -> str:
+    """Return the SHA-256 of a plain file; see `opened`."""
+    with opened(path, limit) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def real(path: str | Path) -> Path:

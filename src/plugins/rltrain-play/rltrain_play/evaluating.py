@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-import hashlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from rltrain.launch import RankLog, console_stream
 from rltrain.options import hide
 from rltrain.plugins import discover
 from rltrain.policies import Trained, iteration_of, open_session, plan_policy
-from rltrain.runs import EVALUATIONS, Evaluated, add_evaluation
+from rltrain.runs import EVALUATIONS, Evaluated, add_evaluation, digest
 from rltrain.types import World
 from rltrain.work import on_ranks
 from rltrain_play.episodes import Block, Episode, make_blocks, play_block
@@ -156,7 +155,7 @@ class Result:
         """Return everything, as JSON has it."""
         return {
             **{each.name: getattr(self, each.name) for each in dataclasses.fields(self)},
-            "digest": _digest(Path(self.checkpoint)),
+            "digest": digest(Path(self.checkpoint)),
             "episodes": len(self.episodes),
             **{name: dataclasses.asdict(each) for name, each in self.summaries.items()},
             "each": [dataclasses.asdict(each) for each in self.episodes],
@@ -175,7 +174,7 @@ class Result:
         kept = Evaluated(
             time=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
             checkpoint=str(checkpoint.relative_to(run)),
-            digest=_digest(checkpoint),
+            digest=digest(checkpoint),
             iteration=self.iteration,
             episodes=len(self.episodes),
             seeds=self.seeds,
@@ -191,11 +190,6 @@ class Result:
         except OSError as error:
             return f"{run / EVALUATIONS} was not written: {error.strerror or error}"
         return None
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def table(results: Sequence[Result]) -> str:

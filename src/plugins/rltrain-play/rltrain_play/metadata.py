@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from rltrain import __version__
 from rltrain.options import hide
 from rltrain.policies import PolicySession, iteration_of
 from rltrain.policy import PolicyModule
-from rltrain.runs import versions
+from rltrain.runs import digest, versions
 from rltrain.types import ArrayInfo
 
 __all__ = ["as_text", "describe", "plain"]
@@ -52,7 +50,7 @@ def describe(session: PolicySession, module: PolicyModule) -> dict[str, Any]:
         "checkpoint": {
             "name": checkpoint.name,
             "iteration": iteration_of(checkpoint, config.trust_checkpoint),
-            "sha256": _digest(checkpoint),
+            "sha256": digest(checkpoint),
         },
         "inputs": observations | before,
         "outputs": {
@@ -110,8 +108,3 @@ def plain(value: Any) -> Any:
     if hasattr(value, "tolist"):  # Of numpy.
         return plain(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
