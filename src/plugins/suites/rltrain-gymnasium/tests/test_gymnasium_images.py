@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import types
 
 import gymnasium
@@ -160,15 +163,27 @@ def test_images_in_an_unsupported_layout_are_refused(space, message):
         describe_space(space)
 
 
-def test_mujoco_rendered(monkeypatch):
+RENDERS = """
+import test_gymnasium_images as images
+
+try:
+    env = images.make(images.RENDERED, 2)
+except Exception as error:
+    raise SystemExit(f"cannot render: {error!r}")
+observations, _ = env.reset(seed=0)
+assert observations["policy"].shape == (2, 4)
+assert observations["pixels"].shape == (2, 24, 24, 3)
+assert observations["pixels"].float().std() > 1
+env.close()
+"""
+
+
+def test_mujoco_rendered(request):
+    """In a process of its own: after thousands of other tests, drivers aborted this one."""
     pytest.importorskip("mujoco")
-    monkeypatch.setenv("MUJOCO_GL", "egl")
-    try:
-        env = make(RENDERED, 2)
-    except Exception as error:
-        pytest.skip(f"MuJoCo cannot render here: {error!r}")
-    observations, _ = env.reset(seed=0)
-    assert observations["policy"].shape == (2, 4)
-    assert observations["pixels"].shape == (2, 24, 24, 3)
-    assert observations["pixels"].float().std() > 1
-    env.close()
+    environ = {**os.environ, "MUJOCO_GL": "egl", "PYTHONPATH": str(request.path.parent)}
+    words = [sys.executable, "-c", RENDERS]
+    ran = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=120)
+    if ran.stderr.startswith("cannot render"):
+        pytest.skip(f"MuJoCo: {ran.stderr}")
+    assert ran.returncode == 0, ran.stderr
