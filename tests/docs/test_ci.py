@@ -71,7 +71,9 @@ def run(tmp_path):
 
     def run_tests(*options):
         command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider"]
-        command += ["-vv", "--rootdir", str(tmp_path), "-c", "pyproject.toml", *options]
+        # `tests/core`, of pythonpath, has a conftest of its own.
+        command += ["-o", "pythonpath=", "-vv", "--rootdir", str(tmp_path)]
+        command += ["-c", "pyproject.toml", *options]
         done = subprocess.run(
             [*command, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=100
         )
