@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import rltrain.testing
+import rltrain_devkit
 from rltrain.errors import UsageError
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -56,7 +56,7 @@ def test_the_kits_are_set_by_the_attributes_that_the_guide_names():
     named = {kit: set(re.findall(r"`(\w+)`", required + more)) for kit, required, more in rows}
     assert len(named) == 4
     for kit, attributes in named.items():
-        classes = getattr(rltrain.testing, kit).__mro__
+        classes = getattr(rltrain_devkit, kit).__mro__
         settable = {name for each in classes for name in vars(each).get("__annotations__", {})}
         assert attributes == {name for name in settable if not name.startswith("_")}
 
