@@ -132,3 +132,15 @@ def test_the_command_that_only_prints_ends_as_ever(words, status):
     )
     assert run.returncode == status
     assert "before its work was done" not in run.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_request_that_python_ignores_at_first_ends_the_work(number, status):
+    """Python cannot raise what a handler raises in a `__del__`, or in a callback."""
+    code, _, err = run(
+        "class Lost:\n"
+        f"        def __del__(self): os.kill(os.getpid(), signal.{number}); time.sleep(0.1)\n"
+        "    Lost(); time.sleep(50); return 0"
+    )
+    assert code == status
+    assert "Traceback" not in err

@@ -6,10 +6,13 @@ A run that trains has its own handlers, which let it end its iteration; see `rlt
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
+import sys
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 
 __all__ = [
@@ -79,7 +82,7 @@ class Latest:
 
     def forget(self) -> None:
         """Note that it has raised nothing yet, and is tried again."""
-        self._number = 0
+        self.has_raised, self._number = False, 0
 
 
 def status_of(number: int) -> int:
@@ -94,6 +97,7 @@ def handle_requests() -> None:
     for number in REQUESTS:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _handle)
+    sys.unraisablehook = functools.partial(_try_what_was_lost, sys.unraisablehook)
 
 
 def is_free(number: int) -> bool:
@@ -107,19 +111,35 @@ def interrupt(number: int, frame: FrameType | None, error: BaseException, latest
     Half a module stays behind where its import ends by an exception: the next import of it fails,
     and C code that it has begun to set up crashes.
     """
+    global _thrown
     if latest.is_again(number):
         return
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            latest.forget()  # First: the next try may come before this function returns.
-            main = threading.main_thread().ident
-            again = threading.Timer(_SOON, signal.pthread_kill, (main, number))
-            again.daemon = True
-            again.start()
-            return
+            return _try_again(number, latest)
         frame = frame.f_back
     latest.has_raised = True
+    _thrown = id(error), number, latest
     raise error
+
+
+def _try_again(number: int, latest: Latest) -> None:
+    """Let a signal come again soon."""
+    latest.forget()  # First: it may come before this function returns.
+    main = threading.main_thread().ident
+    again = threading.Timer(_SOON, signal.pthread_kill, (main, number))
+    again.daemon = True
+    again.start()
+
+
+def _try_what_was_lost(
+    show: Callable[[sys.UnraisableHookArgs], object], lost: sys.UnraisableHookArgs
+) -> None:
+    """Try a signal again whose error Python has to ignore: of a `__del__`, or a callback."""
+    if _thrown is not None and id(lost.exc_value) == _thrown[0]:
+        _try_again(*_thrown[1:])
+    else:
+        show(lost)
 
 
 def end_by(number: int) -> None:
@@ -130,6 +150,8 @@ def end_by(number: int) -> None:
 
 _owner = os.getpid()
 _latest = Latest()
+_thrown: tuple[int, int, Latest] | None = None
+"""The identity of the error that was raised last, its signal, and who handled that."""
 _bounds: list[threading.Timer] = []
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import RltrainError
-from rltrain.launch import ended_by_signal
+from rltrain.launch import Latest, ended_by_signal
 from rltrain_play.episodes import Finished
 from rltrain_play.video.recorder import frames_per_second
 from rltrain_play.viewers.controls import Controls, Status
@@ -100,12 +100,15 @@ class Player:
         self._step_dt = 1.0 / frames_per_second(session.env)
         self._due = self._shown = 0.0
 
-    def play(self, observations: Any, steps: int | None) -> None:
+    def play(self, observations: Any, steps: int | None) -> bool:
         """Play until the steps are done, the viewer is closed, or Ctrl-C.
 
         Args:
             observations: what the environments' reset returned.
             steps: how many; None for no end.
+
+        Returns:
+            Whether that was the end: not if Ctrl-C came before the steps were done.
 
         Raises:
             RankFailed: SIGTERM has ended it.
@@ -115,8 +118,11 @@ class Player:
         self._agent.reset()
         self._show(at_once=True)
         with _interrupts() as interrupted:
-            while not interrupted() and self._goes_on(steps):
+            while self._goes_on(steps):
+                if interrupted():
+                    return steps is None
                 self._go_on()
+        return True
 
     def _goes_on(self, steps: int | None) -> bool:
         left = steps is None or self.played.steps < steps
@@ -231,12 +237,15 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
     Raises:
         RankFailed: at the end, if it was SIGTERM.
     """
-    pressed: list[signal.Signals] = []
+    pressed: list[int] = []
+    latest = Latest()
 
     def remember(number: int, frame: Any) -> None:
+        if latest.is_again(number):
+            return
         if pressed:
-            raise KeyboardInterrupt
-        pressed.append(signal.Signals(number))
+            raise ended_by_signal(signal.Signals(number))
+        pressed.append(number)
 
     before = {each: signal.signal(each, remember) for each in (signal.SIGINT, signal.SIGTERM)}
     try:

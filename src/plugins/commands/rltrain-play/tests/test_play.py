@@ -15,7 +15,7 @@ import stub_parts
 
 import rltrain
 from rltrain.cli import main
-from rltrain.errors import UsageError
+from rltrain.errors import EndedBySignal, UsageError
 from rltrain.plugins.registry import discover
 from rltrain.policies.finding import find_trained
 from rltrain.policies.planning import plan_policy
@@ -79,7 +79,7 @@ def play(session):
             viewer=viewer,
             follower=follower,
         )
-        player.play(session.reset(0), steps)
+        player.played.all = player.play(session.reset(0), steps)
         return player.played, lines
 
     return run
@@ -200,8 +200,30 @@ def test_ctrl_c_ends_with_a_summary(session, play):
     # The first picture comes before anything can be interrupted.
     viewer._act = lambda _: setattr(viewer, "_act", lambda _: os.kill(os.getpid(), signal.SIGINT))
     played, _ = play(None, viewer)
-    assert played.steps >= 1
+    assert (played.steps >= 1, played.all) == (True, True)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def press(*numbers):
+    """Return what a viewer does at its second picture: the first comes before all handlers."""
+
+    def second(viewer):
+        for number in numbers:
+            os.kill(os.getpid(), number)
+
+    return lambda viewer: setattr(viewer, "_act", second)
+
+
+def test_ctrl_c_before_the_steps_are_done_is_told_apart(play):
+    played, _ = play(10**9, Watching(2, press(signal.SIGINT)))
+    assert not played.all
+
+
+def test_a_request_that_comes_twice_is_one(play):
+    """timeout(1) sends it to the command, and to all of its group."""
+    with pytest.raises(EndedBySignal) as caught:
+        play(None, Watching(2, press(signal.SIGTERM, signal.SIGTERM)))
+    assert caught.value.exit_code == 143
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
+import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -12,6 +14,9 @@ from rltrain.errors import RankFailed
 from rltrain.launch import Process, console_stream, ended_early, failure, ranks_done
 
 __all__ = ["Children"]
+
+_TO_STOP = 0.5
+"""Seconds in which a process stops."""
 
 
 class Children:
@@ -61,6 +66,24 @@ class Children:
             rank.kill()
             rank.join()
 
+    def abandon(self) -> None:
+        """End the server and its children: one that a signal kept from being known may come yet.
+
+        Without this process it would find nothing of what it needs, and print a traceback.
+        """
+        if self._others:
+            return  # A script's own processes may come from the same server.
+        for server in (pid for pid in _children(os.getpid()) if _is_server(pid)):
+            deadline = time.monotonic() + _TO_STOP
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(server, signal.SIGSTOP)  # It forks no more.
+                while (seen := Process.look(server)) and not seen.stopped:
+                    if time.monotonic() > deadline:
+                        break
+                    time.sleep(0.001)
+                for pid in [*_children(server), server]:
+                    os.kill(pid, signal.SIGKILL)
+
     def _living(self) -> set[BaseProcess]:
         return set(multiprocessing.active_children()) - self._others
 
@@ -78,3 +101,19 @@ class Children:
                 file=console_stream(),
                 flush=True,
             )
+
+
+def _children(pid: int) -> list[int]:
+    """Return the processes that a process has started; none where Linux does not tell."""
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, path.read_text().split())
+    return found
+
+
+def _is_server(pid: int) -> bool:
+    try:
+        return b"multiprocessing.forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

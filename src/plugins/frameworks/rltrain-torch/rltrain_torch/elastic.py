@@ -123,6 +123,9 @@ class ElasticLauncher:
                 f"The nodes did not find each other at {_endpoint(config)}: {error} Check "
                 f"--nnodes, {flags} on every node."
             )
+        except BaseException:
+            children.abandon()
+            raise
         finally:
             children.kill()
         if failed is not None:

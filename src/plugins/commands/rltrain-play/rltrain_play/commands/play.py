@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import itertools
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -117,8 +118,8 @@ class PlayCommand:
         if note:
             _tell(note)
         with open_session(plan.config, world, plan.registry) as session:
-            _play(session, cast, viewer, arguments)
-        return 0
+            done = _play(session, cast, viewer, arguments)
+        return 0 if done else 128 + signal.SIGINT
 
 
 @dataclass(frozen=True)
@@ -193,8 +194,8 @@ def _find(arguments: argparse.Namespace, options: Mapping[str, Any]) -> _Cast:
     return _Cast(found, Trained(first[0], found, run), run, follower)
 
 
-def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.Namespace) -> None:
-    """Play on a session's environments, and print what has been played."""
+def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.Namespace) -> bool:
+    """Play on a session's environments, print what was played, and return whether it was all."""
     from rltrain.policies import iteration_of
     from rltrain_play.agents import RandomAgent, ZeroAgent
     from rltrain_play.playing import Player, describe_checkpoint
@@ -241,8 +242,9 @@ def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.
             recorder=recorder,
             follower=cast.follower,
         )
-        player.play(observations, steps)
+        done = player.play(observations, steps)
     _tell(player.played.summary())
+    return done
 
 
 def _recorder(env: Any, cast: _Cast, arguments: argparse.Namespace) -> Recorder:
