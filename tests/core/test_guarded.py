@@ -144,3 +144,15 @@ def test_a_request_that_python_ignores_at_first_ends_the_work(number, status):
     )
     assert code == status
     assert "Traceback" not in err
+
+
+def test_a_request_is_told_although_something_made_another_error_of_it():
+    """C++ code that calls Python, such as torch's reader of checkpoints, does."""
+    code, _, err = run(
+        "from rltrain.cli import main as command\n"
+        "    def run(words):\n"
+        "        try: os.kill(os.getpid(), signal.SIGTERM); time.sleep(50)\n"
+        "        except BaseException: raise RuntimeError('cannot set') from None\n"
+        "    main = sys.modules[command.__module__]; main._run = run; return command(['tasks'])"
+    )
+    assert (code, err) == (143, "rltrain: ended by SIGTERM.\n")

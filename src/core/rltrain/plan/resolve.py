@@ -10,6 +10,7 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
+from rltrain.launch.bounded import bounded
 from rltrain.launch.here import made_here
 from rltrain.options.agent import (
     default_options,
@@ -117,7 +118,8 @@ def make_plan(
         get_library(requested.library, requested, registry)
     placement, world = place(requested, registry, environ, gpus)
     check_shown(requested.show_ranks, placement, world)
-    with made_here(world is not None):
+    looking = bounded(f"Looking at the task {requested.task}", requested.hang_timeout)
+    with looking, made_here(world is not None):
         suite, task = find_task(
             requested.task, nested_env(requested.env), requested.suite, registry
         )
