@@ -30,7 +30,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,6 +56,8 @@ class Row(NamedTuple):
     name: str
     command: list[str]
     native: bool = False
+    before: Sequence[str] = ()
+    """Words before Python's, of what starts the command."""
 
 
 ROWS = [
@@ -67,15 +69,20 @@ ROWS = [
     Row("rsl_rl native", [*TORCHRUN, str(HERE / "faults_planted.py"), "rsl_rl"], native=True),
 ]
 
-SIGNALS = {"Ctrl-C": signal.SIGINT, "SIGTERM": signal.SIGTERM, "SIGKILL": signal.SIGKILL}
-"""Faults of the command itself."""
+LATER: dict[str, Callable[[Run], object]] = {
+    "Ctrl-C": lambda run: run.process.send_signal(signal.SIGINT),
+    "SIGTERM": lambda run: run.process.send_signal(signal.SIGTERM),
+    "SIGKILL": lambda run: run.process.send_signal(signal.SIGKILL),
+}
+"""Faults of the command itself, while its ranks train."""
 
 IN_STEP = ("raise", "exit", "zero", "helper", "kill", "nan", "sleep", "spin", "stop", "disk")
 """Faults of rank 1, in a step of its environment. After "helper", a copy of the rank that leaves by
 sys.exit(3), the run is to finish."""
 
 NAMED = re.compile(
-    r"[Rr]ank 1 (failed|hangs|was killed|exited)|of rank 1\b|on rank 1\b|rank +: 1 |rank 1: |"
+    r"[Nn]ode 1\b|[Rr]ank 1 (failed|hangs|was killed|exited)|of rank 1\b|on rank 1\b|"
+    r"rank +: 1 |rank 1: |"
     r"cannot be written|not written|could not be (saved|written)|ending after this iteration"
 )
 
@@ -83,7 +90,9 @@ NAMED = re.compile(
 class Run:
     """A command in a folder of its own."""
 
-    def __init__(self, folder: Path, command: list[str], plan: list[Fault]) -> None:
+    def __init__(
+        self, folder: Path, command: list[str], plan: list[Fault], before: Sequence[str] = ()
+    ) -> None:
         self.folder, self.logs = folder, folder / "logs"
         self.lines: list[tuple[float, str]] = []
         (folder / "tmp").mkdir(exist_ok=True)
@@ -91,7 +100,7 @@ class Run:
         path = f"{install(folder, plan)}{os.pathsep}{HERE}"
         own = {FOLDER: str(folder), "PYTHONPATH": path, "TMPDIR": str(folder / "tmp")}
         self.process = subprocess.Popen(
-            [sys.executable, *command],
+            [*before, sys.executable, *command],
             cwd=folder,
             env={**os.environ, **own},
             stdout=subprocess.PIPE,
@@ -168,16 +177,17 @@ def measure(row: Row, fault: str, folder: Path) -> list[str]:
     ours += ["--checkpoint-interval", str(INTERVAL), "--hang-timeout", str(HANG)]
     more = [] if row.native else [*ours, "--log-root", str(folder / "logs")]
     with small_disk(folder / "logs", fault == "disk"):
-        run = Run(folder, [*row.command, *more], [(1, 12, 7, how)])
+        run = Run(folder, [*row.command, *more], [(1, 12, 7, how)], row.before)
         try:
             deadline = time.monotonic() + PATIENCE
-            while not (folder / COMMITTED).exists() and time.monotonic() < deadline:
-                time.sleep(0.02)
+            while not (folder / COMMITTED).exists():
+                if time.monotonic() > deadline or run.wait(0.02) is not None:
+                    raise SystemExit("\n".join(line for _, line in run.lines[-30:]))
             planted, iteration = map(float, (folder / COMMITTED).read_text().split())
-            if fault in SIGNALS:
+            if fault in LATER:
                 time.sleep(0.2)
                 planted = time.time()
-                run.process.send_signal(SIGNALS[fault])
+                LATER[fault](run)
             status, ended = run.wait(PATIENCE), time.time()
             time.sleep(3)
             left = len(run.left())
@@ -197,16 +207,15 @@ def measure(row: Row, fault: str, folder: Path) -> list[str]:
     ]
 
 
-def table(rows: list[str], faults: list[str]) -> None:
+def table(rows: list[Row], faults: list[str]) -> None:
     """Print the table."""
     heads = ["run", "fault", "s to the name", "s to the end", "status", "processes left"]
     heads += ["files left", "iterations lost"]
     print("|", " | ".join(heads), "|")
     print("|", " | ".join("---" for _ in heads), "|")
-    for row in ROWS:
+    for row in rows:
         for fault in faults:
-            is_known = not row.native or fault not in ("nan", "disk")
-            if (not rows or row.name in rows) and is_known:
+            if not row.native or fault not in ("nan", "disk"):
                 folder = Path(tempfile.mkdtemp(prefix="faults-"))
                 try:
                     cells = [row.name, fault, *measure(row, fault, folder)]
@@ -276,13 +285,13 @@ def main() -> int:
     """Print the table, or hit one run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--row", nargs="*", default=[], help="names of rows")
-    parser.add_argument("--fault", nargs="*", default=[*IN_STEP, *SIGNALS], help="names of faults")
+    parser.add_argument("--fault", nargs="*", default=[*IN_STEP, *LATER], help="names of faults")
     parser.add_argument("--random", type=int, metavar="N", help="hit one run with N faults")
     parser.add_argument("--seed", type=int, default=0, help="of the random faults")
     arguments = parser.parse_args()
     if arguments.random:
         return hit(arguments.random, arguments.seed)
-    table(arguments.row, arguments.fault)
+    table([row for row in ROWS if not arguments.row or row.name in arguments.row], arguments.fault)
     return 0
 
 

@@ -204,7 +204,9 @@ def test_a_failed_rank_under_torchrun_fails_the_job(command):
     process = command.start(*SLOW, "--distributed", launcher=torchrun, PLANTED="1:400")
     run = command.finish(process, timeout=60)
     assert run.returncode != 0
-    assert "ValueError: planted in one rank's environment" in run.stderr
+    assert (
+        "ValueError: planted in one rank's environment\nThis is how rank 1 failed.\n" in run.stderr
+    )
     assert command.all_gone(process)
 
 

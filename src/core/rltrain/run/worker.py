@@ -155,7 +155,11 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
         try:
             return run(config, world, log)
         except Exception as error:
-            if make_report(world.rank, error).kind == "peer_lost":
+            lost = make_report(world.rank, error).kind == "peer_lost"
+            if world.world_size > 1:  # Others print theirs to the same terminal.
+                whose = "noticed that another one had ended" if lost else "failed"
+                error.add_note(f"This is how rank {world.rank} {whose}.")
+            if lost:
                 time.sleep(CULPRIT_GRACE)
             raise
 
