@@ -5,7 +5,7 @@
     python benchmarks/faults_clusters.py --mpiexec /opt/openmpi/bin/mpiexec --allow-run-as-root
 
 - "mpiexec" starts the ranks, as does "srun", of a real SLURM of two nodes;
-- "--launcher slurm" and "--launcher ray" submit a job: to it, and to Ray's cluster for tests;
+- "--launcher slurm" submits a job to it;
 - "machines" are two network namespaces, each with a rank; "cut" takes the cable out.
 
 SLURM and machines need root. What cannot be had here is named, and left out.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import os
 import shlex
 import shutil
@@ -61,28 +60,6 @@ def with_slurm(name: str) -> Iterator[faults.Row]:
 
 
 @contextlib.contextmanager
-def with_ray() -> Iterator[faults.Row]:
-    """Start a cluster of two nodes, and yield the row of its ranks."""
-    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"})
-    from ray import cluster_utils
-
-    folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # Paths of sockets must be short.
-    (Path(tempfile.gettempdir()) / "ray").mkdir(exist_ok=True)
-    node = {"num_cpus": 2, "object_store_memory": 80 << 20}
-    running = cluster_utils.Cluster()
-    try:
-        running.add_node(**node, temp_dir=folder, include_dashboard=False)
-        running.add_node(**node)
-        running.wait_for_nodes(timeout=60)
-        os.environ["RAY_ADDRESS"] = running.address
-        job = ["--launcher", "ray", "--nnodes", "2", "--nproc-per-node", "1"]
-        yield faults.Row("--launcher ray", [*RUN, *job])
-    finally:
-        running.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
 def with_machines() -> Iterator[faults.Row]:
     """Make two machines, and yield the row of a run on both."""
     with machines.connected_machines(2) as (first, second):
@@ -99,14 +76,12 @@ def missing(name: str) -> str | None:
         return slurm_cluster.missing()
     if name == "machines":
         return machines.missing()
-    if name == "--launcher ray" and importlib.util.find_spec("ray") is None:
-        return "ray is not installed"
     return None
 
 
 def main() -> int:
     """Print the table."""
-    names = ["mpiexec", "srun", "--launcher slurm", "--launcher ray", "machines"]
+    names = ["mpiexec", "srun", "--launcher slurm", "machines"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--row", nargs="*", default=names, help="names of rows")
     parser.add_argument("--fault", nargs="*", default=FAULTS, help="names of faults")
@@ -116,7 +91,6 @@ def main() -> int:
         "mpiexec": lambda: mpiexec([arguments.mpiexec, *more]),
         "srun": lambda: with_slurm("srun"),
         "--launcher slurm": lambda: with_slurm("--launcher slurm"),
-        "--launcher ray": with_ray,
         "machines": with_machines,
     }
     for name in arguments.row:
