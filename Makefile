@@ -35,7 +35,7 @@ endif
 
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
-LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard tracking clouds kubernetes report doctor play devkit
+LIBRARIES := torch nodes gymnasium rl-games rsl-rl skrl tensorboard tracking clouds kubernetes report doctor play devkit
 RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3
 SETS := $(RESOLVED) mjlab isaaclab-2.3
 python-oldest := 3.11
@@ -64,7 +64,7 @@ projects-torch-2.11 := $(projects-torch-2.9)
 projects-mjlab := .[all] $(play) $(kits) $(call plugins,$(LIBRARIES) mjlab)
 # Without the extras, which would change what Isaac Lab pins.
 projects-isaaclab-2.3 := . $(kits) \
-	$(foreach name,torch gymnasium rl-games rsl-rl skrl isaaclab play,$(call plugin,$(name))) \
+	$(foreach name,torch nodes gymnasium rl-games rsl-rl skrl isaaclab play,$(call plugin,$(name))) \
 	$(call plugins,tensorboard tracking)
 projects-isaaclab-3 := $(projects-isaaclab-2.3) $(call plugin,play)[video] $(call plugins,jax) $(call plugin,skrl)[jax]
 pins-isaaclab-2.3 := torchvision rl-games rsl-rl-lib skrl

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.launch import meeting
-from rltrain.run import telling
+from rltrain.launch import begin_meeting
 from rltrain.run.telling import telling_others
 
 NODES = {"distributed": True, "nnodes": "3", "master_addr": "10.0.0.1", "framework": "torch"}
@@ -16,7 +15,7 @@ NODES = {"distributed": True, "nnodes": "3", "master_addr": "10.0.0.1", "framewo
 def told(monkeypatch):
     """What is told, in place of telling it."""
     calls = []
-    monkeypatch.setattr(telling, "refuse", lambda *words: calls.append(words))
+    monkeypatch.setattr("rltrain_nodes.meeting.refuse", lambda *words: calls.append(words))
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_STEP_NODELIST", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
     return calls
@@ -39,6 +38,12 @@ def test_a_node_tells_number_0_and_hides_secrets(told):
     assert words == "no GPU for (hidden)"
 
 
+@pytest.mark.parametrize("wrong", [{"launcher": "elsatic"}, {"backend": "glooo"}])
+def test_others_wait_by_the_usual_way_where_the_name_of_one_is_wrong(told, wrong):
+    fail({**NODES, "node_rank": "2", **wrong})
+    assert len(told) == 1
+
+
 def test_a_rank_that_something_else_started_tells_rank_0(told, monkeypatch):
     rank = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "a"}
     for name, value in {**rank, "MASTER_PORT": "5000"}.items():
@@ -53,6 +58,14 @@ def test_a_rank_that_something_else_started_tells_rank_0(told, monkeypatch):
     assert not told
 
 
+@pytest.mark.parametrize(("backend", "times"), [("gloo", 1), ("mpi", 0)])
+def test_ranks_are_told_if_those_of_the_backend_meet(told, monkeypatch, backend, times):
+    for name, value in {"RANK": "1", "SIZE": "2", "LOCAL_RANK": "1", "LOCAL_SIZE": "2"}.items():
+        monkeypatch.setenv(f"OMPI_COMM_WORLD_{name}", value)
+    fail({"distributed": True, "backend": backend, "master_addr": "10.0.0.1"})
+    assert len(told) == times
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -61,6 +74,7 @@ def test_a_rank_that_something_else_started_tells_rank_0(told, monkeypatch):
         {**NODES, "rdzv_backend": "c10d", "rdzv_endpoint": "10.0.0.1:1"},
         {**NODES, "launcher": "slurm"},
         {**NODES, "nnodes": "many"},
+        {**NODES, "node_rank": "2", "launcher": "mpi"},
     ],
 )
 def test_nobody_is_told_where_nobody_waits(told, options):
@@ -69,5 +83,5 @@ def test_nobody_is_told_where_nobody_waits(told, options):
 
 
 def test_nobody_is_told_once_they_have_met(told):
-    fail({**NODES, "node_rank": "2"}, meeting.met_otherwise)
+    fail({**NODES, "node_rank": "2"}, begin_meeting)
     assert not told

@@ -24,7 +24,6 @@ from torch.distributed.elastic.rendezvous import RendezvousStateError, dynamic_r
 
 from rltrain.data import MalformedData, pack_object, pack_state, unpack_object
 from rltrain.errors import UsageError
-from rltrain.launch import messages, said
 from rltrain.options import load_yaml
 from rltrain.options.run import RunOptions
 from rltrain.plan.cluster import find_place
@@ -37,6 +36,7 @@ from rltrain.storage.finding import checkpoint_of_run
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, read_metrics
 from rltrain.unpickling import load_data
+from rltrain_nodes import messages, said
 from rltrain_report.report import report_page
 from rltrain_report.runs import read_runs
 from rltrain_skrl.checkpoints import parts

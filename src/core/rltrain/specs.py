@@ -100,6 +100,9 @@ class BackendSpec(Spec):
     needs_master: bool = True
     """Whether its ranks meet at the master's address, so that somebody must say it. Those of MPI
     know each other."""
+    refuse: str | None = None
+    """Import string of a function as `LauncherSpec.refuse`, for ranks that something else than
+    rltrain has started: it takes this rank's `World` in place of None."""
     usual: bool = False
     """Whether it is the backend of its framework and kind of device unless the user names one. What
     it names (launcher, gradient sync, arrays, exporter) counts for the framework's other backends
@@ -323,6 +326,11 @@ class LauncherSpec(Spec):
     lacks: tuple[str, ...] = ()
     """Options for launchers that this one does not support: they are refused. "min_nodes" stands
     for a range of nodes, --nnodes MIN:MAX, and "max_restarts" for restarts on several nodes."""
+    refuse: str | None = None
+    """Import string of a function that takes where the run runs (`Placement`), None, and words. It
+    tells the launchers of other nodes, which wait for this one, why it does not start. It is called
+    after a failure before they have begun to meet (`rltrain.launch.begin_meeting`): its module must
+    be light, and anything may be wrong with the options. `rltrain_nodes:refuse` is one."""
 
 
 @dataclass(frozen=True, kw_only=True)

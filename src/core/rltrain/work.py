@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from rltrain.config import Placement, RunConfig
-from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.preflight import preflight
 from rltrain.launch.rank_log import RankLog
 from rltrain.plan.cluster import find_place
@@ -66,8 +65,7 @@ def on_placement(
     launched: Any = functools.update_wrapper(
         functools.partial(run_launched, run=work), run_launched
     )
-    with with_other_nodes(placement):
-        found: Any = launcher_of(placement, registry).launch(placement, launched)
+    found: Any = launcher_of(placement, registry).launch(placement, launched)
     return found if placement.node_rank == 0 else None
 
 

@@ -11,23 +11,20 @@ from rltrain.launch.ending import ask_to_end
 from rltrain.launch.hangs import hang_watch
 from rltrain.launch.here import environments_are_made_here
 from rltrain.launch.leftovers import private_folder, with_temporary_files
-from rltrain.launch.meeting import Member, meet
-from rltrain.launch.messages import SECRET
+from rltrain.launch.met import begin_meeting
 from rltrain.launch.network import (
-    NCCL_FALLBACKS,
-    can_listen,
-    choose_nccl_interface,
-    end_when_silent,
-    hold_port,
     interface_towards,
     interfaces,
     is_loopback,
     reachable_address,
 )
+from rltrain.launch.notes import Notes
 from rltrain.launch.preload import imports_of_library
 from rltrain.launch.rank_log import RankLog, console_stream, say
 from rltrain.launch.ranks import (
+    SECRET,
     hide_rank_variables,
+    make_room,
     rank_device,
     rank_from_env,
     rank_variables,
@@ -40,41 +37,38 @@ from rltrain.launch.reports import (
     ranks_done,
     write_report,
 )
-from rltrain.launch.sealing import own_sockets, seal, sealed_afterwards
 from rltrain.launch.shared import shared_folder, short_path
 from rltrain.launch.signals import CaughtSignals, caught_signals
 from rltrain.launch.stacks import Process
 from rltrain.launch.view import LinesOfOthers
+from rltrain.storage.run_folder import PARTIAL
 
 __all__ = [
-    "NCCL_FALLBACKS",
     "OF_SCHEDULERS",
+    "PARTIAL",
     "REQUESTS",
     "SECRET",
     "CaughtSignals",
     "Latest",
     "LinesOfOthers",
-    "Member",
+    "Notes",
     "Process",
     "RankLog",
     "ask_to_end",
     "available_cores",
+    "begin_meeting",
     "bind_cores",
-    "can_listen",
     "cannot_draw",
     "caught_signals",
     "check_mujoco_draws",
-    "choose_nccl_interface",
     "console_stream",
     "cores_of_rank",
-    "end_when_silent",
     "ended_by_signal",
     "ended_early",
     "environments_are_made_here",
     "failure",
     "hang_watch",
     "hide_rank_variables",
-    "hold_port",
     "imports_of_library",
     "interface_towards",
     "interfaces",
@@ -82,8 +76,7 @@ __all__ = [
     "is_free",
     "is_loopback",
     "make_report",
-    "meet",
-    "own_sockets",
+    "make_room",
     "private_folder",
     "rank_device",
     "rank_from_env",
@@ -91,8 +84,6 @@ __all__ = [
     "ranks_done",
     "reachable_address",
     "say",
-    "seal",
-    "sealed_afterwards",
     "shared_folder",
     "short_path",
     "with_temporary_files",

@@ -1,4 +1,4 @@
-"""The network interfaces of this machine, and the one that leads to the master."""
+"""The addresses and interfaces of this machine, and those that lead to the master."""
 
 from __future__ import annotations
 
@@ -8,20 +8,12 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 from rltrain.errors import UsageError
-from rltrain.launch.shared import shared_folder
-from rltrain.types import World
 
 __all__ = [
-    "NCCL_FALLBACKS",
     "address_towards",
-    "can_listen",
-    "choose_nccl_interface",
-    "end_when_silent",
-    "hold_port",
     "interface_of",
     "interface_towards",
     "interfaces",
@@ -30,22 +22,6 @@ __all__ = [
     "reachable_address",
     "wait_for_host",
 ]
-
-NCCL_FALLBACKS: tuple[Mapping[str, str], ...] = (
-    {"NCCL_P2P_DISABLE": "1"},
-    {"NCCL_SHM_DISABLE": "1"},
-    {"NCCL_IB_DISABLE": "1"},
-    {"NCCL_ALGO": "Ring"},
-    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
-    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1", "NCCL_ALGO": "Ring"},
-    {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
-)
-"""Sets of variables to try, in order, if NCCL fails: those of Isaac Lab's troubleshooting page,
-its combinations of them, and finally sockets only."""
-
-_SILENCE = 5, 4, 3
-"""Seconds until a silent connection is probed, seconds between probes, and unanswered probes until
-it is given up: a cut link or a stopped machine is noticed within 17 s."""
 
 _SIOCGIFADDR = 0x8915
 """Linux's ioctl for an interface's IPv4 address; see netdevice(7)."""
@@ -121,47 +97,6 @@ def reachable_address(host: str, num_nodes: int) -> str | None:
     return own
 
 
-def can_listen(host: str, port: int) -> bool:
-    """Return whether a host's address is one of this machine's, and the port is free there."""
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-    except OSError:
-        return False
-    return True
-
-
-def hold_port() -> socket.socket:
-    """Return a socket that reserves a free port on the loopback interface until it is closed.
-
-    Linux gives the port of a socket that is bound but does not listen only to sockets with
-    SO_REUSEADDR. Servers set it, those of jax and torch too.
-    """
-    holder = socket.socket()
-    try:
-        holder.bind(("127.0.0.1", 0))
-        # After `bind`: two runs that both bind with reuse may get the same port.
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    except BaseException:
-        holder.close()
-        raise
-    return holder
-
-
-def end_when_silent(connection: socket.socket) -> None:
-    """Let an open connection fail when the other end has not answered for 17 seconds."""
-    idle, interval, count = _SILENCE
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count)
-    # Words that are never acknowledged count as silence too.
-    milliseconds = 1000 * (idle + interval * count)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-
-
 def interfaces() -> dict[str, str | None]:
     """Return the IPv4 address of each interface by its name; None if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -186,25 +121,6 @@ def interface_towards(host: str, num_nodes: int = 1) -> str | None:
         num_nodes: on how many machines they are.
     """
     return interface_of(reachable_address(host, num_nodes))
-
-
-def choose_nccl_interface(environ: MutableMapping[str, str], world: World, host: str) -> None:
-    """Make NCCL listen where the other ranks of the run are, unless the user has decided.
-
-    By itself it takes the first interface that is up, which may be that of a container's bridge.
-    Where there is InfiniBand, NCCL still sends what it reduces over that.
-
-    Args:
-        environ: the variables of this rank.
-        world: its place.
-        host: where all ranks meet.
-    """
-    if shared_folder(world) is not None:
-        # NCCL would listen on a network that others reach, although it sends nothing by it.
-        environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
-    elif world.num_nodes > 1 and (interface := interface_towards(host, world.num_nodes)):
-        # NCCL takes a name without "=" for the beginning of several.
-        environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface}")
 
 
 def _ipv4(probe: socket.socket, interface: str) -> str | None:

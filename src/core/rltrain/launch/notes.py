@@ -1,4 +1,4 @@
-"""What the ranks of a node leave for their launcher while they run, in a folder that it made."""
+"""What the ranks of a node leave for their launcher while they run, where they report."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ __all__ = ["Notes"]
 
 @dataclass(frozen=True)
 class Notes:
-    """The folder. A launcher reads it however its ranks ended."""
+    """What the ranks of a node leave for their launcher: it reads them however its ranks ended."""
 
     folder: Path
+    """Where ranks report."""
 
     def set_run_dir(self, path: Path) -> None:
         """Note the run folder. Each rank does; ranks that are started again may have a new one."""
@@ -29,9 +30,9 @@ class Notes:
             return ""
 
     @property
-    def console(self) -> Path:
-        """A file with what ranks have shown to the user of this node."""
-        return self.folder / "console"
+    def shown(self) -> Path:
+        """A file with what ranks show to the user of this node, if their launcher has made it."""
+        return self.folder / "shown"
 
     @property
     def _run(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import resource
@@ -15,9 +16,11 @@ from rltrain.options.checks import flag
 from rltrain.types import World
 
 __all__ = [
+    "SECRET",
     "count_ranks",
     "export_rank_env",
     "hide_rank_variables",
+    "make_room",
     "rank_device",
     "rank_from_env",
     "rank_variables",
@@ -30,8 +33,14 @@ __all__ = [
 MAX_CPU_RANKS = 8
 """Default maximum of ranks on a machine without GPUs."""
 
+SECRET = "RLTRAIN_SECRET"
+"""Name of the variable with a secret of all nodes of a run."""
+
 _FILES = 4
 """Files that a launcher has open for each rank, at least: pipes, and the process itself."""
+
+_ROOM = 65536
+"""Descriptors that a process may have at least, if the system allows it."""
 
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
@@ -213,3 +222,12 @@ def restrict_to_own_gpu(placement: Placement) -> None:
         chosen = len(placement.gpu_ids or ()) or int(os.environ["LOCAL_WORLD_SIZE"])
         restrict_gpus((int(os.environ["LOCAL_RANK"]) % chosen,))
     os.environ["LOCAL_RANK"] = "0"
+
+
+def make_room() -> None:
+    """Let this process open more files: for many ranks, or for strangers who connect meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = _ROOM if hard == resource.RLIM_INFINITY else min(_ROOM, hard)
+    if soft != resource.RLIM_INFINITY and soft < room:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (room, hard))

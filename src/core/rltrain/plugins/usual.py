@@ -10,7 +10,7 @@ from rltrain.specs import BackendSpec
 
 __all__ = ["frameworks", "usual_of"]
 
-What = Literal["launcher", "grad_sync", "arrays", "exporter"]
+What = Literal["launcher", "grad_sync", "arrays", "exporter", "refuse"]
 
 
 def usual_of(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rltrain.errors import NonFiniteError, PluginError, RltrainError, fitting
 from rltrain.launch import console_stream, make_report
 from rltrain.launch.copies import without_copies
-from rltrain.launch.meeting import met_otherwise
+from rltrain.launch.met import begin_meeting
 from rltrain.metrics.divergence import check_divergence
 from rltrain.options.secrets import hide, hide_in_text
 from rltrain.records import RunStarted
@@ -93,7 +93,7 @@ class RankSession(PluginSession):
         group = self._first_result(
             "rltrain_init_distributed", "backend", world=self.world, config=self.config
         )
-        met_otherwise()
+        begin_meeting()  # A framework or a scheduler may have arranged it.
         self.group = NotedGroup(group, self.pulse)
 
     def _agree(self) -> Agreement:

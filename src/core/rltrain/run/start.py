@@ -7,7 +7,7 @@ import functools
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -15,10 +15,9 @@ from typing import Any
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import EndedBySignal, PluginError, UsageError
 from rltrain.launch.ending import heard_requests, pass_on
-from rltrain.launch.lifeline import with_other_nodes
 from rltrain.launch.network import wait_for_host
 from rltrain.launch.notes import Notes
-from rltrain.launch.sealing import make_room
+from rltrain.launch.ranks import make_room
 from rltrain.launch.started import refuse_in_import
 from rltrain.launch.stream import lasting_output
 from rltrain.options.aliases import is_section
@@ -71,19 +70,15 @@ def start(plan: Plan) -> TrainResult:
     if restarts_here(config):
         total = plan.iteration.iterations if plan.iteration else config.max_iterations
         return with_restarts(config, total, functools.partial(_launch, launcher))
-    with with_other_nodes(config) as notes:
-        return launcher.launch(config, _work(notes=notes))
+    return launcher.launch(config, work)
 
 
 def _launch(launcher: Launcher, config: RunConfig, notes: Notes) -> TrainResult:
     """Start the ranks of a run that may start them again."""
     once = dataclasses.replace(config, max_restarts=0)
-    return launcher.launch(once, _work(notes=notes, max_restarts=config.max_restarts))
-
-
-def _work(**given: Any) -> Callable[..., TrainResult | None]:
-    """Return the work of a rank; launchers ask for its name, as functions have one."""
-    return functools.update_wrapper(functools.partial(work, **given), work)
+    of_rank = functools.partial(work, notes=(notes,), max_restarts=config.max_restarts)
+    # Launchers ask for the work's name, as functions have one.
+    return launcher.launch(once, functools.update_wrapper(of_rank, work))
 
 
 @dataclass(frozen=True)

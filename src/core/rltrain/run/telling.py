@@ -9,21 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rltrain.config import Placement
-from rltrain.launch.meeting import Member, meetings, refuse
-from rltrain.launch.rank_log import say
+from rltrain.launch.met import meetings
 from rltrain.options.run import RunOptions
 from rltrain.options.secrets import hide_in_text
 from rltrain.plan.cluster import find_place, join
 from rltrain.plan.placement import unplaced
 from rltrain.plugins.registry import Registry, discover
-from rltrain.specs import BackendSpec, LauncherSpec
-from rltrain.terminal import one_line
+from rltrain.plugins.usual import usual_of
+from rltrain.specs import BackendSpec, LauncherSpec, load_object
+from rltrain.types import World
 
 __all__ = ["of_the_nodes", "telling_others"]
-
-_PATIENCE = {"node": 15.0, "rank": 60.0}
-"""Seconds in which the others are told: all of a job start at about the same time, and ranks import
-their framework before they meet."""
 
 _MORE = ("distributed", "framework", "cluster", "num_gpus")
 """Options that, besides those of `Placement`, decide where ranks meet."""
@@ -58,38 +54,37 @@ def _tell(options: Mapping[str, Any], error: Exception) -> None:
     given = {name: value for name, value in options.items() if name in names}
     requested = RunOptions.from_mapping(given)
     registry = discover(requested.no_plugins)
-    starting = [spec.name for spec in registry.all(LauncherSpec) if spec.starts_nodes]
-    found = None if requested.launcher in starting else _place(requested, registry)
-    if found is None:
-        return
-    member, host, port = found
-    patience = _PATIENCE[member.kind]
-    text = hide_in_text(str(error) or type(error).__name__, options)
-    if member.number == 0:
-        say(f"{one_line(text)}\nThe others are told so, for up to {patience:g} s.")
-    refuse(member, host, port, text, patience)
+    config, world = _place(requested, registry)
+    refuse = _refuse_of(requested, registry, is_rank=world is not None)
+    if config.distributed and refuse is not None:
+        text = hide_in_text(str(error) or type(error).__name__, options)
+        load_object(refuse)(config, world, text)
 
 
-def _place(requested: RunOptions, registry: Registry) -> tuple[Member, str, int] | None:
-    """Return who this process is at the meeting, and where that is; None if there is none."""
+def _place(requested: RunOptions, registry: Registry) -> tuple[Placement, World | None]:
+    """Return where the others meet, and the place of this rank: None of a node that starts some."""
     environ = os.environ
-    backend = requested.backend
-    if (
-        backend in registry.names(BackendSpec)
-        and not registry.get(BackendSpec, backend).needs_master
-    ):
-        return None  # Its own launcher tells the others.
     found = find_place(requested, registry, environ)
     requested, world = join(requested, found, environ)
     config = unplaced(requested, requested.backend or "", "cpu")
-    run = requested.rdzv_id or ""
-    if world is None:
-        if not requested.distributed or not config.nodes_are_numbered:
-            return None
-        return Member("node", config.node_rank, config.nnodes, run=run), *config.meeting_point
-    if world.world_size == 1 or environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        return None
-    host, port = config.master_addr, config.master_port
-    if found is not None and found[0].order == 0:  # Its variables stay as they are.
-        host, port = environ.get("MASTER_ADDR", host), int(environ.get("MASTER_PORT", port))
-    return Member("rank", world.rank, world.world_size, run=run), host, port
+    if world is not None and found is not None and found[0].order == 0:
+        # Its variables stay as they are.
+        host = environ.get("MASTER_ADDR", config.master_addr)
+        port = int(environ.get("MASTER_PORT", config.master_port))
+        config = dataclasses.replace(config, master_addr=host, master_port=port)
+    return config, world
+
+
+def _refuse_of(requested: RunOptions, registry: Registry, *, is_rank: bool) -> str | None:
+    """Return what the plugin that lets ranks, or their launchers, meet names to tell them.
+
+    Where the name that was given is wrong, that is the error: others may wait by the usual one.
+    """
+    if is_rank:
+        if requested.backend in registry.names(BackendSpec):
+            return registry.get(BackendSpec, requested.backend).refuse
+        return usual_of(registry, requested.framework, "refuse")
+    launcher = requested.launcher
+    if launcher not in registry.names(LauncherSpec):
+        launcher = usual_of(registry, requested.framework, "launcher", requested.backend)
+    return registry.get(LauncherSpec, launcher).refuse if launcher is not None else None

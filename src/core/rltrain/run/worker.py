@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,28 +85,31 @@ def make_session(
 
 
 def run_rank(
-    config: RunConfig,
-    world: World,
-    log: RankLog,
-    notes: Notes | None = None,
-    *,
-    has_launcher: bool = False,
+    config: RunConfig, world: World, log: RankLog, notes: Sequence[Notes] = ()
 ) -> TrainResult:
-    """Run this rank's session; its output goes to its log, and notes to a launcher of nodes."""
+    """Run this rank's session; its output goes to its log.
+
+    Args:
+        config: the resolved run.
+        world: this rank's place.
+        log: its log.
+        notes: for its launcher, and for who starts that again; none if it has no launcher.
+    """
 
     def begin(folder: RunFolder) -> None:
         log.move(folder.log_file(world.rank, config.rank_log_dir))
-        if has_launcher and config.device_kind == "cpu":
+        if notes and config.device_kind == "cpu":
             bind_cores(world)
-        if not has_launcher:
+        if not notes:
             neighbors = session.group.gather_objects((machine(), str(reports)))
             watched.enter_context(watching(world.rank, neighbors, config.hang_timeout))
-        if notes is not None:
-            notes.set_run_dir(folder.path)
+        for each in notes:
+            each.set_run_dir(folder.path)
 
     keep_freed_memory()
-    if notes is not None and world.node_rank > 0:
-        log.copy_console(notes.console)
+    for each in notes:
+        if each.shown.exists():
+            log.copy_console(each.shown)
     reports = log.path.parent
     pulse = pulse_file(reports, world.rank)
     with _shown(config, world, log), contextlib.ExitStack() as watched:
@@ -114,7 +117,7 @@ def run_rank(
         session = make_session(config, world, discover(config.no_plugins))
         watched.enter_context(describing(pulse, session.describe_collectives))
         session.pulse.share(pulse)
-        session.requests.look_in(reports, has_launcher)
+        session.requests.look_in(reports, bool(notes))
         try:
             return session.run(begin, log.tend)
         except BaseException:
@@ -165,21 +168,20 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
 
 
 def work(
-    config: RunConfig, report_dir: str, notes: Notes | None = None, max_restarts: int | None = None
+    config: RunConfig, report_dir: str, notes: Sequence[Notes] = (), max_restarts: int | None = None
 ) -> TrainResult | None:
     """Train as one of the ranks that rltrain's launcher started; see `run_launched`.
 
     Args:
         config: the resolved run.
         report_dir: see `run_launched`.
-        notes: for whoever started the launcher.
+        notes: for who starts the launcher again.
         max_restarts: that of the run, if its launcher was given 0.
     """
     if max_restarts is not None:
         config = dataclasses.replace(config, max_restarts=max_restarts)
-    return run_launched(
-        config, report_dir, functools.partial(run_rank, notes=notes, has_launcher=True)
-    )
+    notes = (Notes(Path(report_dir)), *notes)
+    return run_launched(config, report_dir, functools.partial(run_rank, notes=notes))
 
 
 def run_launched(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rltrain.hookspecs import hookimpl
-from rltrain.launch import NCCL_FALLBACKS
 from rltrain.specs import BackendSpec, ClusterSpec, GradientSyncSpec, LauncherSpec, Spec
 from rltrain_jax.clusters import skrl_jax
+from rltrain_nodes import NCCL_FALLBACKS
 
 __all__ = ["rltrain_provides"]
 
@@ -23,6 +23,7 @@ def rltrain_provides() -> Iterable[Spec]:
             arrays="rltrain_jax.arrays:JaxArrays",
             exporter="rltrain_jax.exporter:JaxExporter",
             joins_first=True,
+            refuse="rltrain_nodes:refuse",
             usual=True,
             launcher="processes",
             grad_sync="tree",
@@ -37,6 +38,7 @@ def rltrain_provides() -> Iterable[Spec]:
             arrays="rltrain_jax.arrays:JaxArrays",
             exporter="rltrain_jax.exporter:JaxExporter",
             joins_first=True,
+            refuse="rltrain_nodes:refuse",
             usual=True,
             launcher="processes",
             grad_sync="tree",
@@ -51,6 +53,7 @@ def rltrain_provides() -> Iterable[Spec]:
             name="processes",
             factory="rltrain_jax.processes:ProcessesLauncher",
             frameworks=("jax", "torch"),
+            refuse="rltrain_nodes:refuse",
             lacks=(
                 *("min_nodes", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "local_addr"),
                 "max_restarts",

@@ -25,12 +25,12 @@ from rltrain.launch import (
     failure,
     hang_watch,
     hide_rank_variables,
-    hold_port,
     private_folder,
     rank_variables,
     with_temporary_files,
 )
 from rltrain.types import TrainResult, World
+from rltrain_nodes import connected_nodes, hold_port
 
 __all__ = ["ProcessesLauncher"]
 
@@ -86,6 +86,7 @@ class ProcessesLauncher:
         ranks: list[_Rank] = []
         with (
             private_folder() as reports,
+            connected_nodes(config, reports),
             with_temporary_files(reports),
             caught_signals() as signals,
             hold_port() as holder,

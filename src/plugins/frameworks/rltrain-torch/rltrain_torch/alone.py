@@ -16,7 +16,7 @@ from torch.distributed.elastic.rendezvous import (
     rendezvous_handler_registry,
 )
 
-from rltrain.launch import hold_port
+from rltrain_nodes import hold_port
 
 __all__ = ["NAME", "LoneRendezvous", "register"]
 

@@ -23,7 +23,6 @@ from rltrain.launch import (
     REQUESTS,
     Latest,
     ask_to_end,
-    can_listen,
     ended_by_signal,
     hang_watch,
     hide_rank_variables,
@@ -36,6 +35,7 @@ from rltrain.launch import (
     with_temporary_files,
 )
 from rltrain.types import TrainResult
+from rltrain_nodes import can_listen, connected_nodes
 from rltrain_torch.children import Children
 from rltrain_torch.compat import optional
 from rltrain_torch.mps import served
@@ -82,7 +82,11 @@ class ElasticLauncher:
             RankFailed: a rank failed.
             UsageError: a rank refused the configuration, or the nodes did not find each other.
         """
-        with private_folder() as reports, with_temporary_files(reports):
+        with (
+            private_folder() as reports,
+            connected_nodes(config, reports),
+            with_temporary_files(reports),
+        ):
             signals = _Signals(reports)
             try:
                 with _prepared_process(config, reports):

@@ -18,8 +18,9 @@ from torch.distributed.rendezvous import rendezvous
 
 from rltrain.data import pack_object, unpack_object
 from rltrain.errors import UsageError
-from rltrain.launch import sealed_afterwards, shared_folder
+from rltrain.launch import shared_folder
 from rltrain.types import ReduceOp, World
+from rltrain_nodes import sealed_afterwards
 from rltrain_torch.compat import destroy_without_gil
 
 __all__ = ["TIMEOUT", "TorchProcessGroup", "sealed"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rltrain.hookspecs import hookimpl
-from rltrain.launch import NCCL_FALLBACKS
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, Spec
+from rltrain_nodes import NCCL_FALLBACKS
 
 __all__ = ["rltrain_provides"]
 
@@ -28,6 +28,7 @@ def rltrain_provides() -> Iterable[Spec]:
             grad_sync="flat",
             device="cpu",
             shares=("cuda",),
+            refuse="rltrain_nodes:refuse",
             interface="GLOO_SOCKET_IFNAME",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
@@ -46,12 +47,14 @@ def rltrain_provides() -> Iterable[Spec]:
             device="cuda",
             interface="NCCL_SOCKET_IFNAME",
             cannot_share="rltrain_torch.nccl:cannot_share",
+            refuse="rltrain_nodes:refuse",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
         LauncherSpec(
             name="elastic",
             factory="rltrain_torch.elastic:ElasticLauncher",
             frameworks=("torch",),
+            refuse="rltrain_nodes:refuse",
             summary="torch elastic, with a preloaded forkserver",
         ),
         GradientSyncSpec(

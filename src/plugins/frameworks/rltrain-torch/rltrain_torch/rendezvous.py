@@ -30,7 +30,7 @@ from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import create_
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
 from rltrain.errors import RankFailed
-from rltrain.launch import end_when_silent, own_sockets
+from rltrain_nodes import end_when_silent, own_sockets
 from rltrain_torch.rendezvous_state import DataOnly
 
 __all__ = ["NAME", "SETTINGS", "WatchedRendezvous", "register"]

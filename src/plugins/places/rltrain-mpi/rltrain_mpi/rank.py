@@ -24,9 +24,10 @@ def main() -> None:
     tell_number = join_console(folder)
     # The launcher's own files, in a folder that only this user can read.
     config, work = pickle.loads((folder / WORK).read_bytes())
-    from rltrain.launch import make_report, rank_variables, seal, write_report
+    from rltrain.launch import make_report, rank_variables, write_report
     from rltrain.types import World
     from rltrain_mpi.library import started_ranks
+    from rltrain_nodes import seal
 
     size = int(config.nproc_per_node)
     try:

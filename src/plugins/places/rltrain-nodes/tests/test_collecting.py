@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from rltrain.launch.collecting import requested, send_files, take_file
-from rltrain.launch.said import File, parse_message
-from rltrain.launch.wire import receive_line
+from rltrain_nodes.collecting import requested, send_files, take_file
+from rltrain_nodes.said import File, parse_message
+from rltrain_nodes.wire import receive_line
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rltrain.launch.messages import BadMessage, parse_json, printable_name, printable_text
+from rltrain_nodes.messages import BadMessage, parse_json, printable_name, printable_text
 
 __all__ = ["File", "Refused", "Request", "Said", "parse_message"]
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import resource
 import socket
 import struct
 from collections.abc import Iterator
 
-__all__ = ["make_room", "own_sockets", "seal", "sealed_afterwards"]
+from rltrain.launch import make_room
+
+__all__ = ["own_sockets", "seal", "sealed_afterwards"]
 
 _SO_ATTACH_FILTER = 26
-
-_ROOM = 65536
-"""Descriptors that a process may have at least, if the system allows it."""
 
 _NOTHING = struct.pack("HBBI", 0x06, 0, 0, 0)
 """A program for the kernel's socket filter, see bpf(4): "return 0", which drops every packet."""
@@ -63,15 +61,6 @@ def own_sockets() -> Iterator[socket.socket]:
             continue
         with found:
             yield found
-
-
-def make_room() -> None:
-    """Let this process open more files: for many ranks, or for strangers who connect meanwhile."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    room = _ROOM if hard == resource.RLIM_INFINITY else min(_ROOM, hard)
-    if soft != resource.RLIM_INFINITY and soft < room:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (room, hard))
 
 
 def _listening() -> set[int]:

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rltrain.launch import reach
-from rltrain.launch.messages import BadMessage, Member
-from rltrain.launch.reach import unreached
-from rltrain.launch.wire import receive_line, send
+from rltrain_nodes import reach
+from rltrain_nodes.messages import BadMessage, Member
+from rltrain_nodes.reach import unreached
+from rltrain_nodes.wire import receive_line, send
 
 NODES = [Member("node", number, 2, host=f"m{number}") for number in (0, 1)]
 

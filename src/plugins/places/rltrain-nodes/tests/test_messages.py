@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltrain.launch import messages
-from rltrain.launch.messages import (
+from rltrain_nodes import messages
+from rltrain_nodes.messages import (
     Answer,
     BadMessage,
     Hello,
@@ -19,7 +19,7 @@ from rltrain.launch.messages import (
     Unproven,
     key_of,
 )
-from rltrain.launch.said import File, Refused, Request, Said, parse_message
+from rltrain_nodes.said import File, Refused, Request, Said, parse_message
 
 KEY, NONCE, OTHER = key_of("secret", "run"), "0" * 64, "1" * 64
 HELLO = Hello(Member("node", 1, 2, {"rltrain": "0.1"}, "m1"), OTHER)

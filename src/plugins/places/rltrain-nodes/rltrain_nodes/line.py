@@ -1,6 +1,6 @@
 """The connection between the launchers of two nodes, from their meeting to the end of the run.
 
-`rltrain.launch.said.parse_message` says what they tell each other.
+`rltrain_nodes.said.parse_message` says what they tell each other.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import sys
 import threading
 import time
 
-from rltrain.launch.collecting import send_files, take_file
-from rltrain.launch.messages import BadMessage, Member
-from rltrain.launch.network import end_when_silent
-from rltrain.launch.said import File, Refused, Request, Said, parse_message
-from rltrain.launch.wire import receive_line, send
+from rltrain_nodes.collecting import send_files, take_file
+from rltrain_nodes.messages import BadMessage, Member
+from rltrain_nodes.ports import end_when_silent
+from rltrain_nodes.said import File, Refused, Request, Said, parse_message
+from rltrain_nodes.wire import receive_line, send
 
 __all__ = ["Line", "title"]
 

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from rltrain.launch.network import hold_port
-from rltrain.launch.sealing import own_sockets, sealed_afterwards
+from rltrain_nodes.ports import hold_port
+from rltrain_nodes.sealing import own_sockets, sealed_afterwards
 
 
 def test_what_began_to_listen_answers_nobody_and_what_was_connected_stays_so():

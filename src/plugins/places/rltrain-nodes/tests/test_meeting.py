@@ -11,16 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.launch import callers, meeting, messages
-from rltrain.launch import waiting as waits
-from rltrain.launch.meeting import Member, meet, refuse
-from rltrain.launch.wire import receive_line
+from rltrain.launch import SECRET
+from rltrain_nodes import callers, meeting, messages
+from rltrain_nodes import waiting as waits
+from rltrain_nodes.meeting import Member, meet, refuse
+from rltrain_nodes.wire import receive_line
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     """There is no secret, and a wrong member is not given many seconds to be a stranger."""
-    monkeypatch.delenv(messages.SECRET, raising=False)
+    monkeypatch.delenv(SECRET, raising=False)
     monkeypatch.setattr(meeting, "_SECOND_LOOK", 0.5)
 
 
@@ -247,7 +248,7 @@ def test_a_member_that_leaves_is_missing_again():
 
 
 def test_a_secret_ends_the_meeting_at_once_when_a_member_is_wrong(monkeypatch):
-    monkeypatch.setenv(messages.SECRET, "x")
+    monkeypatch.setenv(SECRET, "x")
     monkeypatch.setattr(meeting, "_SECOND_LOOK", 20.0)
     began = time.monotonic()
     errors = met([*ranks(0, of=4), *ranks(1, of=2)])
@@ -257,13 +258,13 @@ def test_a_secret_ends_the_meeting_at_once_when_a_member_is_wrong(monkeypatch):
 
 @pytest.mark.parametrize("secret", ["", "another"])
 def test_who_does_not_know_the_secret_is_ignored(monkeypatch, capsys, secret):
-    monkeypatch.setenv(messages.SECRET, "x")
+    monkeypatch.setenv(SECRET, "x")
     with waiting(*ranks(0, of=2)) as (port, outcome):
-        monkeypatch.setenv(messages.SECRET, secret)
+        monkeypatch.setenv(SECRET, secret)
         why = "another run answers there, or RLTRAIN_SECRET or --rdzv-id is not the same on all"
         with pytest.raises(UsageError, match=rf"did not answer within 0\.5 s .*: {why}"):
             meet(*ranks(1, of=2), "127.0.0.1", port, 0.5)
-        monkeypatch.setenv(messages.SECRET, "x")
+        monkeypatch.setenv(SECRET, "x")
         meet(*ranks(1, of=2), "127.0.0.1", port, 30.0)
         assert outcome() is None
     told = capsys.readouterr().err

@@ -13,8 +13,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from rltrain.launch.wire import send
-from rltrain.storage.run_folder import PARTIAL
+from rltrain.launch import PARTIAL
+from rltrain_nodes.wire import send
 
 __all__ = ["requested", "send_files", "take_file"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,29 +15,31 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rltrain.errors import PeerLost, RankFailed
-from rltrain.launch import lifeline
-from rltrain.launch.lifeline import connected
-from rltrain.launch.meeting import Member, gather
-from rltrain.launch.wire import receive_line, send
+from rltrain.launch import Notes, private_folder
+from rltrain_nodes import lifeline
+from rltrain_nodes.lifeline import connected
+from rltrain_nodes.meeting import Member, gather
+from rltrain_nodes.wire import receive_line, send
 
 OTHER_NODE = """
 import sys, time
 from rltrain.errors import RankFailed
-from rltrain.launch import lifeline
-from rltrain.launch.lifeline import connected
-from rltrain.launch.meeting import Member
+from rltrain.launch import Notes, private_folder
+from rltrain_nodes import lifeline
+from rltrain_nodes.lifeline import connected
+from rltrain_nodes.meeting import Member
 
 lifeline._OWN_WORDS_TIMEOUT = 0.5
 number, count, port, how = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 node = Member("node", number, count, host=f"machine{number}")
-with connected(node, "127.0.0.1", port, 30.0) as notes:
+with private_folder() as reports, connected(node, "127.0.0.1", port, 30.0, reports):
     print("met", flush=True)
     if how == "warns late":
         say = lifeline.Line.say
         lifeline.Line.say = lambda line, text: time.sleep(1) or say(line, text)
     if how.startswith("warns"):
-        with notes.console.open("a") as console:
-            print("Rank 3 waits.\\n  It waits for rank 0.", file=console)
+        with Notes(reports).shown.open("a") as shown:
+            print("Rank 3 waits.\\n  It waits for rank 0.", file=shown)
     if how == "warns late":
         time.sleep(0.5)  # The thread that passes it on has read it.
     if how == "fails":
@@ -76,8 +79,12 @@ def others(port):
         process.communicate(timeout=30)
 
 
-def node(port, count=2):
-    return connected(Member("node", 0, count, host="machine0"), "127.0.0.1", port, 30.0)
+@contextlib.contextmanager
+def node(port, count=2, number=0):
+    """Be a node, and yield what its ranks leave."""
+    member = Member("node", number, count, host=f"machine{number}")
+    with private_folder() as reports, connected(member, "127.0.0.1", port, 30.0, reports):
+        yield Notes(reports)
 
 
 def wait_after(act):
@@ -210,9 +217,8 @@ def test_a_failed_node_sends_its_files_when_node_0_asks(port, threads, tmp_path)
         return words, name, content, end
 
     result = threads.submit(root)
-    one = Member("node", 1, 2, host="machine1")
     with pytest.raises(ValueError, match="mine"):
-        fail_with_files(connected(one, "127.0.0.1", port, 30.0), tmp_path, ValueError("mine"))
+        fail_with_files(node(port, number=1), tmp_path, ValueError("mine"))
     words, name, content, end = result.result(30)
     assert words == "Node 1 (machine1) failed. ValueError mine"
     assert (name, content, end) == ({"name": "rank_1.log", "size": 5}, b"hello", None)

@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 __all__ = [
-    "SECRET",
     "Answer",
     "BadMessage",
     "Hello",
@@ -36,9 +35,6 @@ __all__ = [
     "printable_name",
     "printable_text",
 ]
-
-SECRET = "RLTRAIN_SECRET"
-"""The variable with a secret of all nodes of a run."""
 
 _NAME = 255
 """Longest name, in characters."""

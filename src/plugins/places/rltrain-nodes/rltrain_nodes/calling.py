@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 
 from rltrain.config import endpoint
-from rltrain.launch.callers import ANSWER_TIMEOUT
-from rltrain.launch.messages import (
-    SECRET,
+from rltrain.launch import SECRET, say
+from rltrain_nodes.callers import ANSWER_TIMEOUT
+from rltrain_nodes.messages import (
     Answer,
     BadMessage,
     Hello,
@@ -21,9 +21,8 @@ from rltrain.launch.messages import (
     parse_answer,
     parse_challenge,
 )
-from rltrain.launch.rank_log import say
-from rltrain.launch.waiting import Waiting
-from rltrain.launch.wire import receive_line
+from rltrain_nodes.waiting import Waiting
+from rltrain_nodes.wire import receive_line
 
 __all__ = ["NoAnswer", "call"]
 

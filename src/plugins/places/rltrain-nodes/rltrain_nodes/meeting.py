@@ -15,15 +15,15 @@ from collections.abc import Iterator
 
 from rltrain.config import endpoint
 from rltrain.errors import UsageError
-from rltrain.launch.callers import ANSWER_TIMEOUT, Callers
-from rltrain.launch.calling import NoAnswer, call
-from rltrain.launch.messages import SECRET, Answer, BadMessage, Member, key_of
-from rltrain.launch.network import can_listen, is_loopback
-from rltrain.launch.rank_log import say
-from rltrain.launch.reach import unreached
-from rltrain.launch.waiting import Waiting
+from rltrain.launch import SECRET, begin_meeting, is_loopback, say
+from rltrain_nodes.callers import ANSWER_TIMEOUT, Callers
+from rltrain_nodes.calling import NoAnswer, call
+from rltrain_nodes.messages import Answer, BadMessage, Member, key_of
+from rltrain_nodes.ports import can_listen
+from rltrain_nodes.reach import unreached
+from rltrain_nodes.waiting import Waiting
 
-__all__ = ["Member", "gather", "meet", "meetings", "met_otherwise", "refuse"]
+__all__ = ["Member", "gather", "meet", "refuse"]
 
 _SECOND_LOOK = 20.0
 """Seconds that number 0 still waits after a wrong member has come that nobody knows to be one."""
@@ -33,8 +33,6 @@ _LOOK_AFTER_REFUSAL = 3.0
 
 _WORDS = 2000
 """Length, in characters, to which its reason is cut."""
-
-_begun = 0
 
 _CHECK = (
     "Check --nnodes, --node-rank, --nproc-per-node, --master-addr and --master-port on every node."
@@ -62,17 +60,6 @@ def meet(member: Member, host: str, port: int, timeout: float) -> None:
         connection.close()
 
 
-def meetings() -> int:
-    """Return how many meetings this process has begun."""
-    return _begun
-
-
-def met_otherwise() -> None:
-    """Count a meeting that a framework or a scheduler has arranged: nobody waits any more."""
-    global _begun
-    _begun += 1
-
-
 def gather(
     member: Member, host: str, port: int, timeout: float
 ) -> list[tuple[socket.socket, Member]]:
@@ -81,8 +68,7 @@ def gather(
     Number 0 gets one to each of the others, and each of those the one to number 0. Who cannot
     prove that it belongs to the run is ignored.
     """
-    global _begun
-    _begun += 1
+    begin_meeting()
     key = key_of(os.environ.get(SECRET, ""), member.run)
     if member.number == 0:
         connections = _wait_for_all(member, host, port, timeout, key)

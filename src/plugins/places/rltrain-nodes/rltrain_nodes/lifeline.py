@@ -8,7 +8,7 @@ which machine it was. However a run ends, rank 0's node has the files of all nod
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
+import io
 import math
 import os
 import selectors
@@ -16,19 +16,17 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 
-from rltrain.config import Placement
 from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
-from rltrain.launch.collecting import requested
-from rltrain.launch.leftovers import private_folder
-from rltrain.launch.line import Line, title
-from rltrain.launch.meeting import Member, gather
-from rltrain.launch.notes import Notes
-from rltrain.launch.reports import ended_by_signal
-from rltrain.launch.said import Refused
+from rltrain.launch import Notes, ended_by_signal
+from rltrain_nodes.collecting import requested
+from rltrain_nodes.line import Line, title
+from rltrain_nodes.meeting import Member, gather
+from rltrain_nodes.said import Refused
 
-__all__ = ["connected", "with_other_nodes"]
+__all__ = ["connected"]
 
 _CAUSE_TIMEOUT = 10.0
 """Seconds to wait for a failed node's own words after a rank has lost its peer there."""
@@ -52,67 +50,51 @@ _WORDS = 20_000
 """Length, in characters, to which a node's last words are cut."""
 
 
-def with_other_nodes(config: Placement) -> contextlib.AbstractContextManager[Notes | None]:
-    """Return the context in which a launcher starts its ranks: see `connected`.
-
-    Where nodes have no numbers before they meet, the launcher's own rendezvous must watch them.
-    """
-    if not config.nodes_are_numbered:
-        return contextlib.nullcontext()
-    facts = {
-        "rltrain": importlib.metadata.version("rltrain"),
-        "--framework": config.framework,
-        "--backend": config.backend,
-        "--launcher": str(config.launcher),
-    }
-    node = Member("node", config.node_rank, config.nnodes, facts, run=config.rdzv_id or "")
-    return connected(node, *config.meeting_point, config.join_timeout)
-
-
 @contextlib.contextmanager
-def connected(member: Member, host: str, port: int, timeout: float) -> Iterator[Notes]:
+def connected(
+    member: Member, host: str, port: int, timeout: float, reports: Path
+) -> Iterator[None]:
     """Let the launchers of all nodes meet, and stay connected inside the context. Collective.
 
-    It yields where this node's ranks leave notes for their launcher. After it, node 0 has the files
-    of all nodes.
+    After it, node 0 has the files of all nodes.
 
     Args:
         member: this node.
         host: of node 0.
         port: on that host. It is free again once the nodes have met.
         timeout: in seconds, for the meeting.
+        reports: where this node's ranks report.
 
     Raises:
         UsageError: a node is missing, or differs from node 0.
         RankFailed: another node failed, or was lost.
     """
     lines = [Line(*each) for each in gather(member, host, port, timeout)]
-    with private_folder() as folder:
-        watch = _Watch(member, lines, Notes(folder))
-        try:
-            with watch.ending_ranks():
-                yield watch.notes
-        except BaseException as error:
-            if isinstance(error, PeerLost):
-                watch.lost.wait(_CAUSE_TIMEOUT)
-            cause = watch.cause
-            watch.part(cause or _last_words(member, error))
-            if cause is not None and _is_consequence(error):
-                raise _failed(cause) from None
-            raise
-        else:
-            watch.part(None)
-            if watch.cause is not None:
-                raise _failed(watch.cause)
-        finally:
-            watch.close()
+    watch = _Watch(member, lines, Notes(reports))
+    try:
+        with watch.ending_ranks():
+            yield
+    except BaseException as error:
+        if isinstance(error, PeerLost):
+            watch.lost.wait(_CAUSE_TIMEOUT)
+        cause = watch.cause
+        watch.part(cause or _last_words(member, error))
+        if cause is not None and _is_consequence(error):
+            raise _failed(cause) from None
+        raise
+    else:
+        watch.part(None)
+        if watch.cause is not None:
+            raise _failed(watch.cause)
+    finally:
+        watch.close()
 
 
 class _Watch:
     """Hears the other nodes until all have ended, and ends this one's ranks if one fails.
 
     Attributes:
-        notes: what this node's ranks leave.
+        notes: what this node's ranks leave for it.
         lost: set once a node has failed.
         cause: which one, and why.
     """
@@ -125,8 +107,10 @@ class _Watch:
         self._lines = lines
         self._running = threading.Lock()
         """Held while ranks run that may be ended."""
-        notes.console.touch()
-        self._console = notes.console.open("rb", buffering=0)
+        self._shown: io.FileIO | None = None
+        if not self._is_root:
+            notes.shown.touch()
+            self._shown = notes.shown.open("rb", buffering=0)
         self._looked = 0.0
         """When all that had come was heard: others may speak while a file is received."""
         self._passing_on = threading.Lock()
@@ -190,10 +174,10 @@ class _Watch:
 
     def _pass_on(self) -> None:
         """Let node 0 show what this node's ranks have shown here."""
-        if self._is_root:
+        if self._shown is None:
             return
         with self._passing_on:
-            if said := self._console.read().decode(errors="replace").rstrip():
+            if said := self._shown.read().decode(errors="replace").rstrip():
                 self._lines[0].say(said)
 
     def part(self, words: str | None) -> None:
@@ -240,7 +224,8 @@ class _Watch:
         """End the connections."""
         self._cut()
         self._thread.join()
-        self._console.close()
+        if self._shown is not None:
+            self._shown.close()
         for line in self._lines:
             line.connection.close()
 

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Self
 
-from rltrain.launch.messages import (
+from rltrain_nodes.messages import (
     Answer,
     BadMessage,
     Hello,

@@ -6,7 +6,7 @@ import json
 import socket
 import time
 
-from rltrain.launch.messages import BadMessage
+from rltrain_nodes.messages import BadMessage
 
 __all__ = ["receive_line", "send"]
 

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.config import endpoint
-from rltrain.launch.callers import ANSWER_TIMEOUT
-from rltrain.launch.messages import BadMessage, Member, parse_json, printable_text
-from rltrain.launch.network import interfaces, reachable_address
-from rltrain.launch.wire import receive_line, send
+from rltrain.launch import interfaces, reachable_address
 from rltrain.terminal import one_line
+from rltrain_nodes.callers import ANSWER_TIMEOUT
+from rltrain_nodes.messages import BadMessage, Member, parse_json, printable_text
+from rltrain_nodes.wire import receive_line, send
 
 __all__ = ["unreached"]
 

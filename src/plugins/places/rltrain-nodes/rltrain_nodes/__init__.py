@@ -1,0 +1,33 @@
+"""What keeps the nodes of a run connected: for launchers and backends.
+
+A launcher that is started on each node (`LauncherSpec.starts_nodes` is False) enters
+`connected_nodes` around what starts its ranks, and its spec names `rltrain_nodes:refuse`:
+
+    with private_folder() as reports, connected_nodes(config, reports):
+        ...  # start the ranks, and wait for them
+
+A backend whose ranks find each other at the master's address lets them `meet` first: a framework
+that misses one waits for many minutes, and does not say for whom.
+"""
+
+from rltrain_nodes.meeting import meet
+from rltrain_nodes.messages import Member
+from rltrain_nodes.nccl import NCCL_FALLBACKS, choose_nccl_interface
+from rltrain_nodes.places import connected_nodes, refuse
+from rltrain_nodes.ports import can_listen, end_when_silent, hold_port
+from rltrain_nodes.sealing import own_sockets, seal, sealed_afterwards
+
+__all__ = [
+    "NCCL_FALLBACKS",
+    "Member",
+    "can_listen",
+    "choose_nccl_interface",
+    "connected_nodes",
+    "end_when_silent",
+    "hold_port",
+    "meet",
+    "own_sockets",
+    "refuse",
+    "seal",
+    "sealed_afterwards",
+]

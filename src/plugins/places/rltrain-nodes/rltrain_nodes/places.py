@@ -1,0 +1,79 @@
+"""Who a node or a rank is, for those that wait for it, and where they meet."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+from pathlib import Path
+
+from rltrain.config import Placement
+from rltrain.launch import say
+from rltrain.terminal import one_line
+from rltrain.types import World
+from rltrain_nodes import meeting
+from rltrain_nodes.lifeline import connected
+from rltrain_nodes.messages import Member
+
+__all__ = ["connected_nodes", "refuse"]
+
+_PATIENCE = {"node": 15.0, "rank": 60.0}
+"""Seconds in which the others are told: all of a job start at about the same time, and ranks import
+their framework before they meet."""
+
+
+def connected_nodes(config: Placement, reports: Path) -> contextlib.AbstractContextManager[None]:
+    """Let the launchers of all nodes meet, and stay connected inside the context. Collective.
+
+    For `Launcher.launch`: a node that fails, or that nobody hears of any more, ends the run on all
+    nodes, and each says which one it was. After the context, node 0 has the files of all nodes. On
+    one node it does nothing. Nor does it where nodes have no numbers before they meet: there the
+    launcher's own rendezvous must watch them.
+
+    Args:
+        config: where the run runs.
+        reports: the folder in which this node's ranks report, which outlives the context.
+
+    Raises:
+        UsageError: a node is missing, differs from node 0, or does not reach another one.
+        RankFailed: another node failed, or was lost.
+    """
+    if not config.nodes_are_numbered:
+        return contextlib.nullcontext()
+    facts = {
+        "rltrain": importlib.metadata.version("rltrain"),
+        "--framework": config.framework,
+        "--backend": config.backend,
+        "--launcher": str(config.launcher),
+    }
+    node = Member("node", config.node_rank, config.nnodes, facts, run=config.rdzv_id or "")
+    return connected(node, *config.meeting_point, config.join_timeout, reports)
+
+
+def refuse(config: Placement, world: World | None, words: str) -> None:
+    """Tell those who wait for a node, or a rank, why it does not start.
+
+    For `LauncherSpec.refuse`, if the launcher enters `connected_nodes`, and `BackendSpec.refuse`,
+    if ranks `meet` at the master's address.
+
+    Args:
+        config: where the run runs.
+        world: the rank's place; None for a node.
+        words: why.
+    """
+    run = config.rdzv_id or ""
+    if world is None:
+        if not config.nodes_are_numbered:
+            return
+        member = Member("node", config.node_rank, config.nnodes, run=run)
+        host, port = config.meeting_point
+    else:
+        # torchrun's agent, whose own store listens at the address, ends the others.
+        if world.world_size == 1 or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+            return
+        member = Member("rank", world.rank, world.world_size, run=run)
+        host, port = config.master_addr, config.master_port
+    patience = _PATIENCE[member.kind]
+    if member.number == 0:
+        say(f"{one_line(words)}\nThe others are told so, for up to {patience:g} s.")
+    meeting.refuse(member, host, port, words, patience)
