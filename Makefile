@@ -35,7 +35,7 @@ endif
 
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
-LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard tracking clouds kubernetes report doctor play devkit
+LIBRARIES := torch gymnasium rl-games rsl-rl skrl tensorboard tracking console clouds kubernetes report doctor play devkit
 RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3
 SETS := $(RESOLVED) mjlab isaaclab-2.3
 python-oldest := 3.11

@@ -69,6 +69,10 @@ class Spec:
     imported when a run is planned: like the plugin's own, it must be light."""
     summary: str = ""
     """One line for `rltrain plugins`."""
+    gives_way: bool = False
+    """Whether another plugin that provides the same name takes its place, as a live view does that
+    of the core's plain lines. Leave it False where a run would then do something else: what is
+    provided twice is an error."""
     conflicts: tuple[Conflict, ...] = ()
     """Further conflicts for `rltrain doctor` to check."""
 

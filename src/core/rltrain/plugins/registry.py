@@ -72,6 +72,8 @@ class Registry:
         if not found:
             raise UsageError(self._missing(kind, name))
         if len(found) > 1:
+            found = [each for each in found if not each[1].gives_way] or found
+        if len(found) > 1:
             origins = " and ".join(record.origin for record, _ in found)
             raise UsageError(
                 f"The {kind.kind} {name!r} is provided twice, by {origins}. Uninstall one of them, "
