@@ -57,7 +57,7 @@ COMMANDS := $(call plugins,devkit doctor play report)
 play := $(call plugin,play)[evaluate,video]
 kits := $(call plugin,devkit)[testing]
 projects-oldest := .[all,jax,completion] $(play) $(kits) $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
-	$(call plugin,isaaclab) $(call plugin,torch)[export] $(call plugin,jax)[export] $(mpi)
+	$(call plugin,isaaclab) $(call plugin,mjlab) $(call plugin,torch)[export] $(call plugin,jax)[export] $(mpi)
 projects-newest := $(projects-oldest) $(call plugins,envpool mlflow)
 projects-torch-2.9 := .[all,jax] $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
 projects-torch-2.11 := $(projects-torch-2.9)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import pluggy
 from packaging.utils import canonicalize_name
 
+from rltrain.dialects import Dialect
 from rltrain.errors import PluginError, UsageError, suggest
 from rltrain.hookspecs import DeclarationHooks
 from rltrain.plugins.installed import NAMELESS, Installed, InstalledPlugin, adapted
@@ -61,6 +63,16 @@ class Registry:
     def all(self, kind: type[SpecT]) -> list[SpecT]:
         """Return every ready spec of a kind, sorted by name."""
         return [self.get(kind, name) for name in self.names(kind)]
+
+    def dialects(self) -> list[Dialect]:
+        """Return what plugins know of other programs, whether or not these are installed."""
+        found: list[Dialect] = []
+        for record in self.records:
+            if record.plugin is not None and record.status in ("ready", "unmet"):
+                # One that is ready has been asked already.
+                with contextlib.suppress(Exception, SystemExit, GeneratorExit):
+                    found += _declarations(record.plugin).dialects
+        return found
 
     def get(self, kind: type[SpecT], name: str) -> SpecT:
         """Return the spec of a name.
@@ -185,7 +197,7 @@ def _inspect(
         unmet = _unmet_requirement(plugin.requires, installed)
         if unmet:
             return record("unmet", unmet)
-        return record("ready", specs=_declarations(plugin))
+        return record("ready", specs=_declarations(plugin).specs)
     except (Exception, SystemExit, GeneratorExit) as error:
         return record("broken", f"{type(error).__name__}: {error}", error=error)
 
@@ -199,7 +211,7 @@ def _may_provide(plugin: InstalledPlugin | None, kind: type[Spec]) -> bool:
 def _declared(plugin: InstalledPlugin | None, kind: type[Spec]) -> list[str] | None:
     """Return the names that a plugin declares of a kind; None if it cannot be asked."""
     try:
-        specs = _declarations(plugin) if plugin is not None else None
+        specs = _declarations(plugin).specs if plugin is not None else None
     except (Exception, SystemExit, GeneratorExit):
         return None
     return None if specs is None else [spec.name for spec in specs if isinstance(spec, kind)]
@@ -230,9 +242,14 @@ def _unmet_requirement(requires: tuple[str, ...], installed: Installed) -> str:
     return ""
 
 
+class _Declared(NamedTuple):
+    specs: tuple[Spec, ...]
+    dialects: tuple[Dialect, ...]
+
+
 @functools.lru_cache
-def _declarations(plugin: InstalledPlugin) -> tuple[Spec, ...]:
-    """Import a plugin's module and return its declared specs; it is asked once."""
+def _declarations(plugin: InstalledPlugin) -> _Declared:
+    """Import a plugin's module and return what it declares; it is asked once."""
     manager = pluggy.PluginManager("rltrain")
     manager.add_hookspecs(DeclarationHooks)
     manager.register(plugin.point.load(), name=plugin.name)
@@ -242,7 +259,8 @@ def _declarations(plugin: InstalledPlugin) -> tuple[Spec, ...]:
         # Consume generators here, so that their errors count as the plugin's.
         specs.extend(provided)
     wrong = [spec for spec in specs if not isinstance(spec, tuple(KINDS.values()))]
-    if wrong or not specs:
+    dialects = manager.hook.rltrain_dialect()
+    if wrong or not (specs or dialects):
         what = f"got {wrong[0]!r}" if wrong else "got none (is @hookimpl missing?)"
         raise PluginError(f"rltrain_provides must return specs from rltrain.specs; {what}")
     for spec in specs:
@@ -256,4 +274,6 @@ def _declarations(plugin: InstalledPlugin) -> tuple[Spec, ...]:
                 raise PluginError(f"{spec.name}: {name} must be a function, not {value!r}")
         if not isinstance(spec.summary, str):
             raise PluginError(f"{spec.name}: summary must be text, not {spec.summary!r}")
-    return tuple(specs)
+    if not all(isinstance(each, Dialect) for each in dialects):
+        raise PluginError(f"rltrain_dialect must return a rltrain.dialects.Dialect; got {dialects}")
+    return _Declared(tuple(specs), tuple(dialects))

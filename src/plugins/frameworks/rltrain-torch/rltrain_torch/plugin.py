@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rltrain.dialects import Dialect
 from rltrain.hookspecs import hookimpl
 from rltrain.launch import NCCL_FALLBACKS
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, Spec
+from rltrain_torch.torchrun import DIALECT
 
-__all__ = ["rltrain_provides"]
+__all__ = ["rltrain_dialect", "rltrain_provides"]
 
 
 @hookimpl
@@ -73,3 +75,9 @@ def rltrain_provides() -> Iterable[Spec]:
             summary="sent in parts, while the backward pass goes on",
         ),
     ]
+
+
+@hookimpl
+def rltrain_dialect() -> Dialect:
+    """Say what users of torchrun type."""
+    return DIALECT
