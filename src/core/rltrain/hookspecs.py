@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rltrain.policy import Policy
     from rltrain.records import Record
     from rltrain.session import Session
-    from rltrain.specs import Spec
+    from rltrain.specs import Checkup, Spec
     from rltrain.types import GradientSync, ProcessGroup, Stream, TrainResult, World
 
 __all__ = ["DeclarationHooks", "RunHooks", "hookimpl", "hookspec"]
@@ -78,6 +78,22 @@ class DeclarationHooks:
             def rltrain_dialect():
                 rows = [("tracker", "trackers are writers.", "Give --writer NAME.")]
                 return Dialect(program="pocketrl", refuses=refusals(rows))
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec
+    def rltrain_checkup(self) -> Checkup:
+        """Say what is wrong on this machine, and what may help: for `rltrain doctor`.
+
+        Returns:
+            What the doctor shows and tries.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_checkup():
+                return Checkup(remedies={"pocket": [{"POCKET_SOCKETS_ONLY": "1"}]})
             ```
         """
         raise AssertionError("a specification, never called")

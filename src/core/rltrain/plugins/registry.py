@@ -7,7 +7,7 @@ import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pluggy
 from packaging.utils import canonicalize_name
@@ -49,6 +49,14 @@ class PluginRecord:
         """Distribution and version."""
         return f"{self.distribution} {self.version}"
 
+    def ask(self, hook: str) -> list[Any]:
+        """Return what the plugin answers to a hook of `DeclarationHooks`: nothing, or one answer.
+
+        Raises:
+            Exception: whatever the plugin raises.
+        """
+        return list(getattr(_hooks(self.plugin), hook)()) if self.plugin is not None else []
+
 
 class Registry:
     """All plugins by kind and name."""
@@ -68,10 +76,11 @@ class Registry:
         """Return what plugins know of other programs, whether or not these are installed."""
         found: list[Dialect] = []
         for record in self.records:
-            if record.plugin is not None and record.status in ("ready", "unmet"):
-                # One that is ready has been asked already.
+            if record.status in ("ready", "unmet"):
+                # One that is unmet has not been checked.
                 with contextlib.suppress(Exception, SystemExit, GeneratorExit):
-                    found += _declarations(record.plugin).dialects
+                    answers = record.ask("rltrain_dialect")
+                    found += [each for each in answers if isinstance(each, Dialect)]
         return found
 
     def get(self, kind: type[SpecT], name: str) -> SpecT:
@@ -197,7 +206,7 @@ def _inspect(
         unmet = _unmet_requirement(plugin.requires, installed)
         if unmet:
             return record("unmet", unmet)
-        return record("ready", specs=_declarations(plugin).specs)
+        return record("ready", specs=_declarations(plugin))
     except (Exception, SystemExit, GeneratorExit) as error:
         return record("broken", f"{type(error).__name__}: {error}", error=error)
 
@@ -211,7 +220,7 @@ def _may_provide(plugin: InstalledPlugin | None, kind: type[Spec]) -> bool:
 def _declared(plugin: InstalledPlugin | None, kind: type[Spec]) -> list[str] | None:
     """Return the names that a plugin declares of a kind; None if it cannot be asked."""
     try:
-        specs = _declarations(plugin).specs if plugin is not None else None
+        specs = _declarations(plugin) if plugin is not None else None
     except (Exception, SystemExit, GeneratorExit):
         return None
     return None if specs is None else [spec.name for spec in specs if isinstance(spec, kind)]
@@ -242,24 +251,26 @@ def _unmet_requirement(requires: tuple[str, ...], installed: Installed) -> str:
     return ""
 
 
-class _Declared(NamedTuple):
-    specs: tuple[Spec, ...]
-    dialects: tuple[Dialect, ...]
-
-
 @functools.lru_cache
-def _declarations(plugin: InstalledPlugin) -> _Declared:
-    """Import a plugin's module and return what it declares; it is asked once."""
+def _hooks(plugin: InstalledPlugin) -> Any:
+    """Import a plugin's module and return the callers of its hooks."""
     manager = pluggy.PluginManager("rltrain")
     manager.add_hookspecs(DeclarationHooks)
     manager.register(plugin.point.load(), name=plugin.name)
     manager.check_pending()
+    return manager.hook
+
+
+@functools.lru_cache
+def _declarations(plugin: InstalledPlugin) -> tuple[Spec, ...]:
+    """Return a plugin's declared specs; it is asked once."""
+    hooks = _hooks(plugin)
     specs: list[Spec] = []
-    for provided in manager.hook.rltrain_provides():
+    for provided in hooks.rltrain_provides():
         # Consume generators here, so that their errors count as the plugin's.
         specs.extend(provided)
     wrong = [spec for spec in specs if not isinstance(spec, tuple(KINDS.values()))]
-    dialects = manager.hook.rltrain_dialect()
+    dialects = hooks.rltrain_dialect()
     if wrong or not (specs or dialects):
         what = f"got {wrong[0]!r}" if wrong else "got none (is @hookimpl missing?)"
         raise PluginError(f"rltrain_provides must return specs from rltrain.specs; {what}")
@@ -276,4 +287,4 @@ def _declarations(plugin: InstalledPlugin) -> _Declared:
             raise PluginError(f"{spec.name}: summary must be text, not {spec.summary!r}")
     if not all(isinstance(each, Dialect) for each in dialects):
         raise PluginError(f"rltrain_dialect must return a rltrain.dialects.Dialect; got {dialects}")
-    return _Declared(tuple(specs), tuple(dialects))
+    return tuple(specs)
