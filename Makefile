@@ -35,7 +35,7 @@ endif
 
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
-LIBRARIES := torch nodes gymnasium rl-games rsl-rl skrl tensorboard tracking clouds kubernetes report doctor play devkit
+LIBRARIES := torch nodes gymnasium rl-games rsl-rl skrl tensorboard tracking console clouds kubernetes report doctor play devkit
 RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3
 SETS := $(RESOLVED) mjlab isaaclab-2.3
 python-oldest := 3.11
@@ -57,7 +57,7 @@ COMMANDS := $(call plugins,devkit doctor play report)
 play := $(call plugin,play)[evaluate,video]
 kits := $(call plugin,devkit)[testing]
 projects-oldest := .[all,jax,completion] $(play) $(kits) $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
-	$(call plugin,isaaclab) $(call plugin,torch)[export] $(call plugin,jax)[export] $(mpi)
+	$(call plugin,isaaclab) $(call plugin,mjlab) $(call plugin,torch)[export] $(call plugin,jax)[export] $(mpi)
 projects-newest := $(projects-oldest) $(call plugins,envpool mlflow)
 projects-torch-2.9 := .[all,jax] $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
 projects-torch-2.11 := $(projects-torch-2.9)

@@ -11,12 +11,19 @@ import re
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import grimp
+if TYPE_CHECKING:
+    import grimp
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "public-api.md"
 PUBLIC = frozenset(re.findall(r"^\| \[?`([\w.]+)`", PAGE.read_text(), re.MULTILINE))
+
+CORE = ROOT / "src" / "core" / "rltrain"
+BUDGET = {"core without testing": 22_200, "rltrain.testing": 1_500}
+"""Lines at most, which a test holds. Lower them when the core gets smaller; what makes it larger is
+better a plugin."""
 
 
 def lines(folder: Path, pattern: str = "**/*.py") -> Counter[str]:
@@ -26,6 +33,13 @@ def lines(folder: Path, pattern: str = "**/*.py") -> Counter[str]:
         part = path.relative_to(folder).parts[0]
         found[part] += len(path.read_text().splitlines())
     return found
+
+
+def sizes() -> dict[str, int]:
+    """Return the lines of what has a budget."""
+    counted = lines(CORE)
+    testing = counted.pop("testing")
+    return {"core without testing": counted.total(), "rltrain.testing": testing}
 
 
 def levels(graph: grimp.ImportGraph) -> tuple[int, list[set[str]]]:
@@ -66,15 +80,16 @@ def levels(graph: grimp.ImportGraph) -> tuple[int, list[set[str]]]:
 
 def main() -> None:
     """Print the structure."""
-    core = ROOT / "src" / "core" / "rltrain"
-    sys.path[:0] = [str(core.parent), *map(str, (ROOT / "src" / "plugins").glob("*/*"))]
+    import grimp
+
+    sys.path[:0] = [str(CORE.parent), *map(str, (ROOT / "src" / "plugins").glob("*/*"))]
     names = sorted(path.name for path in (ROOT / "src" / "plugins").glob("*/*/rltrain_*"))
-    print(f"core: {sum(1 for _ in core.rglob('*.py'))} modules, {lines(core).total()} lines")
-    for part, count in sorted(lines(core).items()):
-        modules = len(list((core / part).rglob("*.py"))) if (core / part).is_dir() else 1
+    print(f"core: {sum(1 for _ in CORE.rglob('*.py'))} modules, {lines(CORE).total()} lines")
+    for part, count in sorted(lines(CORE).items()):
+        modules = len(list((CORE / part).rglob("*.py"))) if (CORE / part).is_dir() else 1
         print(f"  {part:<16} {modules:>3} modules {count:>6} lines")
-    without = lines(core).total() - lines(core)["testing"]
-    print(f"core without testing: {without} lines; to be at most 15,700")
+    for what, count in sizes().items():
+        print(f"{what}: {count} lines, at most {BUDGET[what]:,}")
     height, cycles = levels(grimp.build_graph("rltrain", cache_dir=None))
     print(f"import levels of the core: {height}; cycles: {len(cycles)}")
     for cycle in cycles:

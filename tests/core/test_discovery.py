@@ -33,8 +33,8 @@ def rltrain_provides():
 """
 
 
-def writer(name: str) -> str:
-    return WRITER.format(name=name)
+def writer(name: str, more: str = "") -> str:
+    return WRITER.format(name=name).replace(':Nothing"', f':Nothing", {more}')
 
 
 def record_of(registry: Registry, name: str):
@@ -197,6 +197,17 @@ def test_one_name_offered_twice_is_an_error_that_names_both(site):
     with pytest.raises(UsageError, match=r"first-csv 1\.0 and second-csv 2\.0.*--no-plugin"):
         registry.get(WriterSpec, "csv")
     assert discover(["second-csv"]).get(WriterSpec, "csv")
+
+
+def test_what_gives_way_is_used_where_nothing_else_has_its_name(site):
+    site.install("plain-csv", writer("csv", "gives_way=True"))
+    assert discover().get(WriterSpec, "csv").gives_way
+    site.install("better-csv", writer("csv"))
+    assert not discover().get(WriterSpec, "csv").gives_way
+    assert discover(["better-csv"]).get(WriterSpec, "csv").gives_way
+    site.install("other-csv", writer("csv"))
+    with pytest.raises(UsageError, match=r"twice, by better-csv 1\.0 and other-csv 1\.0"):
+        discover().get(WriterSpec, "csv")
 
 
 def test_an_unknown_name_suggests_the_closest(site):

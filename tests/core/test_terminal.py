@@ -4,33 +4,18 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hostile import HOSTILE, controls, hostile_records
 from made_up_runs import make_run
 
 from rltrain.builtin.console import ConsoleWriter
 from rltrain.cli.main import main
 from rltrain.launch.rank_log import RankLog, console_stream, say
-from rltrain.records import RunEnded, RunStarted, Scalars, Warned
 from rltrain.terminal import one_line, plain, plain_output, plain_stream, raw
-from rltrain.types import World
-
-HOSTILE = (
-    "\x1b[2J\x1b]0;title\x07\x1b]8;;http://x\x1b\\here\x9b31m\x7f\r\b\t\x00"
-    "\u202eabc\u2066\u2028\u200f[bold][link=http://x]y[/link]"
-)
-"""Clears the screen, sets the title, links, colors, goes back, reverses, and is markup of rich."""
-
-
-def controls(text: str) -> list[str]:
-    """Return what a terminal would obey."""
-    return re.findall(
-        "[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\u2028]", text
-    )
 
 
 def test_control_characters_become_visible():
@@ -157,43 +142,13 @@ def test_what_a_stranger_wrote_into_a_run_folder_is_plain(stub, tmp_path, capsys
             assert not [x for x in printed.err.splitlines() if x.startswith("forged")]
 
 
-def records() -> list[object]:
-    started = RunStarted(
-        f"/runs/{HOSTILE}", HOSTILE, HOSTILE, HOSTILE, World(device=HOSTILE), 8, 1, resumed=HOSTILE
-    )
-    return [
-        started,
-        Scalars(1, {HOSTILE: 1.0}, 3, 8, 1.0, (8.0,), 1.0),
-        Warned(HOSTILE, 1),
-        RunEnded(1, 8, 1.0, 1.0, error=f"Error: {HOSTILE}"),
-    ]
-
-
 def test_the_lines_of_a_run_are_plain():
     stream = io.StringIO()
     writer = ConsoleWriter(stream)
-    for record in records():
+    for record in hostile_records():
         writer.rltrain_write(record)
     writer.rltrain_shutdown()
     assert controls(stream.getvalue()) == []
-
-
-def test_the_live_view_draws_with_nothing_but_its_own_controls(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setenv("TERM", "xterm")
-    stream = Terminal()
-    writer = ConsoleWriter(stream)
-    for record in records():
-        writer.rltrain_write(record)
-    writer.rltrain_shutdown()
-    drawn = re.sub("\x1b\\[[0-9;]*[mAHJK]|\r(?=\x1b)", "", stream.getvalue())
-    assert drawn != stream.getvalue()
-    assert controls(drawn) == []
-    assert "\x1b[2J\x1b]0" not in stream.getvalue()
-    assert r"\x1b[2J" in drawn
 
 
 def test_what_a_rank_says_is_plain_and_what_it_prints_is_its_own(tmp_path, capfd):

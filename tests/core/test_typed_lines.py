@@ -13,7 +13,7 @@ import pytest
 from typed_lines import SKRL, TORCHRUN
 
 from rltrain.builtin.commands import TRAIN
-from rltrain.cli import foreign, main, train
+from rltrain.cli import dialects, main, train
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 
@@ -373,7 +373,7 @@ def test_a_documented_command_works_or_says_what_to_type(typed, line):
     ],
 )
 def test_a_flag_of_isaac_lab_is_translated(theirs, ours):
-    assert foreign.translate(theirs.split()) == ours.split()
+    assert dialects.translate(theirs.split()) == ours.split()
 
 
 @pytest.mark.parametrize(
@@ -399,10 +399,10 @@ def test_what_isaac_lab_has_alone_is_answered(capsys, words, says):
     assert says in line
 
 
-@pytest.mark.parametrize("flag", foreign.refused(TRAIN))
+@pytest.mark.parametrize("flag", dialects.refused(TRAIN))
 def test_a_refused_flag_is_not_one_of_ours(typed, flag):
     status, printed = typed(f"rltrain {flag} 1")
-    assert (status, printed) == (2, f"rltrain: {foreign.refused(TRAIN)[flag]}\n")
+    assert (status, printed) == (2, f"rltrain: {dialects.refused(TRAIN)[flag]}\n")
 
 
 def test_an_unused_variable_is_mentioned(typed):
@@ -440,7 +440,7 @@ def test_a_missing_default_library_names_the_installed_ones(typed, monkeypatch):
 
 def test_arguments_that_are_not_mjlabs_stay_unchanged():
     words = ["--agent-config", "env.x.yaml", "env.x=--1", "--gpu-ids", "0", "--env", "a"]
-    assert foreign.translate(words) == words
+    assert dialects.translate(words) == words
     assert train.separate(["--env.sim.dt", "-0.5", "--seed", "1"]) == (
         ["--seed", "1"],
         ["env.sim.dt=-0.5"],

@@ -47,7 +47,7 @@ def rltrain_provides():
 """
 PLUGINS = (
     "rltrain-torch,rltrain-gymnasium,rltrain-jax,rltrain-rl-games,rltrain-rsl-rl,rltrain-skrl,seeds,"
-    "rltrain-play,rltrain-kubernetes"
+    "rltrain-play,rltrain-kubernetes,of-isaaclab,of-mjlab"
 )
 
 TORCHRUN = "python -m torch.distributed.run"
@@ -80,6 +80,9 @@ def typer(site, capsys, monkeypatch) -> Callable[..., tuple[int, str]]:
     It returns the exit status and the output.
     """
     site.install("seeds", SUITE)
+    for program in ("isaaclab", "mjlab"):  # Without their suites.
+        words = f"from rltrain_{program}.plugin import rltrain_dialect"
+        site.install(f"of-{program}", words)
     monkeypatch.setenv("RLTRAIN_PLUGINS", PLUGINS)
 
     def type_line(line: str, gpus: int = 0) -> tuple[int, str]:

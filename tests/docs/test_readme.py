@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from rltrain.builtin.commands import COMMANDS
-from rltrain.cli import foreign
+from rltrain.cli import dialects
 from rltrain.cli.parser import load, make_parser
 from rltrain.plugins.registry import discover
 from rltrain.specs import CommandSpec
+from rltrain_isaaclab.dialect import TRANSLATED
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
@@ -65,8 +66,8 @@ def test_every_flag_that_a_page_names_exists(page):
         known |= {option for action in parser._actions for option in action.option_strings}
     if page.name == "coming-from.md":
         known |= {
-            *(flag for spec in commands for flag in foreign.refused(spec)),
-            *foreign.TRANSLATED,
+            *(flag for spec in commands for flag in dialects.refused(spec)),
+            *TRANSLATED,
             "--env",
         }  # --env.scene.num-envs, as mjlab writes it.
     named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", page.read_text()))

@@ -58,15 +58,15 @@ def found(tmp_path_factory):
             "isaaclab-3",
             "3.12",
             "rltrain-isaaclab rltrain-torch rltrain-rsl-rl rltrain-skrl "
-            "rltrain-play rltrain-doctor",
+            "rltrain-console rltrain-play rltrain-doctor",
         ),
         (
             "isaaclab-2.3",
             "3.11",
             "rltrain-isaaclab rltrain-torch rltrain-skrl rltrain-rl-games rltrain-rsl-rl "
-            "rltrain-play rltrain-doctor",
+            "rltrain-console rltrain-play rltrain-doctor",
         ),
-        ("mjlab", "3.11", '"rltrain-mjlab[library]" rltrain-play rltrain-doctor'),
+        ("mjlab", "3.11", '"rltrain-mjlab[library]" rltrain-console rltrain-play rltrain-doctor'),
     ],
 )
 def test_what_the_pages_install_changes_no_pin_of_isaac_lab_or_mjlab(

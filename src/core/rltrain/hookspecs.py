@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from rltrain.config import Placement
+    from rltrain.dialects import Dialect
     from rltrain.policy import Policy
     from rltrain.records import Record
     from rltrain.session import Session
-    from rltrain.specs import Spec
+    from rltrain.specs import Checkup, Spec
     from rltrain.types import GradientSync, ProcessGroup, Stream, TrainResult, World
 
 __all__ = ["DeclarationHooks", "RunHooks", "hookimpl", "hookspec"]
@@ -34,7 +35,7 @@ hookimpl = pluggy.HookimplMarker("rltrain")
 
 
 class DeclarationHooks:
-    """The one hook of discovery. It runs whenever plugins are listed, so it must be light."""
+    """The hooks of discovery. They run whenever plugins are listed, so they must be light."""
 
     @hookspec
     def rltrain_provides(self) -> Iterable[Spec]:
@@ -57,6 +58,42 @@ class DeclarationHooks:
                         summary="one CSV file a run",
                     )
                 ]
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec
+    def rltrain_dialect(self) -> Dialect:
+        """Say what users of another program type, and what it is here.
+
+        It is asked where the command's words are read, also of a plugin whose library is not
+        installed, or in another version than it supports.
+
+        Returns:
+            What is translated, accepted or refused.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_dialect():
+                rows = [("tracker", "trackers are writers.", "Give --writer NAME.")]
+                return Dialect(program="pocketrl", refuses=refusals(rows))
+            ```
+        """
+        raise AssertionError("a specification, never called")
+
+    @hookspec
+    def rltrain_checkup(self) -> Checkup:
+        """Say what is wrong on this machine, and what may help: for `rltrain doctor`.
+
+        Returns:
+            What the doctor shows and tries.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_checkup():
+                return Checkup(remedies={"pocket": [{"POCKET_SOCKETS_ONLY": "1"}]})
             ```
         """
         raise AssertionError("a specification, never called")

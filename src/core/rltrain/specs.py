@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -20,9 +20,9 @@ from rltrain.types import Iteration, TaskInfo
 __all__ = [
     "KINDS",
     "BackendSpec",
+    "Checkup",
     "ClusterSpec",
     "CommandSpec",
-    "Conflict",
     "GradientSyncSpec",
     "Keys",
     "LauncherSpec",
@@ -37,17 +37,19 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Conflict:
-    """Installed packages that do not work together, although their metadata does not say so."""
+@dataclass(frozen=True, kw_only=True)
+class Checkup:
+    """What a plugin tells `rltrain doctor`."""
 
-    packages: Mapping[str, str]
-    """The affected versions by distribution: "<9.8", or "" for any. They conflict if all of them
-    are installed."""
-    reason: str
-    """What goes wrong."""
-    instead: str
-    """What to do."""
+    findings: Iterable[tuple[str, str]] = ()
+    """What is wrong here, and what to do: installed packages, say, that do not work together,
+    although their metadata does not say so."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """By framework, the import string of a function that returns facts about it by name, such as
+    what it was built for. It is called in a separate process."""
+    remedies: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    """By backend, sets of environment variables that may help if its ranks cannot communicate. They
+    are tried in this order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +71,10 @@ class Spec:
     imported when a run is planned: like the plugin's own, it must be light."""
     summary: str = ""
     """One line for `rltrain plugins`."""
-    conflicts: tuple[Conflict, ...] = ()
-    """Further conflicts for `rltrain doctor` to check."""
+    gives_way: bool = False
+    """Whether another plugin that provides the same name takes its place, as a live view does that
+    of the core's plain lines. Leave it False where a run would then do something else: what is
+    provided twice is an error."""
 
     def supports(self) -> str:
         """Describe in a few words what this plugin supports."""
@@ -111,15 +115,6 @@ class BackendSpec(Spec):
     """The environment variable that names the network interface of its transport. On several nodes
     its ranks choose the one that leads to the master, and leave the variable that the user set;
     `--dry-run` says which."""
-    about: str | None = None
-    """Import string of a function that returns facts about the framework by name, such as what it
-    was built for. `rltrain doctor` calls it in a separate process."""
-    filled: str | None = None
-    """Import string of a function that takes a size, a value and a device, and returns a float32
-    vector on that device, which `rltrain doctor` all-reduces. None for a numpy vector."""
-    fallbacks: tuple[Mapping[str, str], ...] = ()
-    """Sets of environment variables that may help if ranks cannot communicate. `rltrain doctor`
-    tries them in this order."""
     device: str
     """The kind of device: "cpu" or "cuda"."""
     launcher: str | None = None

@@ -9,12 +9,13 @@ from rltrain.specs import Spec, WriterSpec
 
 @hookimpl
 def rltrain_provides() -> list[Spec]:
-    """Declare what needs nothing else installed, or one small package."""
+    """Declare what needs nothing else installed."""
     return [
         WriterSpec(
             name="console",
             factory="rltrain.builtin.console:ConsoleWriter",
-            summary="a live view on a terminal, a line an iteration elsewhere",
+            summary="a line an iteration, unless another plugin has a view of the run",
+            gives_way=True,
         ),
         *CLUSTERS,
     ]

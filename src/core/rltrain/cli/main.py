@@ -16,7 +16,7 @@ from typing import Any
 
 from rltrain import __version__
 from rltrain.builtin.commands import COMMANDS, TRAIN
-from rltrain.cli import foreign, torchrun, train
+from rltrain.cli import dialects, train
 from rltrain.cli.help import flags_about, overview
 from rltrain.cli.parser import Loaded, load, make_parser, parse
 from rltrain.errors import RltrainError, UsageError, suggest
@@ -143,16 +143,15 @@ def command_of(words: list[str]) -> tuple[str | None, Loaded, list[str]]:
         UsageError: the first word is neither a command nor a task.
     """
     first = _bare(words)
-    if first in foreign.TRAIN_DISTRIBUTED:
-        name, loaded, rest = command_of(["train", *words[1:]])
-        usual = ("--usual-library", foreign.LIBRARY_OF_TRAIN_DISTRIBUTED)
-        return name, loaded, [*rest, "--distributed", *usual]
     if first in _CORE:
         task = _bare(words[1:]) if first == "train" else None
         is_task = task and _is_task(task)
         return first, load(_CORE[first]), ["--task", *words[1:]] if is_task else words[1:]
     if first is None:
         return None, load(TRAIN), words
+    if (more := dialects.trains(first)) is not None:
+        name, loaded, rest = command_of(["train", *words[1:]])
+        return name, loaded, [*rest, *more]
     # Plugins are asked only if the word may be a command.
     commands = _commands() if _LIKE_A_COMMAND.fullmatch(first) else _CORE
     if first in commands:
@@ -176,7 +175,7 @@ def read_run(words: Sequence[str]) -> dict[str, Any]:
     if loaded.spec is not TRAIN:
         raise UsageError(f"rltrain {name}: does not train. Give the flags of a run.")
     arguments, overrides = parse(loaded, name, rest)
-    given, _ = torchrun.separate(vars(arguments))
+    given, _ = dialects.separate(vars(arguments))
     options = train.read_options(given, overrides)
     options.pop("dry_run", None)
     return options
@@ -184,11 +183,13 @@ def read_run(words: Sequence[str]) -> dict[str, Any]:
 
 def _unknown(word: str, commands: Iterable[str]) -> UsageError:
     """Return the error for a word that is no command and no task: what to type, or to install."""
-    reason = discover().unusable_reason(CommandSpec, word) or ours.how_to_install("command", word)
+    reason = (
+        discover().unusable_reason(CommandSpec, word)
+        or ours.how_to_install("command", word)
+        or dialects.instead_of(word)
+    )
     if reason is not None:
         return UsageError(reason)
-    if word in foreign.COMMANDS:
-        return UsageError(f"{word}: is a command of Isaac Lab. Type {foreign.COMMANDS[word]}.")
     return UsageError(
         f"Unknown command {word!r}.{suggest(word, commands)} Commands: {', '.join(commands)}. "
         "It is not a task either; `rltrain tasks` lists those, and `rltrain plugins` says which "

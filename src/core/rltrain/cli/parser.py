@@ -8,7 +8,7 @@ import itertools
 from typing import NamedTuple
 
 from rltrain.builtin.commands import TRAIN
-from rltrain.cli import foreign, train
+from rltrain.cli import dialects, train
 from rltrain.cli.help import add_help
 from rltrain.errors import PluginError, UsageError, in_a_line, suggest
 from rltrain.plugins.options import make_plugin
@@ -154,7 +154,7 @@ class Parser(argparse.ArgumentParser):
         word = next((word for word in unknown if word.startswith("-")), unknown[0])
         known = [option for action in self._actions for option in action.option_strings]
         flag = word.partition("=")[0]
-        refused = foreign.refused(spec)
+        refused = dialects.refused(spec)
         if flag in refused:
             raise UsageError(refused[flag])
         hint = ""

@@ -6,11 +6,10 @@ import argparse
 import contextlib
 import os
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from rltrain.cli import foreign, torchrun
+from rltrain.cli import dialects
 from rltrain.cli.flags import add_flags, value_flags
 from rltrain.options.files import load_yaml
 
@@ -27,7 +26,7 @@ def separate(words: list[str]) -> tuple[list[str], list[str]]:
 
     argparse would add them to lists such as `--gpu-ids 0 1`.
     """
-    words = foreign.translate(words)
+    words = dialects.translate(words)
     before = ["", *words]
     overrides = [
         word
@@ -54,8 +53,7 @@ class TrainCommand:
       torchrun --nproc_per_node 2 -m rltrain --library rl_games --distributed
       rltrain Mjlab-Cartpole-Balance --library rsl_rl --gpu-ids all
 
-    The task may come first, without its flag. `train_multigpu` is `train --distributed --library
-    rsl_rl`, unless another library is named. Flags take dashes or underscores; switches may have a
+    The task may come first, without its flag. Flags take dashes or underscores; switches may have a
     value, True or False.
     """
 
@@ -75,9 +73,9 @@ class TrainCommand:
             default=argparse.SUPPRESS,
             help="print the plan and start nothing",
         )
-        # That of train_multigpu, if neither a flag nor a file names one.
+        # That of a command of another program, if neither a flag nor a file names one.
         parser.add_argument("--usual-library", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-        torchrun.add_arguments(parser)
+        dialects.add_flags(parser)
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Train, or print the plan."""
@@ -85,14 +83,11 @@ class TrainCommand:
         from rltrain.plan.resolve import make_plan
         from rltrain.run.start import start
 
-        given, settings = torchrun.separate(vars(arguments))
-        options = read_options(foreign.from_variables(os.environ) | given, words)
+        given, settings = dialects.separate(vars(arguments))
+        options = read_options(dialects.from_variables(os.environ) | given, words)
         dry_run = options.pop("dry_run", False)
         plan = make_plan(options)
-        torchrun.check(settings, plan)
-        if plan.world is None or plan.world.is_root:
-            for line in [*torchrun.notes(settings), *foreign.notes(os.environ)]:
-                print(line, file=sys.stderr)
+        dialects.remark(settings, plan.config, plan.world)
         if dry_run:
             from rltrain.plan.table import plan_table
 

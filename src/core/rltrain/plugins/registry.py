@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any, Literal, TypeVar
 import pluggy
 from packaging.utils import canonicalize_name
 
+from rltrain.dialects import Dialect
 from rltrain.errors import PluginError, UsageError, suggest
 from rltrain.hookspecs import DeclarationHooks
 from rltrain.plugins.installed import NAMELESS, Installed, InstalledPlugin, adapted
@@ -47,6 +49,14 @@ class PluginRecord:
         """Distribution and version."""
         return f"{self.distribution} {self.version}"
 
+    def ask(self, hook: str) -> list[Any]:
+        """Return what the plugin answers to a hook of `DeclarationHooks`: nothing, or one answer.
+
+        Raises:
+            Exception: whatever the plugin raises.
+        """
+        return list(getattr(_hooks(self.plugin), hook)()) if self.plugin is not None else []
+
 
 class Registry:
     """All plugins by kind and name."""
@@ -62,6 +72,17 @@ class Registry:
         """Return every ready spec of a kind, sorted by name."""
         return [self.get(kind, name) for name in self.names(kind)]
 
+    def dialects(self) -> list[Dialect]:
+        """Return what plugins know of other programs, whether or not these are installed."""
+        found: list[Dialect] = []
+        for record in self.records:
+            if record.status in ("ready", "unmet"):
+                # One that is unmet has not been checked.
+                with contextlib.suppress(Exception, SystemExit, GeneratorExit):
+                    answers = record.ask("rltrain_dialect")
+                    found += [each for each in answers if isinstance(each, Dialect)]
+        return found
+
     def get(self, kind: type[SpecT], name: str) -> SpecT:
         """Return the spec of a name.
 
@@ -71,6 +92,8 @@ class Registry:
         found = [(record, spec) for record, spec in self._provided(kind) if spec.name == name]
         if not found:
             raise UsageError(self._missing(kind, name))
+        if len(found) > 1:
+            found = [each for each in found if not each[1].gives_way] or found
         if len(found) > 1:
             origins = " and ".join(record.origin for record, _ in found)
             raise UsageError(
@@ -229,18 +252,26 @@ def _unmet_requirement(requires: tuple[str, ...], installed: Installed) -> str:
 
 
 @functools.lru_cache
-def _declarations(plugin: InstalledPlugin) -> tuple[Spec, ...]:
-    """Import a plugin's module and return its declared specs; it is asked once."""
+def _hooks(plugin: InstalledPlugin) -> Any:
+    """Import a plugin's module and return the callers of its hooks."""
     manager = pluggy.PluginManager("rltrain")
     manager.add_hookspecs(DeclarationHooks)
     manager.register(plugin.point.load(), name=plugin.name)
     manager.check_pending()
+    return manager.hook
+
+
+@functools.lru_cache
+def _declarations(plugin: InstalledPlugin) -> tuple[Spec, ...]:
+    """Return a plugin's declared specs; it is asked once."""
+    hooks = _hooks(plugin)
     specs: list[Spec] = []
-    for provided in manager.hook.rltrain_provides():
+    for provided in hooks.rltrain_provides():
         # Consume generators here, so that their errors count as the plugin's.
         specs.extend(provided)
     wrong = [spec for spec in specs if not isinstance(spec, tuple(KINDS.values()))]
-    if wrong or not specs:
+    dialects = hooks.rltrain_dialect()
+    if wrong or not (specs or dialects):
         what = f"got {wrong[0]!r}" if wrong else "got none (is @hookimpl missing?)"
         raise PluginError(f"rltrain_provides must return specs from rltrain.specs; {what}")
     for spec in specs:
@@ -254,4 +285,6 @@ def _declarations(plugin: InstalledPlugin) -> tuple[Spec, ...]:
                 raise PluginError(f"{spec.name}: {name} must be a function, not {value!r}")
         if not isinstance(spec.summary, str):
             raise PluginError(f"{spec.name}: summary must be text, not {spec.summary!r}")
+    if not all(isinstance(each, Dialect) for each in dialects):
+        raise PluginError(f"rltrain_dialect must return a rltrain.dialects.Dialect; got {dialects}")
     return tuple(specs)

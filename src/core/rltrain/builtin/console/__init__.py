@@ -1,5 +1,19 @@
-"""The console writer: a live view on a terminal, plain lines in a pipe or a log file."""
+"""The console writer: plain lines, and what another view of a run shares with them."""
 
-from rltrain.builtin.console.writer import ConsoleWriter
+from rltrain.builtin.console.lines import summary
+from rltrain.builtin.console.state import RunState, Shares
+from rltrain.builtin.console.words import duration, number, percent, shortest, speed
+from rltrain.builtin.console.writer import ConsoleWriter, View
 
-__all__ = ["ConsoleWriter"]
+__all__ = [
+    "ConsoleWriter",
+    "RunState",
+    "Shares",
+    "View",
+    "duration",
+    "number",
+    "percent",
+    "shortest",
+    "speed",
+    "summary",
+]

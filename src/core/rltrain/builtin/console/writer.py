@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from rltrain.builtin.console.lines import Lines
-from rltrain.builtin.console.live import LiveView, can_draw
 from rltrain.builtin.console.state import RunState
 from rltrain.hookspecs import hookimpl
 from rltrain.records import Record, RunEnded, RunStarted
 
-__all__ = ["ConsoleWriter"]
+__all__ = ["ConsoleWriter", "View"]
+
+
+class View(Protocol):
+    """Shows a run's state."""
+
+    def start(self) -> None:
+        """Show what the run is."""
+
+    def update(self) -> None:
+        """Show what is new."""
+
+    def stop(self) -> None:
+        """Show how the run has ended, if it has."""
 
 
 class ConsoleWriter:
@@ -24,7 +36,11 @@ class ConsoleWriter:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
         self._run: RunState | None = None
-        self._view: LiveView | Lines | None = None
+        self._view: View | None = None
+
+    def view(self, run: RunState, stream: TextIO) -> View:
+        """Return what shows a run: plain lines. A plugin with another view overrides it."""
+        return Lines(run, stream)
 
     @hookimpl
     def rltrain_write(self, record: Record) -> None:
@@ -35,9 +51,7 @@ class ConsoleWriter:
             self._stream = console_stream()
         if isinstance(record, RunStarted):
             self._run = RunState(record)
-            # Ranks that are shown print on the same terminal.
-            is_live = can_draw(self._stream) and not record.config.get("show_ranks")
-            self._view = (LiveView if is_live else Lines)(self._run, self._stream)
+            self._view = self.view(self._run, self._stream)
             self._view.start()
         elif self._run is not None and self._view is not None:
             self._run.update(record)

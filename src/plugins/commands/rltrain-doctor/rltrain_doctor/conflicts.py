@@ -11,10 +11,23 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from rltrain.plugins import PluginRecord
-from rltrain.specs import Conflict
 from rltrain_doctor.findings import Finding, warning
 
 __all__ = ["KNOWN", "conflicts"]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Installed packages that do not work together, although their metadata does not say so."""
+
+    packages: Mapping[str, str]
+    """The affected versions by distribution: "<9.8", or "" for any. They conflict if all of them
+    are installed."""
+    reason: str
+    """What goes wrong."""
+    instead: str
+    """What to do."""
+
 
 KNOWN = (
     Conflict(
@@ -43,7 +56,7 @@ KNOWN = (
         for name in ("nccl", "cudnn")
     ),
 )
-"""Conflicts that packages do not declare themselves. Plugins add more with `Spec.conflicts`."""
+"""Conflicts that packages do not declare themselves. Plugins find more: `rltrain_checkup`."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +76,8 @@ def conflicts(records: Iterable[PluginRecord], watched: Iterable[str]) -> list[F
             nothing to do with training are ignored.
     """
     records, installed = tuple(records), _installed()
-    own = [conflict for record in records for spec in record.specs for conflict in spec.conflicts]
     return [
-        *_known([*KNOWN, *own], installed),
+        *_known(KNOWN, installed),
         *_provided_twice(records),
         *_unmet({canonicalize_name(name) for name in watched}, installed),
     ]
@@ -101,7 +113,8 @@ def _provided_twice(records: Iterable[PluginRecord]) -> Iterator[Finding]:
     providers: dict[tuple[str, str], list[PluginRecord]] = {}
     for record in records:
         for spec in record.specs:
-            providers.setdefault((spec.kind, spec.name), []).append(record)
+            if not spec.gives_way:
+                providers.setdefault((spec.kind, spec.name), []).append(record)
     for (kind, name), by in providers.items():
         if len(by) > 1:
             origins = " and ".join(record.origin for record in by)

@@ -13,6 +13,7 @@ from rltrain.plugins import Registry
 from rltrain.specs import BackendSpec
 from rltrain.work import preflight
 from rltrain_doctor.findings import Finding, ok, problem, warning
+from rltrain_doctor.of_plugins import facts
 
 __all__ = ["devices"]
 
@@ -40,8 +41,8 @@ def devices(
         yield _visible(environ["CUDA_VISIBLE_DEVICES"], gpus)
     asked = [spec for spec in _specs(registry) if spec.framework == framework]
     report(f"asking {framework} what it sees ...")
-    for path in dict.fromkeys(spec.about for spec in asked if spec.about):
-        yield from _about(path, framework)
+    for path in facts(registry, framework):
+        yield from _facts(path, framework)
     for spec in asked:
         if spec.count_devices and spec.device != "cpu":
             counted = _counted(spec, gpus, environ)
@@ -97,15 +98,15 @@ def _visible(value: str, gpus: int | None) -> Finding:
     return ok(name, f"{setting}: {len(ids)} visible, numbered 0 to {len(ids) - 1} for --gpu-ids")
 
 
-def _about(path: str, framework: str) -> Iterator[Finding]:
+def _facts(path: str, framework: str) -> Iterator[Finding]:
     """Report the framework's version and features, read in a child process."""
     try:
-        facts: Mapping[str, Any] = preflight(path, in_child=True)
+        told: Mapping[str, Any] = preflight(path, in_child=True)
     except RltrainError as error:
         hint = "Reinstall it; the error says what is missing."
         yield problem(framework, f"does not import: {_last_line(error)}", hint)
         return
-    yield ok(framework, ", ".join(f"{name} {value}" for name, value in facts.items()), **facts)
+    yield ok(framework, ", ".join(f"{name} {value}" for name, value in told.items()), **told)
 
 
 def _counted(spec: BackendSpec, gpus: int | None, environ: Mapping[str, str]) -> Finding:

@@ -6,15 +6,14 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rltrain.config import Placement
 from rltrain.launch import RankLog, bind_cores
-from rltrain.plugins import discover
+from rltrain.plugins import discover, usual_of
 from rltrain.specs import BackendSpec, load_object
-from rltrain.types import ProcessGroup, World
+from rltrain.types import Arrays, ProcessGroup, World
 from rltrain.work import process_group
 
 __all__ = ["RESULT", "measure", "meet", "stages"]
@@ -26,38 +25,40 @@ SMALL, SMALL_TIMES = 1, 50
 LARGE, LARGE_TIMES = 2**20, 10
 """How many numbers of 4 bytes are all-reduced, and how often: the same on every rank."""
 
-Filled = Callable[[int, float, str], Any]
-
 
 def meet(placement: Placement, world: World, log: RankLog, *, has_launcher: bool = False) -> None:
     """Make the process group as a training run does, and measure it. Collective."""
     folder = Path(placement.log_root)
-    spec = discover(placement.no_plugins).get(BackendSpec, placement.backend)
+    registry = discover(placement.no_plugins)
+    spec = registry.get(BackendSpec, placement.backend)
     _write_stage(folder, world, "loads the backend")
     load_object(spec.factory)
-    filled: Filled = load_object(spec.filled) if spec.filled else _of_numpy
+    named = usual_of(registry, spec.framework, "arrays", spec.name)
+    arrays: Arrays | None = load_object(named)() if named else None
     _write_stage(folder, world, "makes the process group")
     with process_group(placement, world, spec) as group:
         if has_launcher and placement.device_kind == "cpu":
             bind_cores(world)
         _write_stage(folder, world, "is in the first all-reduce")
-        result = measure(group, filled)
+        result = measure(group, arrays)
         _write_stage(folder, world, "leaves the process group")
     _write_stage(folder, world, "is done")
     # Every rank writes: ranks that were started elsewhere each have their own folder.
     _write(folder / RESULT, world, json.dumps(result))
 
 
-def measure(group: ProcessGroup, filled: Filled) -> dict[str, Any]:
+def measure(group: ProcessGroup, arrays: Arrays | None = None) -> dict[str, Any]:
     """All-reduce numbers whose sum is known, and measure the time. Collective.
 
     Args:
         group: the process group.
-        filled: called with size, value and device; returns a vector filled with the value.
+        arrays: the framework's; None for numpy.
     """
+    import numpy as np
 
     def vector(size: int) -> Any:
-        return filled(size, float(group.rank + 1), group.device)
+        filled = np.full(size, group.rank + 1, np.float32)
+        return filled if arrays is None else arrays.from_host(filled, group.device)
 
     right = group.world_size * (group.world_size + 1) / 2
     sums = [group.all_reduce(vector(size), "sum") for size in (SMALL, LARGE)]
@@ -110,9 +111,3 @@ def _time(group: ProcessGroup, x: Any, times: int) -> float:
         x = group.all_reduce(x, "max")
         float(x[0])
     return (time.perf_counter() - began) / times
-
-
-def _of_numpy(size: int, value: float, device: str) -> Any:
-    import numpy as np
-
-    return np.full(size, value, np.float32)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from rltrain.config import Placement
 from rltrain.options import save_variables, saved_variables, unset, user_config_file
 from rltrain.plugins import Registry
-from rltrain.specs import BackendSpec
 from rltrain.types import World
 from rltrain_doctor.child import Outcome, told, try_ranks
 from rltrain_doctor.findings import Finding, Level, ok, output_lines, problem, warning
+from rltrain_doctor.of_plugins import remedies
 
 __all__ = ["ranks", "search"]
 
@@ -39,8 +39,8 @@ def ranks(
         report: called with a description of each attempt before it starts, and from time to time
             with what its ranks are doing.
     """
-    backend = registry.get(BackendSpec, placement.backend)
-    saved = unset(saved_variables(backend.name, environ), environ)
+    sets = remedies(registry, placement.backend)
+    saved = unset(saved_variables(placement.backend, environ), environ)
     first = _attempt(placement, world, saved, timeout, report)
     if first.works:
         yield from _measured(placement, first, joined=world is not None)
@@ -50,21 +50,20 @@ def ranks(
     several = placement.nnodes > 1 or (world is not None and world.world_size > 1)
     helps: Outcome | None = None
     tried: list[Outcome] = []
-    if backend.fallbacks and not several and not first.refused:
-        for outcome in search(placement, backend, saved, environ, timeout, report):
+    if sets and not several and not first.refused:
+        for outcome in search(placement, sets, saved, environ, timeout, report):
             tried.append(outcome)
             if outcome.works:
                 helps = outcome
     fixed = fix and helps is not None
-    yield _failed(
-        placement, first, "warning" if fixed else "problem", backend, several, bool(tried)
-    )
+    level: Level = "warning" if fixed else "problem"
+    yield _failed(placement, first, level, sets if several else (), bool(tried))
     for outcome in tried:
         if not outcome.works:
             text = f"{_words(outcome.variables)}: {_headline(outcome)}"
             yield ok("tried", text, **_data(outcome))
     if helps is not None:
-        yield _helped(backend, helps, fix, environ)
+        yield _helped(placement.backend, helps, fix, environ)
         yield from _measured(placement, helps, joined=False)
     elif tried:
         text = "none of the usual workarounds helps"
@@ -73,25 +72,25 @@ def ranks(
 
 def search(
     placement: Placement,
-    backend: BackendSpec,
+    sets: Iterable[Mapping[str, str]],
     failed: Mapping[str, str],
     environ: Mapping[str, str],
     timeout: float,
     report: Report,
 ) -> Iterator[Outcome]:
-    """Try the backend's fallbacks one after the other, until one works.
+    """Try sets of variables one after the other, until one works.
 
     Args:
         placement: where the run runs.
-        backend: the backend, which has the fallbacks.
+        sets: of variables.
         failed: variables that are known to fail, for example those that the user saved before.
         environ: the environment variables. Those that the user has set are not changed.
         timeout: seconds for each attempt.
         report: called with a description of each attempt before it starts.
     """
     done = [dict(failed)]
-    for fallback in ({}, *backend.fallbacks):
-        variables = unset(fallback, environ)
+    for remedy in ({}, *sets):
+        variables = unset(remedy, environ)
         if variables in done:
             continue
         done.append(variables)
@@ -118,11 +117,10 @@ def _failed(
     placement: Placement,
     outcome: Outcome,
     level: Level,
-    backend: BackendSpec,
-    several: bool,
+    by_hand: Collection[Mapping[str, str]],
     searched: bool,
 ) -> Finding:
-    """Report how the ranks failed, and what to do if no fallback was tried."""
+    """Report how the ranks failed, and what to do: try sets of variables by hand, for example."""
     name, hint, data = "ranks", "", _data(outcome)
     if outcome.result is not None:
         name = "all-reduce"
@@ -130,19 +128,19 @@ def _failed(
     text = f"{placement.backend}{with_}: {_headline(outcome)}"
     if outcome.hung:
         hint = "With a slow disk or many ranks: --timeout 300. "
-    if several and backend.fallbacks:
-        each = "; ".join(_words(variables) for variables in backend.fallbacks)
+    if by_hand:
+        each = "; ".join(map(_words, by_hand))
         hint += f"Try on every node, one after the other: {each}. "
     elif not searched and not outcome.hung and output_lines(data):
         hint = "The rank's output is below."
     return Finding(level, name, text, hint.strip(), data)
 
 
-def _helped(backend: BackendSpec, helps: Outcome, fix: bool, environ: Mapping[str, str]) -> Finding:
+def _helped(backend: str, helps: Outcome, fix: bool, environ: Mapping[str, str]) -> Finding:
     what = _words(helps.variables) if helps.variables else "without the saved variables, it"
     data = {"variables": dict(helps.variables)}
     if fix:
-        file = save_variables(backend.name, helps.variables, environ)
+        file = save_variables(backend, helps.variables, environ)
         return ok("fallback", f"{what} works; saved in {file} for later runs", **data)
     hint = f"rltrain doctor --fix saves it in {user_config_file(environ)}, for all of your runs"
     if helps.variables:

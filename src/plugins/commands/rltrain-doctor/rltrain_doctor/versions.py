@@ -14,6 +14,7 @@ from rltrain.plugins import Installed, PluginRecord, Registry, adapted
 from rltrain.specs import LibrarySpec
 from rltrain_doctor.conflicts import conflicts
 from rltrain_doctor.findings import Finding, ok, problem, warning
+from rltrain_doctor.of_plugins import findings
 
 __all__ = ["versions"]
 
@@ -43,6 +44,7 @@ def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
         )
         yield problem("libraries", "No RL library can be used.", hint)
     yield from conflicts(registry.records, watched)
+    yield from findings(registry)
 
 
 def _plugin(record: PluginRecord, needed: Iterable[Requirement], library: str | None) -> Finding:

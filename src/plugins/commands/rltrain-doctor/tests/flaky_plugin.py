@@ -12,7 +12,7 @@ from rltrain.hookspecs import hookimpl
 from rltrain.launch.ranks import rank_variables
 from rltrain.launch.reports import failure
 from rltrain.run.group import SingleProcess
-from rltrain.specs import BackendSpec, LauncherSpec
+from rltrain.specs import BackendSpec, Checkup, LauncherSpec
 from rltrain.types import TrainResult, World
 
 FALLBACKS = ({"FLAKY_FIRST": "1"}, {"FLAKY_SECOND": "1"}, {"FLAKY_THIRD": "1"})
@@ -20,12 +20,17 @@ FALLBACKS = ({"FLAKY_FIRST": "1"}, {"FLAKY_SECOND": "1"}, {"FLAKY_THIRD": "1"})
 
 @hookimpl
 def rltrain_provides():
-    flaky = {"framework": "numpy", "device": "cpu", "launcher": "one", "fallbacks": FALLBACKS}
+    flaky = {"framework": "numpy", "device": "cpu", "launcher": "one"}
     return [
         BackendSpec(name="raises", factory="flaky_plugin:Raises", **flaky),
         BackendSpec(name="hangs", factory="flaky_plugin:Hangs", **flaky),
         LauncherSpec(name="one", factory="flaky_plugin:OneRank", frameworks=("numpy",)),
     ]
+
+
+@hookimpl
+def rltrain_checkup():
+    return Checkup(remedies=dict.fromkeys(("raises", "hangs"), FALLBACKS))
 
 
 class Steady:

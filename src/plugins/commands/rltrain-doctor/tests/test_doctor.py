@@ -11,18 +11,17 @@ import time
 from pathlib import Path
 
 import flaky_plugin
-import numpy as np
 import pytest
 
 from rltrain.cli.main import main
 from rltrain.options import user_config
 from rltrain.plugins.registry import discover
-from rltrain.specs import BackendSpec
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
 from rltrain_doctor import child
 from rltrain_doctor import ranks as ranks_module
 from rltrain_doctor.child import Outcome
+from rltrain_doctor.of_plugins import remedies
 from rltrain_doctor.probe import measure
 from rltrain_doctor.ranks import ranks
 
@@ -33,8 +32,7 @@ FIRST, SECOND, THIRD = flaky_plugin.FALLBACKS
 
 
 def test_the_measured_collective_is_a_sum_over_ranks():
-    filled = lambda size, value, device: np.full(size, value, np.float32)  # noqa: E731
-    for result in FakeWorld(3).run(lambda group: measure(group, filled)):
+    for result in FakeWorld(3).run(measure):
         assert result["expected"] == 6
         assert result["found"] == [[6, 6], [6, 6]]
         assert [(rank["rank"], rank["right"]) for rank in result["ranks"]] == [
@@ -104,10 +102,10 @@ def test_there_may_be_nothing_to_fix(check):
     assert not user_config.user_config_file().exists()
 
 
-def test_both_frameworks_that_use_nccl_try_the_same_fallbacks():
-    nccl, jax_cuda = (discover().get(BackendSpec, name) for name in ("nccl", "jax-cuda"))
-    assert nccl.fallbacks == jax_cuda.fallbacks
-    singles = [dict(variables) for variables in nccl.fallbacks if len(variables) == 1]
+def test_both_frameworks_that_use_nccl_try_the_same_remedies():
+    nccl, jax_cuda = (remedies(discover(), name) for name in ("nccl", "jax-cuda"))
+    assert nccl == jax_cuda
+    singles = [dict(variables) for variables in nccl if len(variables) == 1]
     assert singles == [
         {"NCCL_P2P_DISABLE": "1"},
         {"NCCL_SHM_DISABLE": "1"},

@@ -26,6 +26,7 @@ from rltrain_doctor.devices import devices
 from rltrain_doctor.findings import Section, look, problem
 from rltrain_doctor.limits import limits
 from rltrain_doctor.network import listener, network, resolve
+from rltrain_doctor.of_plugins import facts, remedies
 from rltrain_doctor.page import print_section
 from rltrain_doctor.variables import variables
 from rltrain_doctor.versions import versions
@@ -67,6 +68,17 @@ def rltrain_provides():
 """
 
 
+CHECKUP = """
+from importlib.metadata import version
+from rltrain.specs import Checkup
+
+@hookimpl
+def rltrain_checkup():
+    one, two = version("one"), version("two")
+    return Checkup(findings=[(f"one {one} bites two {two}.", "Part them.")])
+"""
+
+
 def test_an_unusable_plugin_is_a_warning_or_if_requested_a_problem(stub, site):
     site.install("adapted", version="4.0")
     site.install("rltrain-old", STUB_WRITER, point="old", requires=('adapted<3; extra=="library"',))
@@ -99,15 +111,24 @@ def test_other_versions_do_not_conflict(site):
     assert not [x for x in conflicts((), ()) if "isaacsim" in x.text]
 
 
-def test_a_plugin_adds_conflicts_that_it_knows(stub, site):
+def test_a_plugin_adds_what_it_finds(stub, site):
     site.install("one", version="1.5")
     site.install("two", version="3.0")
-    own = 'conflicts=(Conflict({"one": "<2", "two": ""}, "They bite.", "Part them."),)'
-    source = STUB_WRITER.replace("import WriterSpec", "import Conflict, WriterSpec")
-    source = source.replace('factory="x:y"', f'factory="x:y", {own}')
-    site.install("rltrain-knows", source)
-    (found,) = [x for x in conflicts(discover().records, ()) if "They bite" in x.text]
-    assert summary(found) == ("warning", "one 1.5 and two 3.0: They bite.", "Part them.")
+    site.install("rltrain-knows", STUB_WRITER + CHECKUP, point="knows")
+    assert summary(named(versions(discover(), None), "knows")) == (
+        *("warning", "one 1.5 bites two 3.0.", "Part them."),
+    )
+
+
+@pytest.mark.parametrize("answer", ["1 / 0", "'ok'", "Checkup(findings=[1])"])
+def test_a_plugin_that_cannot_be_asked_is_reported_and_the_others_are_asked(stub, site, answer):
+    asked = CHECKUP[: CHECKUP.index("    one, two =")] + f"    return {answer}\n"
+    site.install("rltrain-knows", STUB_WRITER + asked, point="knows")
+    found = named(versions(discover(), None), "knows")
+    assert (found.level, found.hint) == ("warning", "Report it to its author.")
+    assert found.text.startswith("cannot be asked for its checkup: ")
+    assert remedies(discover(), "nccl")
+    assert facts(discover(), "torch")
 
 
 def test_two_providers_of_one_name_are_reported(stub, site):
@@ -118,6 +139,12 @@ def test_two_providers_of_one_name_are_reported(stub, site):
         "The writer 'writer' is provided twice, by rltrain-a 1.0 and rltrain-b 1.0."
     )
     assert "--no-plugin rltrain-b" in found.hint
+
+
+def test_what_gives_way_to_another_plugin_is_no_conflict(stub, site):
+    site.install("rltrain-plain", STUB_WRITER.replace('"x:y"', '"x:y", gives_way=True'))
+    site.install("rltrain-better", STUB_WRITER)
+    assert not [x for x in conflicts(discover().records, ()) if "twice" in x.text]
 
 
 def test_unmet_requirements_of_watched_distributions_are_reported(site):

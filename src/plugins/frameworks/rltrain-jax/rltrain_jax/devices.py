@@ -9,7 +9,7 @@ from typing import Any
 
 from rltrain.errors import RltrainError
 
-__all__ = ["about", "count_cuda", "filled", "local_device"]
+__all__ = ["about", "count_cuda", "local_device"]
 
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
 """Of NVIDIA's driver, and of the one for WSL."""
@@ -86,12 +86,3 @@ def about() -> dict[str, str]:
         "jaxlib": importlib.metadata.version("jaxlib"),
         "installed for": built,
     }
-
-
-def filled(size: int, value: float, device: str) -> Any:
-    """Return a vector on a device."""
-    import jax
-    import jax.numpy as jnp
-
-    with jax.default_device(local_device(device)):
-        return jnp.full((size,), value, jnp.float32)

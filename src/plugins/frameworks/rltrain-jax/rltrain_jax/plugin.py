@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import BackendSpec, ClusterSpec, GradientSyncSpec, LauncherSpec, Spec
+from rltrain.specs import BackendSpec, Checkup, ClusterSpec, GradientSyncSpec, LauncherSpec, Spec
 from rltrain_jax.clusters import skrl_jax
 from rltrain_nodes import NCCL_FALLBACKS
 
-__all__ = ["rltrain_provides"]
+__all__ = ["rltrain_checkup", "rltrain_provides"]
 
 
 @hookimpl
@@ -28,8 +28,6 @@ def rltrain_provides() -> Iterable[Spec]:
             launcher="processes",
             grad_sync="tree",
             device="cpu",
-            about="rltrain_jax.devices:about",
-            filled="rltrain_jax.devices:filled",
         ),
         BackendSpec(
             name="jax-cuda",
@@ -45,9 +43,6 @@ def rltrain_provides() -> Iterable[Spec]:
             device="cuda",
             interface="NCCL_SOCKET_IFNAME",
             count_devices="rltrain_jax.devices:count_cuda",
-            about="rltrain_jax.devices:about",
-            filled="rltrain_jax.devices:filled",
-            fallbacks=NCCL_FALLBACKS,
         ),
         LauncherSpec(
             name="processes",
@@ -75,3 +70,11 @@ def rltrain_provides() -> Iterable[Spec]:
             summary="one compiled all-reduce of all gradients per step",
         ),
     ]
+
+
+@hookimpl
+def rltrain_checkup() -> Checkup:
+    """Say what jax is installed for, and what to try if NCCL fails."""
+    return Checkup(
+        facts={"jax": "rltrain_jax.devices:about"}, remedies={"jax-cuda": NCCL_FALLBACKS}
+    )

@@ -15,7 +15,7 @@ import pytest
 
 from rltrain.errors import RltrainError
 from rltrain_jax import devices
-from rltrain_jax.devices import _DRIVER_FILES, about, count_cuda, filled, local_device
+from rltrain_jax.devices import _DRIVER_FILES, about, count_cuda, local_device
 
 
 def process(code: str, **variables: str) -> str:
@@ -127,8 +127,3 @@ def test_jax_reports_what_it_is_installed_for():
     assert described["version"] == jax.__version__
     cuda = any("cuda" in name for name in described["installed for"].split())
     assert (described["installed for"] == "the CPU only") is not cuda
-
-
-def test_the_doctor_reduces_a_vector_on_the_device():
-    x = filled(3, 2.0, "cpu")
-    assert (x.tolist(), x.dtype, x.device.platform) == ([2.0, 2.0, 2.0], "float32", "cpu")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rltrain_torch import mps
 
-if TYPE_CHECKING:
-    import torch
-
-__all__ = ["about", "count_cuda", "filled"]
+__all__ = ["about", "count_cuda"]
 
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 """Device files of NVIDIA's driver, WSL's, and AMD's, whose GPUs torch also calls "cuda"."""
@@ -44,10 +41,3 @@ def about() -> dict[str, str]:
         facts["NCCL"] = ".".join(map(str, nccl.version()))
         facts["MPS"] = mps.about()
     return facts
-
-
-def filled(size: int, value: float, device: str) -> torch.Tensor:
-    """Return a float32 vector of `size` equal values on a device."""
-    import torch
-
-    return torch.full((size,), value, dtype=torch.float32, device=device)

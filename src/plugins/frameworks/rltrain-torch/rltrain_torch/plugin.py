@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rltrain.dialects import Dialect
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, Spec
+from rltrain.specs import BackendSpec, Checkup, GradientSyncSpec, LauncherSpec, Spec
 from rltrain_nodes import NCCL_FALLBACKS
+from rltrain_torch.torchrun import DIALECT
 
-__all__ = ["rltrain_provides"]
+__all__ = ["rltrain_checkup", "rltrain_dialect", "rltrain_provides"]
 
 
 @hookimpl
@@ -18,8 +20,6 @@ def rltrain_provides() -> Iterable[Spec]:
         BackendSpec(
             name="gloo",
             factory="rltrain_torch.backends:GlooBackend",
-            about="rltrain_torch.devices:about",
-            filled="rltrain_torch.devices:filled",
             framework="torch",
             arrays="rltrain_torch.arrays:TorchArrays",
             exporter="rltrain_torch.exporter:TorchExporter",
@@ -35,9 +35,6 @@ def rltrain_provides() -> Iterable[Spec]:
         BackendSpec(
             name="nccl",
             factory="rltrain_torch.backends:NcclBackend",
-            about="rltrain_torch.devices:about",
-            filled="rltrain_torch.devices:filled",
-            fallbacks=NCCL_FALLBACKS,
             framework="torch",
             arrays="rltrain_torch.arrays:TorchArrays",
             exporter="rltrain_torch.exporter:TorchExporter",
@@ -76,3 +73,17 @@ def rltrain_provides() -> Iterable[Spec]:
             summary="sent in parts, while the backward pass goes on",
         ),
     ]
+
+
+@hookimpl
+def rltrain_dialect() -> Dialect:
+    """Say what users of torchrun type."""
+    return DIALECT
+
+
+@hookimpl
+def rltrain_checkup() -> Checkup:
+    """Say what torch is built for, and what to try if NCCL fails."""
+    return Checkup(
+        facts={"torch": "rltrain_torch.devices:about"}, remedies={"nccl": NCCL_FALLBACKS}
+    )

@@ -14,7 +14,7 @@ from rltrain.errors import RltrainError
 from rltrain.testing import make_config
 from rltrain.types import World
 from rltrain_torch.backends import GlooBackend
-from rltrain_torch.devices import _DRIVER_FILES, about, count_cuda, filled
+from rltrain_torch.devices import _DRIVER_FILES, about, count_cuda
 
 
 def process(code: str, **variables: str) -> str:
@@ -81,11 +81,6 @@ def test_torch_reports_what_it_was_built_for():
     assert "gloo" in described["has"]
     assert ("NCCL" in described) is torch.distributed.is_nccl_available()
     assert ("MPS" in described) is torch.distributed.is_nccl_available()
-
-
-def test_the_doctor_reduces_a_vector_on_the_device():
-    x = filled(3, 2.0, "cpu")
-    assert (x.tolist(), x.dtype, x.device.type) == ([2.0, 2.0, 2.0], torch.float32, "cpu")
 
 
 def test_a_gpu_whose_memory_others_have_taken_is_named(monkeypatch):

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from rltrain.config import Placement
 from rltrain.hookspecs import hookimpl
 from rltrain.launch import available_cores
-from rltrain.specs import BackendSpec, LauncherSpec, Spec
+from rltrain.specs import BackendSpec, Checkup, LauncherSpec, Spec
 
-__all__ = ["rltrain_provides"]
+__all__ = ["rltrain_checkup", "rltrain_provides"]
 
 
 @hookimpl
@@ -19,8 +19,6 @@ def rltrain_provides() -> Iterable[Spec]:
         BackendSpec(
             name="mpi",
             factory="rltrain_mpi.backend:MpiBackend",
-            about="rltrain_mpi.library:about",
-            filled="rltrain_torch.devices:filled",
             framework="torch",
             arrays="rltrain_torch.arrays:TorchArrays",
             exporter="rltrain_torch.exporter:TorchExporter",
@@ -40,6 +38,12 @@ def rltrain_provides() -> Iterable[Spec]:
             summary="mpiexec, on one node",
         ),
     ]
+
+
+@hookimpl
+def rltrain_checkup() -> Checkup:
+    """Say which MPI there is."""
+    return Checkup(facts={"torch": "rltrain_mpi.library:about"})
 
 
 def _advice(placement: Placement) -> str | None:

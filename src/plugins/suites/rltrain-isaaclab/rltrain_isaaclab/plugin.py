@@ -8,14 +8,16 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from rltrain.dialects import Dialect
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.sources import mentions, registered_names
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_isaaclab.asking import ask
+from rltrain_isaaclab.dialect import DIALECT
 
-__all__ = ["describe", "knows", "rltrain_provides", "tasks", "tuned"]
+__all__ = ["describe", "knows", "rltrain_dialect", "rltrain_provides", "tasks", "tuned"]
 
 _AGENT = "_cfg_entry_point"
 """The end of the keys at which options of libraries are registered with a task."""
@@ -162,3 +164,9 @@ def rltrain_provides() -> Iterable[Spec]:
             upgrades=UPGRADES,
         )
     ]
+
+
+@hookimpl
+def rltrain_dialect() -> Dialect:
+    """Say what users of Isaac Lab type."""
+    return DIALECT

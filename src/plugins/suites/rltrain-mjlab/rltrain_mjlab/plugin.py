@@ -7,14 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rltrain.dialects import Dialect
 from rltrain.hookspecs import hookimpl
 from rltrain.options import tuned_in
 from rltrain.sources import mentions, registered_names
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import TaskInfo
+from rltrain_mjlab.dialect import DIALECT
 from rltrain_mjlab.tasks import BUNDLED, LENGTHS, NEUTRAL, bundled_info, packages, task_info
 
-__all__ = ["describe", "knows", "rltrain_provides", "tasks", "tuned"]
+__all__ = ["describe", "knows", "rltrain_dialect", "rltrain_provides", "tasks", "tuned"]
 
 _in_folder = tuned_in(Path(__file__).parent / "tuned")
 
@@ -101,3 +103,9 @@ def rltrain_provides() -> Iterable[Spec]:
             playing={"play": True},
         )
     ]
+
+
+@hookimpl
+def rltrain_dialect() -> Dialect:
+    """Say what users of mjlab type."""
+    return DIALECT

@@ -1,21 +1,21 @@
-"""Settings of torchrun whose meaning rltrain has already: they are accepted, and explained."""
+"""What users of torchrun type: its settings are accepted and explained, or refused."""
 
 from __future__ import annotations
 
 import argparse
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from rltrain.config import RunConfig
+from rltrain.dialects import Dialect, refusals
 from rltrain.errors import UsageError
+from rltrain.types import World
 
-if TYPE_CHECKING:
-    from rltrain.plan.resolve import Plan
-
-__all__ = ["add_arguments", "check", "notes", "separate"]
+__all__ = ["DIALECT"]
 
 _DEST = "torchrun "
-"""How the names of the parsed settings begin; those of a run's options have no space."""
+"""How the names of the parsed settings begin."""
 
 
 class _Setting(NamedTuple):
@@ -61,8 +61,29 @@ _SETTINGS = [
 ]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add torchrun's settings; --help does not list them."""
+_BY_TORCHRUN = "Leave it out, or let torchrun start the ranks: torchrun ... -m rltrain ..."
+_REFUSED = refusals(
+    [
+        (
+            "m module no-python run-path",
+            "the ranks run rltrain, not a script.",
+            _BY_TORCHRUN,
+        ),
+        (
+            "duplicate-stdout-filters duplicate-stderr-filters",
+            "everything that a rank prints is in its log.",
+            "Leave it out, and search the logs.",
+        ),
+        (
+            "event-log-handler logs-specs numa-binding shutdown-timeout signals-to-handle",
+            "rltrain's launcher does not have it.",
+            _BY_TORCHRUN,
+        ),
+    ]
+)
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
     hidden: dict[str, Any] = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
     for setting in _SETTINGS:
         dest = _DEST + setting.flags[0]
@@ -85,37 +106,35 @@ def _join_timeout(text: str) -> str:
     return value
 
 
-def separate(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options of the run, and torchrun's settings by flag."""
-    options = {name: value for name, value in given.items() if not name.startswith(_DEST)}
-    settings = {
-        name.removeprefix(_DEST): value for name, value in given.items() if name not in options
-    }
-    return options, settings
-
-
-def check(settings: Mapping[str, Any], plan: Plan) -> None:
-    """Refuse --standalone for a run on several nodes.
+def _remarks(settings: Mapping[str, Any], config: RunConfig, world: World | None) -> list[str]:
+    """Return a line for each setting that was given, except those that rltrain follows.
 
     Raises:
-        UsageError: it was given for one.
+        UsageError: --standalone was given for a run on several nodes.
     """
-    if "--standalone" not in settings:
-        return
-    nodes = plan.world.num_nodes if plan.world is not None else plan.config.nnodes
+    given = {
+        name.removeprefix(_DEST): value
+        for name, value in settings.items()
+        if name.startswith(_DEST)
+    }
+    if "--standalone" in given:
+        _check_standalone(config, world)
+    return [
+        f"{flag} {given[flag]}: {setting.note}"
+        for setting in _SETTINGS
+        if (flag := setting.flags[0]) in given
+    ]
+
+
+def _check_standalone(config: RunConfig, world: World | None) -> None:
+    nodes = world.num_nodes if world is not None else config.nnodes
     if nodes > 1:
         raise UsageError(f"--standalone: the run is on {nodes} nodes. Leave one of the two out.")
-    if plan.config.rdzv_endpoint is not None:
+    if config.rdzv_endpoint is not None:
         raise UsageError(
-            f"--standalone and --rdzv-endpoint {plan.config.rdzv_endpoint} contradict each other. "
+            f"--standalone and --rdzv-endpoint {config.rdzv_endpoint} contradict each other. "
             "Give one of the two."
         )
 
 
-def notes(settings: Mapping[str, Any]) -> list[str]:
-    """Return a line for each setting that was given, except those that rltrain follows."""
-    return [
-        f"{flag} {settings[flag]}: {setting.note}"
-        for setting in _SETTINGS
-        if (flag := setting.flags[0]) in settings
-    ]
+DIALECT = Dialect(program="torchrun", refuses=_REFUSED, add_flags=_add_flags, remarks=_remarks)

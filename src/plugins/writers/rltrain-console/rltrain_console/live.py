@@ -6,11 +6,10 @@ import os
 import threading
 from typing import TYPE_CHECKING, TextIO
 
-from rltrain.builtin.console.lines import summary
-from rltrain.builtin.console.panel import LOWEST, WIDEST, panel
-from rltrain.builtin.console.state import RunState
+from rltrain.builtin.console import RunState, summary
 from rltrain.launch import LinesOfOthers
 from rltrain.terminal import Plain, plain, plain_stream, raw
+from rltrain_console.panel import LOWEST, WIDEST, panel
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -1,55 +1,24 @@
-"""Flags of Isaac Lab's, mjlab's and torchrun's commands: translated, or refused with a reason.
-
-What of torchrun is accepted without being translated is in `rltrain.cli.torchrun`.
-"""
+"""What users of Isaac Lab type: translated to rltrain's flags, or refused with a reason."""
 
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping
+from typing import Any
 
-from rltrain.builtin.commands import TRAIN
+from rltrain.config import RunConfig
+from rltrain.dialects import Dialect, refusals
 from rltrain.errors import UsageError
-from rltrain.specs import CommandSpec
+from rltrain.types import World
 
-__all__ = [
-    "COMMANDS",
-    "LIBRARY_OF_TRAIN_DISTRIBUTED",
-    "TRAIN_DISTRIBUTED",
-    "TRANSLATED",
-    "from_variables",
-    "notes",
-    "refused",
-    "translate",
-]
-
-TRAIN_DISTRIBUTED = ("train_multigpu", "train-multigpu")
-"""Isaac Lab's names for `train --distributed`."""
-
-LIBRARY_OF_TRAIN_DISTRIBUTED = "rsl_rl"
-"""The library that they train with unless another one is named."""
-
-COMMANDS = {
-    "random_agent": "rltrain play --agent random --task TASK",
-    "zero_agent": "rltrain play --agent zero --task TASK",
-    "leapp": "rltrain export RUN",
-    "list_envs": "rltrain tasks",
-}
-"""Isaac Lab's other commands, and what to type instead."""
+__all__ = ["DIALECT", "TRANSLATED", "translate"]
 
 _PRESETS = ("presets", "physics", "renderer")
 """Task options that Isaac Lab 3 takes without `env.`."""
 
-_RENAMED = {
-    "--env.scene.num-envs": "--num-envs",
-    "--env.seed": "--seed",
-    "--agent.seed": "--seed",
-    "--agent.max-iterations": "--max-iterations",
-    "--agent.run-name": "--run-name",
-    "--viz": "env.viz",
-    "--visualizer": "env.viz",
-}
-"""mjlab's and Isaac Lab's flags whose value is taken as it is, and what they are named here."""
+_VIEWERS = ("--viz", "--visualizer")
+"""Flags that are the task's option `viz`."""
 
 TRANSLATED = {
     "--disable-fabric": ["env.sim.use_fabric=false"],
@@ -58,7 +27,7 @@ TRANSLATED = {
     "--resume-optimizer-state": [],  # It always is.
     "-rid": ["--ray-proc-id"],
 }
-"""Flags of Isaac Lab without a value, and the same in rltrain's syntax."""
+"""Flags without a value, and the same in rltrain's syntax."""
 
 _WRITERS = "Choose writers with --writer NAME; `rltrain plugins` lists the installed ones."
 _NAMES = "Add a suffix with --run-name NAME, or choose another folder with --log-root DIR."
@@ -67,29 +36,18 @@ _OUT = "Leave it out."
 _REFUSALS = [
     # Flags without their dashes; why they are refused; what to type instead.
     (
-        "load-run load-checkpoint agent.resume agent.load-run agent.load-checkpoint",
+        "load-run load-checkpoint",
         "a run resumes from the run or the checkpoint that you name.",
         "Give --resume RUN, or --checkpoint latest.",
     ),
     (
-        "wandb-run-path wandb-checkpoint-name",
-        "checkpoints are not downloaded.",
-        "Download it, and give --checkpoint PATH.",
-    ),
-    (
-        "registry-name",
-        "motions are not downloaded.",
-        "Download it, and set env.commands.motion.motion_file=FILE.",
-    ),
-    (
-        "track wandb-project-name wandb-entity wandb-name log-project-name agent.wandb-project "
-        "agent.wandb-tags agent.upload-model",
+        "track wandb-project-name wandb-entity wandb-name log-project-name",
         "trackers are writers, with options of their own.",
         "Give --writer console wandb wandb.project=NAME; `rltrain plugins wandb` lists the others.",
     ),
-    ("logger agent.logger", "metrics go to writers, by default console and tensorboard.", _WRITERS),
+    ("logger", "metrics go to writers, by default console and tensorboard.", _WRITERS),
     (
-        "experiment-name agent.experiment-name",
+        "experiment-name",
         "run folders are named by library, task and time.",
         _NAMES,
     ),
@@ -135,23 +93,7 @@ _REFUSALS = [
     ("no-resume-optimizer-state", "a checkpoint is loaded with its optimizer.", _OUT),
     ("run-timestamp", "rank 0 names the run folder for all ranks.", _NAMES),
     ("physics", "it is an option of the task.", "Set physics=NAME, without dashes."),
-    ("enable-nan-guard", "it is an option of the task.", "Set env.sim.nan_guard.enabled=true."),
     ("ray-proc-id", "run folders have unique names without it.", _OUT),
-    (
-        "m module no-python run-path",
-        "the ranks run rltrain, not a script.",
-        "Leave it out, or let torchrun start the ranks: torchrun ... -m rltrain ...",
-    ),
-    (
-        "duplicate-stdout-filters duplicate-stderr-filters",
-        "everything that a rank prints is in its log.",
-        "Leave it out, and search the logs.",
-    ),
-    (
-        "event-log-handler logs-specs numa-binding shutdown-timeout signals-to-handle",
-        "rltrain's launcher does not have it.",
-        "Leave it out, or let torchrun start the ranks: torchrun ... -m rltrain ...",
-    ),
 ]
 
 _OF_POLICIES = [
@@ -169,41 +111,15 @@ _OF_POLICIES = [
 ]
 
 
-def _dashes(name: str) -> str:
-    return f"--{name}" if len(name) > 1 else f"-{name}"
-
-
-def _messages(refusals: list[tuple[str, str, str]]) -> dict[str, str]:
-    return {
-        _dashes(name): f"{_dashes(name)}: {reason} {instead}"
-        for names, reason, instead in refusals
-        for name in names.split()
-    }
-
-
-_REFUSED = _messages(_REFUSALS)
-"""Flags that are refused, each with the reason and what to type instead."""
-
-_REFUSED_OF_POLICIES = _REFUSED | _messages(_OF_POLICIES)
-"""The same, for commands that use a policy."""
-
-
-def refused(spec: CommandSpec) -> dict[str, str]:
-    """Return the flags that a command refuses, each with the reason and what to type instead."""
-    if spec.takes != "options":
-        return {}
-    return _REFUSED if spec is TRAIN else _REFUSED_OF_POLICIES
-
-
 def translate(words: list[str]) -> list[str]:
-    """Convert mjlab's and Isaac Lab's flags, and Isaac Lab's presets, to rltrain's syntax.
+    """Convert Isaac Lab's flags and presets to rltrain's syntax.
 
     Raises:
         UsageError: a flag has no value, or a checkpoint is to be downloaded.
 
     Example:
-        >>> translate(["--env.scene.num-envs", "4096", "--env.sim.njmax", "300"])
-        ['--num-envs=4096', 'env.sim.njmax=300']
+        >>> translate(["--disable_fabric", "presets=newton"])
+        ['env.sim.use_fabric=false', 'env.presets=newton']
     """
     for word, value in itertools.zip_longest(words, words[1:], fillvalue=""):
         if word == "--resume" and (not value or value.startswith("--")):  # Isaac Lab's is a switch.
@@ -225,19 +141,13 @@ def translate(words: list[str]) -> list[str]:
         elif dashed == "--frontend":
             value = value if equals else next(rest, "")
             translated += [] if value == "torch" else [f"{name}={value}"]
-        elif word == "--":  # Isaac Lab's launcher passes what follows to the script.
-            continue
-        elif dashed in _REFUSED or not (
-            dashed in _RENAMED or name.startswith(("--env.", "--agent."))
-        ):
-            translated.append(word)
-        else:
-            # As in mjlab, each takes one value, which may begin with a dash: -0.5.
+        elif dashed in _VIEWERS:
             value = value if equals else next(rest, "")
             if not value or value.startswith("--"):
                 raise UsageError(f"{name}: needs a value, as in {name} VALUE.")
-            option = _RENAMED.get(dashed, name.removeprefix("--").replace("-", "_"))
-            translated.append(f"{option}={value if dashed in _RENAMED else _as_yaml(value)}")
+            translated.append(f"env.viz={value}")
+        elif word != "--":  # Isaac Lab's launcher passes what follows it to the script.
+            translated.append(word)
     return translated
 
 
@@ -260,21 +170,26 @@ def _check_is_here(checkpoint: str) -> None:
         )
 
 
-def _as_yaml(value: str) -> str:
-    """Convert Python's None and tuples to YAML."""
-    if value.startswith("(") and value.endswith(")"):
-        return f"[{value[1:-1]}]"
-    return "null" if value == "None" else value
-
-
-def from_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that variables of other launchers set; an empty one sets nothing."""
-    folder = environ.get("TORCHRUNX_LOG_DIR")
-    return {"rank_log_dir": folder} if folder else {}
-
-
-def notes(environ: Mapping[str, str]) -> list[str]:
-    """Return a line for each variable that only another launcher uses."""
-    if "ISAACLAB_RUN_TIMESTAMP" not in environ:
+def _remarks(settings: Mapping[str, Any], config: RunConfig, world: World | None) -> list[str]:
+    """Return a line on the variable that only Isaac Lab uses."""
+    if "ISAACLAB_RUN_TIMESTAMP" not in os.environ:
         return []
     return ["ISAACLAB_RUN_TIMESTAMP is not used: rank 0 names the run folder for all nodes."]
+
+
+DIALECT = Dialect(
+    program="Isaac Lab",
+    commands={
+        "random_agent": "rltrain play --agent random --task TASK",
+        "zero_agent": "rltrain play --agent zero --task TASK",
+        "leapp": "rltrain export RUN",
+        "list_envs": "rltrain tasks",
+    },
+    trains=dict.fromkeys(
+        ("train_multigpu", "train-multigpu"), ("--distributed", "--usual-library", "rsl_rl")
+    ),
+    translate=translate,
+    refuses=refusals(_REFUSALS),
+    refuses_of_policies=refusals(_OF_POLICIES),
+    remarks=_remarks,
+)

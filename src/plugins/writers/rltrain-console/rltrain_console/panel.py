@@ -9,8 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rltrain.builtin.console.state import RunState
-from rltrain.builtin.console.words import duration, number, percent, shortest, speed
+from rltrain.builtin.console import RunState, duration, number, percent, shortest, speed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -1,0 +1,110 @@
+"""What plugins know of other programs' command lines, put together."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rltrain.builtin.commands import TRAIN
+from rltrain.config import RunConfig
+from rltrain.dialects import Dialect
+from rltrain.errors import PluginError
+from rltrain.plugins.registry import discover
+from rltrain.specs import CommandSpec
+from rltrain.types import World
+
+__all__ = [
+    "add_flags",
+    "from_variables",
+    "instead_of",
+    "refused",
+    "remark",
+    "separate",
+    "trains",
+    "translate",
+]
+
+
+def _known() -> list[Dialect]:
+    return discover().dialects()
+
+
+def trains(word: str) -> Sequence[str] | None:
+    """Return what `train` is given besides where a word is another program's command for it."""
+    return next((each.trains[word] for each in _known() if word in each.trains), None)
+
+
+def instead_of(word: str) -> str | None:
+    """Return what to type instead of another program's command; None if it is none."""
+    for each in _known():
+        if word in each.commands:
+            return f"{word}: is a command of {each.program}. Type {each.commands[word]}."
+    return None
+
+
+def refused(spec: CommandSpec) -> dict[str, str]:
+    """Return the flags that a command refuses, each with the reason and what to type instead."""
+    if spec.takes != "options":
+        return {}
+    known = _known()
+    found = {flag: text for each in known for flag, text in each.refuses.items()}
+    if spec is not TRAIN:
+        for each in known:
+            found |= each.refuses_of_policies
+    return found
+
+
+def translate(words: list[str]) -> list[str]:
+    """Return a command's words in rltrain's syntax.
+
+    Raises:
+        UsageError: a word of another program is wrong.
+    """
+    for each in _known():
+        words = each.translate(words) if each.translate is not None else words
+    return words
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of other programs that `train` accepts; --help does not list them.
+
+    Raises:
+        PluginError: one is there already.
+    """
+    for each in _known():
+        try:
+            if each.add_flags is not None:
+                each.add_flags(parser)
+        except argparse.ArgumentError as error:
+            raise PluginError(f"The flags of {each.program} that a plugin adds: {error}") from error
+
+
+def separate(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of the run, and what flags of other programs say besides."""
+    options = {name: value for name, value in given.items() if " " not in name}
+    return options, {name: value for name, value in given.items() if name not in options}
+
+
+def from_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that variables of other programs set; an empty one sets nothing."""
+    return {
+        option: environ[name]
+        for each in _known()
+        for name, option in each.variables.items()
+        if environ.get(name)
+    }
+
+
+def remark(settings: Mapping[str, Any], config: RunConfig, world: World | None) -> None:
+    """Print what becomes of flags and variables that change nothing.
+
+    Raises:
+        UsageError: a flag contradicts the run.
+    """
+    for each in _known():
+        lines = each.remarks(settings, config, world) if each.remarks is not None else ()
+        if world is None or world.is_root:
+            for line in lines:
+                print(line, file=sys.stderr)

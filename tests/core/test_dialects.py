@@ -1,0 +1,123 @@
+"""A plugin says what users of another program type, and what it is here."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.cli.main import command_of, main, read_run
+from rltrain.cli.parser import parse
+from rltrain.errors import PluginError
+from rltrain.plugins.registry import discover
+
+DIALECT = """
+from rltrain.dialects import Dialect, refusals
+from rltrain.errors import UsageError
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import WriterSpec
+
+def translate(words):
+    if "--pocket" in words:
+        raise UsageError("--pocket: needs a size, as in --pocket=9.")
+    return [word.replace("--pocket=", "--num-envs=") for word in words]
+
+def add_flags(parser):
+    parser.add_argument("--lint", dest="pocketrl --lint")
+    parser.add_argument("--pocket-name", dest="run_name")
+
+def remarks(settings, config, world):
+    if settings.get("pocketrl --lint") == "much":
+        raise UsageError("--lint much: this run has little.")
+    return [f"{name}: not used" for name in settings if name.startswith("pocketrl ")]
+
+@hookimpl
+def rltrain_provides():
+    return [WriterSpec(name="pocket", factory="x:Y")]
+
+@hookimpl
+def rltrain_dialect():
+    return Dialect(
+        program="PocketRL",
+        commands={"watch": "rltrain play RUN"},
+        trains={"learn": ("--max-iterations", "3", "--usual-library", "stub")},
+        translate=translate,
+        refuses=refusals([("fold", "paper only.", "Leave it out.")]),
+        refuses_of_policies=refusals([("fold", "it is folded.", "Unfold it.")]),
+        variables={"POCKET_LOGS": "log_root"},
+        add_flags=add_flags,
+        remarks=remarks,
+    )
+"""
+
+
+RUN = "learn --task=Stub-v0 --framework=numpy --grad-sync=plain --backend=stub --dry-run --lint"
+
+
+@pytest.fixture
+def pocket(site, stub):
+    site.install("rltrain-pocket", DIALECT, point="pocket")
+
+
+def test_words_of_another_program_are_translated_and_set_options(pocket):
+    words = ["learn", "--pocket=9", "--lint", "a", "--pocket-name", "b"]
+    found = read_run(words)
+    assert found.pop("agent") == found.pop("env") == {}
+    of_pocket = {"num_envs": "9", "run_name": "b"}
+    assert found == {**of_pocket, "max_iterations": "3", "library": "stub"}
+    assert read_run([*words, "--library", "other"])["library"] == "other"
+
+
+def test_what_changes_nothing_is_remarked_on_or_refused(pocket, capsys, monkeypatch):
+    monkeypatch.setenv("POCKET_LOGS", "elsewhere")
+    assert main([*RUN.split(), "a"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == "pocketrl --lint: not used\n"
+    assert "elsewhere" in printed.out
+    assert main([*RUN.split(), "a", "--log-root", "here"]) == 0
+    assert "elsewhere" not in capsys.readouterr().out
+    assert main([*RUN.split(), "much"]) == 2
+    assert capsys.readouterr().err == "rltrain: --lint much: this run has little.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--fold 1", "--fold: paper only. Leave it out."),
+        ("play RUN --fold", "--fold: it is folded. Unfold it."),
+        ("--pocket", "--pocket: needs a size, as in --pocket=9."),
+        ("watch", "watch: is a command of PocketRL. Type rltrain play RUN."),
+    ],
+)
+def test_what_is_refused_says_what_to_type(pocket, capsys, words, says):
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err == f"rltrain: {says}\n"
+
+
+def programs():
+    return [each.program for each in discover().dialects()]
+
+
+def test_it_counts_where_what_the_plugin_adapts_is_not_installed(site, monkeypatch):
+    needs = ("no-such-simulator>=2; extra == 'library'",)
+    site.install("rltrain-pocket", DIALECT, point="pocket", requires=needs)
+    assert "PocketRL" in programs()
+    monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-torch")
+    assert "PocketRL" not in programs()
+
+
+def test_a_dialect_that_is_none_breaks_its_plugin_alone(site):
+    source = DIALECT.replace("return Dialect(", "return dict(")
+    site.install("rltrain-pocket", source, point="pocket")
+    assert "PocketRL" not in programs()
+    assert "torchrun" in programs()
+    (record,) = [each for each in discover().records if each.name == "pocket"]
+    assert (record.status, record.reason.partition(";")[0]) == (
+        "broken",
+        "PluginError: rltrain_dialect must return a rltrain.dialects.Dialect",
+    )
+
+
+def test_a_flag_that_is_one_of_ours_names_whose_it_is(site, stub):
+    site.install("rltrain-pocket", DIALECT.replace('"--lint"', '"--seed"', 1), point="pocket")
+    _, loaded, words = command_of(["--seed", "1"])
+    with pytest.raises(PluginError, match=r"flags of PocketRL that a plugin adds: .*--seed"):
+        parse(loaded, None, words)
