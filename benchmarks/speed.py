@@ -29,7 +29,7 @@ from ranks import on_mpi_ranks, on_ranks
 
 from rltrain import hookimpl
 from rltrain.errors import DivergenceError
-from rltrain.launch.cores import bind_cores
+from rltrain.machine.cores import bind_cores
 from rltrain.session import Session
 from rltrain.types import GradientSync, World
 

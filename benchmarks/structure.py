@@ -21,7 +21,11 @@ PAGE = ROOT / "docs" / "reference" / "public-api.md"
 PUBLIC = frozenset(re.findall(r"^\| \[?`([\w.]+)`", PAGE.read_text(), re.MULTILINE))
 
 CORE = ROOT / "src" / "core" / "rltrain"
-BUDGET = {"core without testing": 22_200, "rltrain.testing": 1_500}
+BUDGET = {
+    "core without testing": 20_400,
+    "rltrain.testing": 1_500,
+    "largest package of the core": 1_700,
+}
 """Lines at most, which a test holds. Lower them when the core gets smaller; what makes it larger is
 better a plugin."""
 
@@ -39,7 +43,11 @@ def sizes() -> dict[str, int]:
     """Return the lines of what has a budget."""
     counted = lines(CORE)
     testing = counted.pop("testing")
-    return {"core without testing": counted.total(), "rltrain.testing": testing}
+    return {
+        "core without testing": counted.total(),
+        "rltrain.testing": testing,
+        "largest package of the core": max(counted.values()),
+    }
 
 
 def levels(graph: grimp.ImportGraph) -> tuple[int, list[set[str]]]:

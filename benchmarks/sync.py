@@ -22,8 +22,8 @@ from typing import Any
 
 from ranks import on_mpi_ranks, on_ranks
 
-from rltrain.launch.cores import bind_cores
-from rltrain.launch.heap import keep_freed_memory
+from rltrain.machine.cores import bind_cores
+from rltrain.machine.heap import keep_freed_memory
 from rltrain.types import World
 
 SYNCS = ("flat", "bf16")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rltrain.config import endpoint
-from rltrain.launch.network import address_towards, is_loopback, own_address
+from rltrain.machine.network import address_towards, is_loopback, own_address
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

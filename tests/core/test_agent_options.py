@@ -8,8 +8,8 @@ import pytest
 import stub_plugin
 
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten, get_dotted, overlaid, set_dotted
 from rltrain.options.agent import load_agent, override_agent, parse_override, resolve_env
-from rltrain.options.dotted import flatten, get_dotted, overlaid, set_dotted
 from rltrain.plugins.registry import PluginRecord, Registry
 from rltrain.specs import Keys, LibrarySpec, SuiteSpec, Words
 from rltrain.types import TaskInfo

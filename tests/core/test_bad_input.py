@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from rltrain.cli.main import main
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten, set_dotted
 from rltrain.options.agent import default_options
 from rltrain.options.checks import flag
 from rltrain.options.declare import option_of
-from rltrain.options.dotted import flatten, set_dotted
 from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec, SuiteSpec
@@ -121,7 +121,7 @@ def answer(words: list[str]) -> tuple[int, str]:
         contextlib.redirect_stderr(err),
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("rltrain.plan.backend.preflight", lambda *_, **__: 0)
+        patch.setattr("rltrain.place.backend.preflight", lambda *_, **__: 0)
         patch.setattr("rltrain.run.start.start", started)
         patch.setattr(subprocess, "Popen", started)
         patch.setattr(multiprocessing.process.BaseProcess, "start", started)

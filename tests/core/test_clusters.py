@@ -12,7 +12,7 @@ import pytest
 from rltrain.clusters import StartedNode, StartedRank
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
-from rltrain.plan.cluster import find_place, join
+from rltrain.place.cluster import find_place, join
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import ClusterSpec
 from rltrain.types import World
@@ -479,7 +479,7 @@ def test_the_first_pod_of_a_job_is_looked_up_in_this_pods_domain(monkeypatch):
 
 
 def test_the_first_node_may_be_its_own_master(monkeypatch):
-    monkeypatch.setattr("rltrain.plan.cluster.own_address", lambda: "10.0.0.7")
+    monkeypatch.setattr("rltrain.place.cluster.own_address", lambda: "10.0.0.7")
     main = {**without(AWS_BATCH, list(AWS_BATCH)[3]), "AWS_BATCH_JOB_NODE_INDEX": "2"}
     assert joined(main)[0].master_addr == "10.0.0.7"
     with pytest.raises(UsageError, match=r"indexed-job \(.*does not say on which host rank 0 is"):

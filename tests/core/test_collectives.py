@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from rltrain.launch import collectives
-from rltrain.launch.collectives import describing, last_collectives
 from rltrain.launch.pulse import pulse_file
+from rltrain.watch import collectives
+from rltrain.watch.collectives import describing, last_collectives
 
 
 def listeners():

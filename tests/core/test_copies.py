@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from rltrain.launch.copies import without_copies
-from rltrain.launch.leftovers import private_folder
 from rltrain.launch.pulse import PulseWriter
+from rltrain.machine.copies import without_copies
+from rltrain.machine.leftovers import private_folder
 
 
 def during():

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from rltrain.launch import cores
-from rltrain.launch.cores import available_cores, bind_cores, cores_of_rank, crowding
+from rltrain.machine import cores
+from rltrain.machine.cores import available_cores, bind_cores, cores_of_rank, crowding
 from rltrain.types import World
 
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from rltrain.launch.echo import echoed, is_shown
-from rltrain.launch.rank_log import RankLog
+from rltrain.logs.echo import echoed, is_shown
+from rltrain.logs.rank_log import RankLog
 from rltrain.types import World
 
 
@@ -41,7 +41,7 @@ def test_lines_are_shown_after_the_ranks_number(tmp_path, monkeypatch):
 def test_a_log_that_is_rotated_is_shown_whole(tmp_path, monkeypatch):
     console = io.StringIO()
     monkeypatch.setattr(sys, "stdout", console)
-    monkeypatch.setattr("rltrain.launch.rank_log.LIMIT", 10)
+    monkeypatch.setattr("rltrain.logs.rank_log.LIMIT", 10)
     with RankLog(tmp_path / "early") as log:
         log.move(tmp_path / "late")
         with echoed(log.path, 0):

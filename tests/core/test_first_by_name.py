@@ -8,7 +8,7 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
-from rltrain.plan.cluster import find_place
+from rltrain.place.cluster import find_place
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
 from rltrain.plugins import exporters

@@ -16,13 +16,13 @@ import stub_parts
 from rltrain import train
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
+from rltrain.machine.disk import Mount, NotWritten, disk_errors
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import Scalars
 from rltrain.run.requests import Requests
 from rltrain.run.session import RankSession
 from rltrain.run.unwritten import IO_ERROR
 from rltrain.storage.checkpoints import read_state, saved_checkpoints
-from rltrain.storage.disk import Mount, NotWritten, disk_errors
 from rltrain.storage.finding import find_checkpoint
 from rltrain.storage.metrics_file import read_metrics
 from rltrain.testing import FakeWorld, make_config
@@ -182,9 +182,9 @@ def test_a_disk_that_is_mounted_again_is_written_on(stub, small_disk, tmp_path, 
 
 def test_a_folder_that_comes_back_with_another_number_of_its_disk(tmp_path, monkeypatch):
     place, found = Mount(tmp_path), tmp_path.stat()
-    monkeypatch.setattr("rltrain.storage.disk._place", lambda _: (-1, found.st_ino))
+    monkeypatch.setattr("rltrain.machine.disk._place", lambda _: (-1, found.st_ino))
     place.check()
-    monkeypatch.setattr("rltrain.storage.disk._place", lambda _: (-1, found.st_ino + 1))
+    monkeypatch.setattr("rltrain.machine.disk._place", lambda _: (-1, found.st_ino + 1))
     with pytest.raises(NotWritten, match=NO_DISK):
         place.check()
 

@@ -11,13 +11,13 @@ import time
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.launch import hangs
-from rltrain.launch.hangs import HangWatch, Patience
 from rltrain.launch.pulse import Pulse, pulse_file, pulse_files, read_pulse
 from rltrain.launch.reports import failure, forget_reports
 from rltrain.launch.stacks import Frame, Process
-from rltrain.launch.verdict import Place, find_missing
 from rltrain.options import checks
+from rltrain.watch import hangs
+from rltrain.watch.hangs import HangWatch, Patience
+from rltrain.watch.verdict import Place, find_missing
 
 RANK = """
 import os, signal, sys, threading, time

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.launch.leftovers import private_folder, remove_leftovers, with_temporary_files
+from rltrain.machine.leftovers import private_folder, remove_leftovers, with_temporary_files
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def killed(temporary):
     """Return the folders of a process that was killed in the middle of its work."""
     code = """
         import multiprocessing.util, sys
-        from rltrain.launch.leftovers import private_folder, with_temporary_files
+        from rltrain.machine.leftovers import private_folder, with_temporary_files
         with private_folder() as folder, with_temporary_files(folder):
             (folder / "report").touch()
             print(folder, multiprocessing.util.get_temp_dir(), sep="|", flush=True)
@@ -144,7 +144,7 @@ def test_sockets_of_ranks_fit_wherever_temporary_files_are(tmp_path):
     long.mkdir()
     code = """
         from multiprocessing.forkserver import ensure_running
-        from rltrain.launch.leftovers import private_folder, with_temporary_files
+        from rltrain.machine.leftovers import private_folder, with_temporary_files
         with private_folder() as folder, with_temporary_files(folder):
             ensure_running()
             print(folder.parent)

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.launch.network import interface_towards, wait_for_host
+from rltrain.machine.network import interface_towards, wait_for_host
 
 
 def test_this_machine_is_reached_over_loopback():

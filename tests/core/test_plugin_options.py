@@ -9,8 +9,8 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rltrain.errors import UsageError
+from rltrain.files.dotted import get_positive_int, leaves, set_child
 from rltrain.options.agent import unknown_env_option
-from rltrain.options.dotted import get_positive_int, leaves, set_child
 from rltrain.types import is_image
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.launch.rank_log import RankLog, console_stream, older
+from rltrain.logs.rank_log import RankLog, console_stream, older
 
 
 def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -34,7 +34,7 @@ def test_all_output_goes_to_the_file(tmp_path):
         """
         import os, subprocess, sys
         from pathlib import Path
-        from rltrain.launch.rank_log import RankLog
+        from rltrain.logs.rank_log import RankLog
         print("before")
         with RankLog(Path(sys.argv[1])):
             print("python out")
@@ -59,7 +59,7 @@ def test_the_console_still_reaches_the_user(tmp_path):
         """
         import sys
         from pathlib import Path
-        from rltrain.launch.rank_log import RankLog, console_stream
+        from rltrain.logs.rank_log import RankLog, console_stream
         sys.stdout.write("unflushed ")
         with RankLog(Path(sys.argv[1])) as log:
             print("to the console", file=console_stream())
@@ -127,7 +127,7 @@ def test_a_stream_without_a_descriptor_stays_the_console(tmp_path, monkeypatch):
 @pytest.fixture
 def short(monkeypatch):
     """Logs of at most 100 bytes."""
-    monkeypatch.setattr("rltrain.launch.rank_log.LIMIT", 100)
+    monkeypatch.setattr("rltrain.logs.rank_log.LIMIT", 100)
 
 
 def test_a_long_log_goes_on_in_a_new_file(short, tmp_path):
@@ -200,7 +200,7 @@ def test_a_console_on_a_full_disk_does_not_stop_a_rank(tmp_path):
     code = """
         import sys
         from pathlib import Path
-        from rltrain.launch.rank_log import RankLog, console_stream
+        from rltrain.logs.rank_log import RankLog, console_stream
         with RankLog(Path(sys.argv[1])) as log:
             print("to the console", file=console_stream())
             print("to the log")
@@ -216,7 +216,7 @@ def test_logs_follow_one_another_without_leaking_descriptors(tmp_path):
         """
         import os, sys
         from pathlib import Path
-        from rltrain.launch.rank_log import RankLog
+        from rltrain.logs.rank_log import RankLog
         counts = []
         for number in range(5):
             with RankLog(Path(sys.argv[1]) / f"{number}.log") as log:
@@ -233,6 +233,6 @@ def test_logs_follow_one_another_without_leaking_descriptors(tmp_path):
 def test_a_ranks_log_is_tended_in_every_iteration(stub, monkeypatch):
     from rltrain import train
 
-    monkeypatch.setattr("rltrain.launch.rank_log.LIMIT", -1)
+    monkeypatch.setattr("rltrain.logs.rank_log.LIMIT", -1)
     result = train(**{**stub.OPTIONS, "max_iterations": 2})
     assert (Path(result.run_dir) / "logs" / "rank_0.log.1").exists()

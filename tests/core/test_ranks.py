@@ -10,7 +10,6 @@ import pytest
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
-from rltrain.launch.cores import available_cores
 from rltrain.launch.ranks import (
     MAX_CPU_RANKS,
     count_ranks,
@@ -23,6 +22,7 @@ from rltrain.launch.ranks import (
     select_gpus,
     with_device,
 )
+from rltrain.machine.cores import available_cores
 from rltrain.run.worker import run_launched
 from rltrain.testing import make_config
 from rltrain.types import World

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.storage.reading import Unreadable, read_bytes, read_text
+from rltrain.files.reading import Unreadable, read_bytes, read_text
 
 
 @pytest.fixture

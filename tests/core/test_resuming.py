@@ -11,7 +11,7 @@ from made_up_runs import made_state
 
 from rltrain.cli.train import read_options
 from rltrain.errors import UsageError
-from rltrain.options.dotted import flatten
+from rltrain.files.dotted import flatten
 from rltrain.options.run import RunOptions
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.resuming import with_options_of_run

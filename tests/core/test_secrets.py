@@ -11,7 +11,7 @@ import pytest
 
 from rltrain.cli.main import main
 from rltrain.options import load_yaml
-from rltrain.options.secrets import HIDDEN, hide, hide_in_text, hide_words
+from rltrain.secrets.hiding import HIDDEN, hide, hide_in_text, hide_words
 from rltrain.testing import make_config
 
 SECRET = "s3cr3t-of-mine"

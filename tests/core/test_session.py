@@ -23,12 +23,12 @@ from rltrain.launch.ending import announce_training, ask_to_end
 from rltrain.launch.pulse import PulseWriter
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
-from rltrain.run.profile import ITERATIONS, PROFILE, Profile
 from rltrain.run.session import RankSession
 from rltrain.session import Session
 from rltrain.storage.checkpoints import read_state
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
+from rltrain.watch.profile import ITERATIONS, PROFILE, Profile
 from rltrain_torch.arrays import TorchArrays
 
 
@@ -268,7 +268,7 @@ def test_metadata_that_does_not_parse_does_not_stop_a_run(run, site):
 
 
 def test_the_agents_options_are_written(run):
-    from rltrain.options.files import load_yaml
+    from rltrain.files.files import load_yaml
 
     result = run(agent={"learn.rate": 0.25})
     options = load_yaml(str(Path(result.run_dir) / "agent.yaml"), "agent")
@@ -437,7 +437,7 @@ def test_ranks_of_one_machine_are_timed_by_its_clock(one_machine, monkeypatch):
 
     if not one_machine:
         numbers = map(str, itertools.count())
-        monkeypatch.setattr("rltrain.run.profile.machine", lambda: next(numbers))
+        monkeypatch.setattr("rltrain.watch.profile.machine", lambda: next(numbers))
     trace = FakeWorld(2).run(work)[0]
     first, second = (each["ts"] for each in trace["traceEvents"] if each["name"] == "met")
     assert (abs(first - second) < 250_000) is one_machine

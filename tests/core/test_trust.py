@@ -21,8 +21,8 @@ from omegaconf import OmegaConf
 
 from rltrain.cli.train import read_options
 from rltrain.errors import UsageError
+from rltrain.files.dotted import set_dotted, texts
 from rltrain.options.checks import flag
-from rltrain.options.dotted import set_dotted, texts
 from rltrain.options.run import RunOptions
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.resuming import with_options_of_run

@@ -17,8 +17,8 @@ import spaces
 from wheel import Bare, tasks_of
 
 from rltrain.errors import UsageError
-from rltrain.options.dotted import flatten
-from rltrain.options.files import load_yaml
+from rltrain.files.dotted import flatten
+from rltrain.files.files import load_yaml
 from rltrain.testing import FakeWorld, differing
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")

@@ -26,7 +26,7 @@ from rltrain.data import MalformedData, pack_object, pack_state, unpack_object
 from rltrain.errors import UsageError
 from rltrain.options import load_yaml
 from rltrain.options.run import RunOptions
-from rltrain.plan.cluster import find_place
+from rltrain.place.cluster import find_place
 from rltrain.plan.resuming import with_options_of_run
 from rltrain.plugins.registry import discover
 from rltrain.policies.finding import options_of_run

@@ -17,7 +17,7 @@ from claims_jax import JAX, JaxClaim
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from rltrain.options.dotted import set_dotted
+from rltrain.files.dotted import set_dotted
 from rltrain.run.group import SingleProcess
 from rltrain.seeding import SeedPlan
 from rltrain.testing import FakeWorld, make_config

@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.files.reading import changed_at, digest, read_bytes, read_text, real
+from rltrain.machine.disk import NotWritten
 from rltrain.options.run import RunOptions
-from rltrain.plan.run_files import check_inside
 from rltrain.records import Scalars
-from rltrain.run.profile import PROFILE
 from rltrain.run.restarts import STORY
 from rltrain.storage.checkpoints import INDEX, saved_checkpoints, states_of
-from rltrain.storage.disk import NotWritten
 from rltrain.storage.evaluations import (
     EVALUATIONS,
     Evaluated,
@@ -33,8 +32,9 @@ from rltrain.storage.evaluations import (
 from rltrain.storage.finding import all_checkpoints, checkpoint_of_run, newest_of_run
 from rltrain.storage.manifest import read_manifest, versions
 from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
-from rltrain.storage.reading import changed_at, digest, read_bytes, read_text, real
 from rltrain.storage.run_folder import RunFolder, check_writable
+from rltrain.trust.run_files import check_inside
+from rltrain.watch.profile import PROFILE
 
 __all__ = [
     "EVALUATIONS",

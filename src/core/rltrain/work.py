@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from rltrain.config import Placement, RunConfig
 from rltrain.launch.preflight import preflight
-from rltrain.launch.rank_log import RankLog
-from rltrain.plan.cluster import find_place
-from rltrain.plan.placement import place
+from rltrain.logs.rank_log import RankLog
+from rltrain.place.cluster import find_place
+from rltrain.place.placement import place
 from rltrain.plan.resolve import Plan
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry

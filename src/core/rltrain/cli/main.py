@@ -21,10 +21,10 @@ from rltrain.cli.help import flags_about, overview
 from rltrain.cli.parser import Loaded, load, make_parser, parse
 from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.interrupts import Ended, asked, status_of
-from rltrain.launch.stream import lasting_output
-from rltrain.options.secrets import hide_in_text
+from rltrain.logs.stream import lasting_output
 from rltrain.plugins import ours
 from rltrain.plugins.registry import discover
+from rltrain.secrets.hiding import hide_in_text
 from rltrain.specs import CommandSpec, SuiteSpec
 from rltrain.terminal import plain_output
 

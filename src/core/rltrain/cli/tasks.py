@@ -10,7 +10,7 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import RltrainError, UsageError, in_a_line
-from rltrain.launch.leftovers import private_folder
+from rltrain.machine.leftovers import private_folder
 from rltrain.options.agent import default_options
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LibrarySpec, SuiteSpec

@@ -11,7 +11,7 @@ from typing import Any
 
 from rltrain.cli import dialects
 from rltrain.cli.flags import add_flags, value_flags
-from rltrain.options.files import load_yaml
+from rltrain.files.files import load_yaml
 
 __all__ = ["TrainCommand", "read_options", "separate", "telling_others"]
 
@@ -79,7 +79,7 @@ class TrainCommand:
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Train, or print the plan."""
-        from rltrain.launch.cores import crowding
+        from rltrain.machine.cores import crowding
         from rltrain.plan.resolve import make_plan
         from rltrain.run.start import start
 
@@ -112,7 +112,7 @@ def telling_others(words: list[str]) -> contextlib.AbstractContextManager[None]:
     Args:
         words: those of the command, which may be wrong.
     """
-    from rltrain.run.telling import of_the_nodes, telling_others
+    from rltrain.place.telling import of_the_nodes, telling_others
 
     def options() -> Mapping[str, Any]:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
@@ -140,9 +140,9 @@ def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
         UsageError: a section of the file or an override is wrong.
     """
     from rltrain.errors import UsageError
+    from rltrain.files.dotted import flatten
     from rltrain.options.agent import parse_override
     from rltrain.options.aliases import give_way
-    from rltrain.options.dotted import flatten
 
     flags = dict(given)
     path = flags.pop("config", None)
@@ -182,9 +182,9 @@ def _options_in(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
         given: the user's own options.
     """
     from rltrain.options import checks
-    from rltrain.plan.run_files import read_file, run_folder_of
-    from rltrain.plan.trust import take
     from rltrain.plugins.registry import discover
+    from rltrain.trust.run_files import read_file, run_folder_of
+    from rltrain.trust.taken import take
 
     run = run_folder_of(path)
     if run is None:

@@ -5,22 +5,11 @@ internal.
 """
 
 from rltrain.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, is_free
-from rltrain.launch.cores import available_cores, bind_cores, cores_of_rank
-from rltrain.launch.drawing import cannot_draw, check_mujoco_draws
 from rltrain.launch.ending import ask_to_end
-from rltrain.launch.hangs import hang_watch
 from rltrain.launch.here import environments_are_made_here
-from rltrain.launch.leftovers import private_folder, with_temporary_files
 from rltrain.launch.met import begin_meeting
-from rltrain.launch.network import (
-    interface_towards,
-    interfaces,
-    is_loopback,
-    reachable_address,
-)
 from rltrain.launch.notes import Notes
 from rltrain.launch.preload import imports_of_library
-from rltrain.launch.rank_log import RankLog, console_stream, say
 from rltrain.launch.ranks import (
     SECRET,
     hide_rank_variables,
@@ -37,10 +26,20 @@ from rltrain.launch.reports import (
     ranks_done,
     write_report,
 )
-from rltrain.launch.shared import shared_folder, short_path
 from rltrain.launch.signals import CaughtSignals, caught_signals
 from rltrain.launch.stacks import Process
-from rltrain.launch.view import LinesOfOthers
+from rltrain.logs.rank_log import RankLog, console_stream, say
+from rltrain.logs.view import LinesOfOthers
+from rltrain.machine.cores import available_cores, bind_cores, cores_of_rank
+from rltrain.machine.drawing import cannot_draw, check_mujoco_draws
+from rltrain.machine.leftovers import private_folder, with_temporary_files
+from rltrain.machine.network import (
+    interface_towards,
+    interfaces,
+    is_loopback,
+    reachable_address,
+)
+from rltrain.machine.shared import shared_folder, short_path
 from rltrain.storage.run_folder import PARTIAL
 
 __all__ = [
@@ -67,7 +66,6 @@ __all__ = [
     "ended_early",
     "environments_are_made_here",
     "failure",
-    "hang_watch",
     "hide_rank_variables",
     "imports_of_library",
     "interface_towards",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rltrain.interrupts import AGAIN, REQUESTS, SAME
 from rltrain.launch.board import board_of
-from rltrain.launch.rank_log import show
+from rltrain.logs.rank_log import show
 
 __all__ = [
     *("AGAIN", "OF_SCHEDULERS", "REQUESTS"),

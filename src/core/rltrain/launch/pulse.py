@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from rltrain.launch.copies import end_copy
+from rltrain.machine.copies import end_copy
 
 __all__ = [
     "Phase",

@@ -19,11 +19,11 @@ from rltrain.errors import EndedBySignal, PeerLost, RankFailed, RltrainError, Us
 from rltrain.interrupts import status_of
 from rltrain.launch.board import board_of
 from rltrain.launch.ending import asked_to_end
-from rltrain.launch.leftovers import lacks_room
 from rltrain.launch.pulse import read_pulses
-from rltrain.launch.rank_log import older
 from rltrain.launch.started import NO_GUARD, UNGUARDED
-from rltrain.options.secrets import hide_in_text
+from rltrain.logs.rank_log import older
+from rltrain.machine.leftovers import lacks_room
+from rltrain.secrets.hiding import hide_in_text
 
 __all__ = [
     "Kind",
@@ -153,7 +153,7 @@ def read_reports(folder: Path) -> list[Report]:
 
 
 def log_path(folder: Path, rank: int) -> Path:
-    """Return the first path of a rank's log; see `rltrain.launch.rank_log.RankLog.move`."""
+    """Return the first path of a rank's log; see `rltrain.logs.rank_log.RankLog.move`."""
     return folder / f"rank_{rank}.log"
 
 

@@ -3,10 +3,7 @@
 What plugins use of them is named here; the modules below are the core's own.
 """
 
-from rltrain.options.agent import nested_env, resolve_env, unknown_env_option
-from rltrain.options.checks import flag
-from rltrain.options.declare import naming
-from rltrain.options.dotted import (
+from rltrain.files.dotted import (
     flatten,
     get_dotted,
     get_positive_int,
@@ -15,10 +12,12 @@ from rltrain.options.dotted import (
     set_child,
     set_dotted,
 )
-from rltrain.options.files import load_yaml
+from rltrain.files.files import load_yaml
+from rltrain.options.agent import nested_env, resolve_env, unknown_env_option
+from rltrain.options.checks import flag
+from rltrain.options.declare import naming
 from rltrain.options.played import still_there
 from rltrain.options.run import DEFAULT_TASK, RunOptions
-from rltrain.options.secrets import hide, hide_in_text, hide_words
 from rltrain.options.tuned import MANY_ENVS, tuned_in
 from rltrain.options.user_config import (
     save_variables,
@@ -26,6 +25,7 @@ from rltrain.options.user_config import (
     unset,
     user_config_file,
 )
+from rltrain.secrets.hiding import hide, hide_in_text, hide_words
 
 __all__ = [
     "DEFAULT_TASK",

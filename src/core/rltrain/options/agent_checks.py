@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
-from rltrain.options.dotted import flatten, get_dotted
+from rltrain.files.dotted import flatten, get_dotted
 from rltrain.specs import Keys, LibrarySpec, Words
 
 __all__ = ["check_keys", "check_kinds", "check_sections", "check_words"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.launch.bounded import bounded
+from rltrain.files.dotted import flatten, get_dotted, set_dotted
 from rltrain.launch.here import made_here
 from rltrain.options.agent import (
     default_options,
@@ -20,16 +20,14 @@ from rltrain.options.agent import (
     resolve_env,
 )
 from rltrain.options.checks import flag
-from rltrain.options.dotted import flatten, get_dotted, set_dotted
 from rltrain.options.run import RunOptions
-from rltrain.plan.elastic import settle_nodes
+from rltrain.place.elastic import settle_nodes
+from rltrain.place.placement import check_shown, of_framework, place
 from rltrain.plan.files import check_run_name, resolve_files
 from rltrain.plan.libraries import choose_agent, choose_library, get_library
 from rltrain.plan.notes import of_file, tell
-from rltrain.plan.placement import check_shown, of_framework, place
 from rltrain.plan.refusals import check_refusals
 from rltrain.plan.resuming import check_resume, with_options_of_run
-from rltrain.plan.run_files import read_file, run_folder_of
 from rltrain.plan.sizes import (
     envs_per_rank,
     number_of_ranks,
@@ -39,7 +37,6 @@ from rltrain.plan.sizes import (
     written_for,
 )
 from rltrain.plan.tasks import find_task
-from rltrain.plan.trust import check_texts
 from rltrain.plugins.manager import chosen_specs
 from rltrain.plugins.options import check_options
 from rltrain.plugins.registry import Registry, discover
@@ -52,7 +49,10 @@ from rltrain.specs import (
     SuiteSpec,
     WriterSpec,
 )
+from rltrain.trust.run_files import read_file, run_folder_of
+from rltrain.trust.taken import check_texts
 from rltrain.types import Iteration, TaskInfo, World
+from rltrain.watch.bounded import bounded
 
 __all__ = ["Plan", "make_plan"]
 

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten
+from rltrain.files.reading import real
 from rltrain.options import checks
 from rltrain.options.aliases import give_way
 from rltrain.options.checks import NodeRange, flag
-from rltrain.options.dotted import flatten
 from rltrain.options.run import RunOptions
-from rltrain.plan.run_files import read_file
-from rltrain.plan.trust import take
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LauncherSpec
 from rltrain.storage.finding import newest_of_run, newest_run
 from rltrain.storage.manifest import read_manifest
-from rltrain.storage.reading import real
+from rltrain.trust.run_files import read_file
+from rltrain.trust.taken import take
 
 __all__ = ["check_resume", "with_options_of_run"]
 

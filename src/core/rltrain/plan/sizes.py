@@ -9,7 +9,7 @@ from typing import Any
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import UsageError
-from rltrain.options.dotted import get_dotted, set_dotted
+from rltrain.files.dotted import get_dotted, set_dotted
 from rltrain.options.run import RunOptions
 from rltrain.specs import LibrarySpec
 from rltrain.types import Iteration, TaskInfo, World

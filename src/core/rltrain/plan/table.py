@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from rltrain.launch.cores import crowding
-from rltrain.launch.network import interface_towards
-from rltrain.options.secrets import hide
+from rltrain.machine.cores import crowding
+from rltrain.machine.network import interface_towards
 from rltrain.plan.memory import estimate_memory
 from rltrain.plan.resolve import Plan
 from rltrain.plan.sizes import number_of_ranks
 from rltrain.plugins.options import make_options
+from rltrain.secrets.hiding import hide
 from rltrain.specs import BackendSpec, ObserverSpec
 from rltrain.types import Iteration
 

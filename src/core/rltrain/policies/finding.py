@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten
+from rltrain.files.reading import real
 from rltrain.options import checks
-from rltrain.options.dotted import flatten
 from rltrain.options.run import RunOptions
-from rltrain.plan.run_files import read_file
-from rltrain.plan.trust import take
 from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
 from rltrain.storage.checkpoints import read_state
 from rltrain.storage.finding import all_checkpoints, checkpoint_of_run, newest_run
-from rltrain.storage.reading import real
+from rltrain.trust.run_files import read_file
+from rltrain.trust.taken import take
 
 __all__ = [
     "Trained",

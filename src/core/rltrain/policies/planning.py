@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.options.dotted import leaves, overlaid
+from rltrain.files.dotted import leaves, overlaid
 from rltrain.plan.files import check_checkpoint, in_a_child
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.policies.finding import Trained

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
+from rltrain.files.dotted import get_dotted, leaves
 from rltrain.launch import private_folder
-from rltrain.launch.copies import without_copies
-from rltrain.options.dotted import get_dotted, leaves
+from rltrain.machine.copies import without_copies
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.policy import Policy
 from rltrain.run.group import SingleProcess

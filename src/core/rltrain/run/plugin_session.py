@@ -15,7 +15,6 @@ from rltrain.metrics.numbers import Numbers
 from rltrain.metrics.progress import Progress
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.run.output import Output
-from rltrain.run.profile import Profile
 from rltrain.run.requests import Requests
 from rltrain.run.seeding import CoreSeeding
 from rltrain.seeding import SeedPlan
@@ -33,6 +32,7 @@ from rltrain.types import (
     TrainResult,
     World,
 )
+from rltrain.watch.profile import Profile
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import RankFailed
-from rltrain.launch.leftovers import private_folder
+from rltrain.files.reading import real
 from rltrain.launch.notes import Notes
-from rltrain.storage.disk import Mount
+from rltrain.machine.disk import Mount
+from rltrain.machine.leftovers import private_folder
 from rltrain.storage.finding import newest_of_run
 from rltrain.storage.manifest import read_manifest
-from rltrain.storage.reading import real
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
 

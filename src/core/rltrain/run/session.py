@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 from rltrain.errors import NonFiniteError, PluginError, RltrainError, fitting
 from rltrain.launch import console_stream, make_report
-from rltrain.launch.copies import without_copies
 from rltrain.launch.met import begin_meeting
+from rltrain.machine.copies import without_copies
 from rltrain.metrics.divergence import check_divergence
-from rltrain.options.secrets import hide, hide_in_text
 from rltrain.records import RunStarted
 from rltrain.run.agreement import Agreement, agree
 from rltrain.run.group import SingleProcess
-from rltrain.run.noted import NotedGroup
 from rltrain.run.plugin_session import PluginSession
-from rltrain.run.profile import Profile
+from rltrain.secrets.hiding import hide, hide_in_text
 from rltrain.seeding import SeedPlan
 from rltrain.storage import manifest
 from rltrain.storage.resume import nothing_to_resume, resumption
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
+from rltrain.watch.noted import NotedGroup
+from rltrain.watch.profile import Profile
 
 if TYPE_CHECKING:
     from rltrain.metrics.environment import CountedEnv

@@ -15,19 +15,19 @@ from typing import Any
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import EndedBySignal, PluginError, UsageError
 from rltrain.launch.ending import heard_requests, pass_on
-from rltrain.launch.network import wait_for_host
 from rltrain.launch.notes import Notes
 from rltrain.launch.ranks import make_room
 from rltrain.launch.started import refuse_in_import
-from rltrain.launch.stream import lasting_output
+from rltrain.logs.stream import lasting_output
+from rltrain.machine.network import wait_for_host
 from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import saved_variables, unset, user_config_file
+from rltrain.place.telling import telling_others
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.plugins.options import make_plugin
 from rltrain.plugins.registry import Registry
 from rltrain.run.restarts import restarts_here, with_restarts
-from rltrain.run.telling import telling_others
 from rltrain.run.worker import run_here, run_rank, work
 from rltrain.specs import LauncherSpec
 from rltrain.types import Launcher, TrainResult, World

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rltrain.launch.rank_log import say
-from rltrain.storage.disk import NotWritten, disk_errors
+from rltrain.logs.rank_log import say
+from rltrain.machine.disk import NotWritten, disk_errors
 
 __all__ = ["IO_ERROR", "Unwritten", "records_of"]
 

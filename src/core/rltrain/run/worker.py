@@ -17,14 +17,8 @@ from typing import TypeVar
 from rltrain.config import Placement, RunConfig
 from rltrain.interrupts import OF_SCHEDULERS
 from rltrain.launch.board import board_of
-from rltrain.launch.collectives import describing
-from rltrain.launch.cores import bind_cores
-from rltrain.launch.echo import echoed, is_shown
-from rltrain.launch.heap import keep_freed_memory
-from rltrain.launch.leftovers import private_folder
 from rltrain.launch.notes import Notes
 from rltrain.launch.pulse import pulse_file
-from rltrain.launch.rank_log import RankLog
 from rltrain.launch.ranks import (
     export_rank_env,
     rank_from_env,
@@ -33,19 +27,25 @@ from rltrain.launch.ranks import (
     with_device,
 )
 from rltrain.launch.reports import forget_reports, log_path, make_report, write_report
-from rltrain.launch.self_watch import machine, watching
-from rltrain.launch.shared import use_folder
 from rltrain.launch.stacks import answering, stack_file
 from rltrain.launch.started import end_with_launcher, free_start_method
-from rltrain.options.secrets import hide_in_text
+from rltrain.logs.echo import echoed, is_shown
+from rltrain.logs.rank_log import RankLog
+from rltrain.machine.cores import bind_cores
+from rltrain.machine.heap import keep_freed_memory
+from rltrain.machine.leftovers import private_folder
+from rltrain.machine.shared import use_folder
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
 from rltrain.run.signals import ending_when_asked
+from rltrain.secrets.hiding import hide_in_text
 from rltrain.sources import find_modules_here
 from rltrain.specs import LibrarySpec, WriterSpec
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult, World
+from rltrain.watch.collectives import describing
+from rltrain.watch.self_watch import machine, watching
 
 __all__ = ["CULPRIT_GRACE", "make_session", "run_here", "run_launched", "run_rank", "work"]
 

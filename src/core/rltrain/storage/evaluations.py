@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rltrain.files.reading import Unreadable, read_text
 from rltrain.storage.fitting import check_fields
-from rltrain.storage.reading import Unreadable, read_text
 
 __all__ = ["EVALUATIONS", "Evaluated", "add_evaluation", "read_evaluations"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
+from rltrain.files.reading import changed_at, real
 from rltrain.storage.checkpoints import INDEX, DamagedCheckpoint, read_state, saved_checkpoints
 from rltrain.storage.manifest import read_manifest
-from rltrain.storage.reading import changed_at, real
 from rltrain.storage.run_folder import task_folder
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltrain.errors import UsageError
-from rltrain.options.dotted import get_dotted
+from rltrain.files.dotted import get_dotted
 from rltrain.storage.checkpoints import read_state
 from rltrain.storage.finding import newest_of_run
 from rltrain.storage.metrics_file import read_metrics

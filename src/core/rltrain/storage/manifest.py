@@ -20,12 +20,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.options.dotted import flatten
+from rltrain.files.dotted import flatten
+from rltrain.files.reading import read_text
 from rltrain.options.run import RunOptions
-from rltrain.options.secrets import hide, hide_words, without_secrets
 from rltrain.plugins.installed import Installed
+from rltrain.secrets.hiding import hide, hide_words, without_secrets
 from rltrain.seeding import SeedPlan
-from rltrain.storage.reading import read_text
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import ProcessGroup, World
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rltrain.data import unpack_state
 from rltrain.errors import UsageError
-from rltrain.options.dotted import flatten
-from rltrain.options.secrets import hide
+from rltrain.files.dotted import flatten
+from rltrain.secrets.hiding import hide
 from rltrain.storage.checkpoints import read_state
 from rltrain.types import Arrays, World
 from rltrain.unpickling import UnsafePickle, would_run_code

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.files.reading import real
+from rltrain.machine.disk import Mount, disk_errors, try_to_write
 from rltrain.options.checks import flag
-from rltrain.storage.disk import Mount, disk_errors, try_to_write
-from rltrain.storage.reading import real
 from rltrain.terminal import one_line
 
 __all__ = [

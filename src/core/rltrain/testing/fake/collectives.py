@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rltrain.run import noted
 from rltrain.types import ReduceOp
+from rltrain.watch import noted
 
 __all__ = [
     "Call",

@@ -23,13 +23,13 @@ from rltrain.launch import (
     caught_signals,
     ended_by_signal,
     failure,
-    hang_watch,
     hide_rank_variables,
     private_folder,
     rank_variables,
     with_temporary_files,
 )
 from rltrain.types import TrainResult, World
+from rltrain.watch import hang_watch
 from rltrain_nodes import connected_nodes, hold_port
 
 __all__ = ["ProcessesLauncher"]

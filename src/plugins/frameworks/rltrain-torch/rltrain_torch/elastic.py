@@ -24,7 +24,6 @@ from rltrain.launch import (
     Latest,
     ask_to_end,
     ended_by_signal,
-    hang_watch,
     hide_rank_variables,
     imports_of_library,
     interrupt,
@@ -35,6 +34,7 @@ from rltrain.launch import (
     with_temporary_files,
 )
 from rltrain.types import TrainResult
+from rltrain.watch import hang_watch
 from rltrain_nodes import can_listen, connected_nodes
 from rltrain_torch.children import Children
 from rltrain_torch.compat import optional

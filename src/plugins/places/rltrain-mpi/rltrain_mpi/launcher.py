@@ -23,13 +23,13 @@ from rltrain.launch import (
     caught_signals,
     ended_by_signal,
     failure,
-    hang_watch,
     hide_rank_variables,
     private_folder,
     ranks_done,
     with_temporary_files,
 )
 from rltrain.types import TrainResult
+from rltrain.watch import hang_watch
 from rltrain_mpi import rank
 from rltrain_mpi.console import Console, opened_console
 from rltrain_mpi.options import MpiOptions

@@ -20,7 +20,7 @@ from console_records import SAVED, Terminal, ended, scalars, started, write_reco
 from hostile import controls, hostile_records
 
 from rltrain.builtin.console import ConsoleWriter
-from rltrain.launch.rank_log import RankLog, say
+from rltrain.logs.rank_log import RankLog, say
 from rltrain.plugins.registry import discover
 from rltrain.records import Record, Warned
 from rltrain.specs import WriterSpec

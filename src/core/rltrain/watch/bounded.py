@@ -10,9 +10,9 @@ import threading
 import traceback
 from collections.abc import Iterator
 
-from rltrain.launch.hangs import Patience
 from rltrain.launch.pulse import Pulse
 from rltrain.launch.stacks import Frame
+from rltrain.watch.hangs import Patience
 
 __all__ = ["bounded"]
 

@@ -11,11 +11,11 @@ from typing import Any
 from rltrain.config import Placement
 from rltrain.launch.met import meetings
 from rltrain.options.run import RunOptions
-from rltrain.options.secrets import hide_in_text
-from rltrain.plan.cluster import find_place, join
-from rltrain.plan.placement import unplaced
+from rltrain.place.cluster import find_place, join
+from rltrain.place.placement import unplaced
 from rltrain.plugins.registry import Registry, discover
 from rltrain.plugins.usual import usual_of
+from rltrain.secrets.hiding import hide_in_text
 from rltrain.specs import BackendSpec, LauncherSpec, load_object
 from rltrain.types import World
 

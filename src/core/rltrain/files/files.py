@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.options.hydra import read_alone
+from rltrain.files.hydra import read_alone
 
 __all__ = ["LARGEST", "in_short", "left_out", "load_yaml", "parse_yaml"]
 

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten, texts
+from rltrain.files.reading import real
 from rltrain.options.aliases import is_section
 from rltrain.options.checks import flag
 from rltrain.options.declare import NAMES
-from rltrain.options.dotted import flatten, texts
 from rltrain.options.run import RunOptions, by_plugin
-from rltrain.options.secrets import HIDDEN
-from rltrain.plan.run_files import HOW, shortened
 from rltrain.plugins.options import dataclass_of
 from rltrain.plugins.registry import Registry
-from rltrain.storage.reading import real
+from rltrain.secrets.hiding import HIDDEN
 from rltrain.storage.run_folder import task_folder
+from rltrain.trust.run_files import HOW, shortened
 
 __all__ = ["check_texts", "take"]
 

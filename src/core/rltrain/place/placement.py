@@ -11,8 +11,8 @@ from rltrain.errors import UsageError
 from rltrain.launch.ranks import count_ranks, rank_device, select_gpus
 from rltrain.options.checks import flag
 from rltrain.options.run import RunOptions
-from rltrain.plan.backend import choose_backend, how_to_share, may_share
-from rltrain.plan.cluster import find_place, join
+from rltrain.place.backend import choose_backend, how_to_share, may_share
+from rltrain.place.cluster import find_place, join
 from rltrain.plugins.registry import Registry
 from rltrain.plugins.usual import usual_of
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rltrain.launch.rank_log import console_stream
+from rltrain.logs.rank_log import console_stream
 from rltrain.terminal import raw
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _follow(tail: _Tail, prefix: str, ended: threading.Event) -> None:
 
 
 class _Tail:
-    """Reads what is added to a log; see `rltrain.launch.rank_log.RankLog`."""
+    """Reads what is added to a log; see `rltrain.logs.rank_log.RankLog`."""
 
     def __init__(self, log: Path, before: int) -> None:
         self._log = log

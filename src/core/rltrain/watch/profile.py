@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rltrain.launch.pulse import PulseWriter, Span
-from rltrain.launch.self_watch import machine
 from rltrain.types import ProcessGroup
+from rltrain.watch.self_watch import machine
 
 __all__ = ["ITERATIONS", "PROFILE", "Profile"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rltrain.clusters import StartedNode, StartedRank, read_port, shown
 from rltrain.errors import UsageError
-from rltrain.launch.network import own_address
+from rltrain.machine.network import own_address
 from rltrain.options.run import RunOptions
 from rltrain.plugins import ours
 from rltrain.plugins.registry import Registry

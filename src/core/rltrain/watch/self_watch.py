@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rltrain.launch.hangs import HangWatch
-from rltrain.launch.hangs import shortest as shortest_timeout
 from rltrain.launch.pulse import pulse_file
-from rltrain.launch.rank_log import console_stream
-from rltrain.launch.verdict import Hang
+from rltrain.logs.rank_log import console_stream
+from rltrain.watch.hangs import HangWatch
+from rltrain.watch.hangs import shortest as shortest_timeout
+from rltrain.watch.verdict import Hang
 
 __all__ = ["machine", "watching"]
 

@@ -12,11 +12,11 @@ from typing import BinaryIO
 
 from rltrain.config import Placement
 from rltrain.launch.board import board_of
-from rltrain.launch.collectives import last_collectives
 from rltrain.launch.pulse import Pulse, parse_pulse, pulse_files
 from rltrain.launch.stacks import Process, main_thread, stack_file, stacks
-from rltrain.launch.verdict import Hang, Place, find_missing
 from rltrain.options.checks import sections
+from rltrain.watch.collectives import last_collectives
+from rltrain.watch.verdict import Hang, Place, find_missing
 
 __all__ = ["HangWatch", "Patience", "hang_watch", "shortest"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.options.dotted import texts
-from rltrain.options.files import LARGEST, load_yaml, parse_yaml
-from rltrain.storage.reading import Unreadable, read_text, real
+from rltrain.files.dotted import texts
+from rltrain.files.files import LARGEST, load_yaml, parse_yaml
+from rltrain.files.reading import Unreadable, read_text, real
 
 __all__ = ["HOW", "check_inside", "read_file", "run_folder_of", "shortened"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TextIO, cast
 
-from rltrain.launch.stream import LossyFile, as_text
-from rltrain.launch.view import hand_over, look_in
-from rltrain.storage.disk import Mount, NotWritten
+from rltrain.logs.stream import LossyFile, as_text
+from rltrain.logs.view import hand_over, look_in
+from rltrain.machine.disk import Mount, NotWritten
 from rltrain.terminal import plain, plain_stream, raw
 
 __all__ = ["RankLog", "console_stream", "older", "say", "show"]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from rltrain.options.secret_names import PRIVATE, TOKEN, is_secret
+from rltrain.secrets.names import PRIVATE, TOKEN, is_secret
 
 __all__ = ["HIDDEN", "hide", "hide_in_text", "hide_words", "without_secrets"]
 

@@ -1,0 +1,1 @@
+"""Files and nested options, read safely."""

@@ -1,0 +1,1 @@
+"""What ranks print: their logs, the console, and streams that outlive their readers."""

@@ -1,0 +1,1 @@
+"""What is taken from run folders, whoever wrote them."""
