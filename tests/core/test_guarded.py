@@ -6,9 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
+
+from rltrain import interrupts
 
 HEAD = """
 import atexit, ctypes, os, signal, sys, threading, time
@@ -146,13 +149,23 @@ def test_a_request_that_python_ignores_at_first_ends_the_work(number, status):
     assert "Traceback" not in err
 
 
-def test_a_request_is_told_although_something_made_another_error_of_it():
-    """C++ code that calls Python, such as torch's reader of checkpoints, does."""
-    code, _, err = run(
-        "from rltrain.cli import main as command\n"
-        "    def run(words):\n"
-        "        try: os.kill(os.getpid(), signal.SIGTERM); time.sleep(50)\n"
-        "        except BaseException: raise RuntimeError('cannot set') from None\n"
-        "    main = sys.modules[command.__module__]; main._run = run; return command(['tasks'])"
-    )
-    assert (code, err) == (143, "rltrain: ended by SIGTERM.\n")
+def test_a_request_may_come_while_another_is_handled(monkeypatch):
+    """timeout(1) sends it to the command and to its group: they arrive one after the other."""
+    made = []
+
+    class Timer(threading.Timer):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.append(self)
+            if len(made) == 1:
+                interrupts._handle(signal.SIGTERM, None)
+
+    monkeypatch.setattr(interrupts, "_bounds", [])
+    monkeypatch.setattr(interrupts, "_owner", os.getpid())
+    # As while a module is imported: the signal is tried again later.
+    monkeypatch.setattr(interrupts, "interrupt", lambda *arguments: None)
+    monkeypatch.setattr(threading, "Timer", Timer)
+    interrupts._handle(signal.SIGTERM, None)
+    for each in made:
+        each.cancel()
+    assert len(made) == 2

@@ -21,7 +21,6 @@ __all__ = [
     "REQUESTS",
     "Ended",
     "Latest",
-    "asked",
     "end_by",
     "handle_requests",
     "interrupt",
@@ -143,16 +142,6 @@ def _try_what_was_lost(
         show(lost)
 
 
-def asked() -> signal.Signals | None:
-    """Return the signal that has ended what this process did, whatever has become of its error.
-
-    C++ makes another error of it, which says something else.
-    """
-    if _thrown is None or _thrown[2] is not _latest or not _latest.has_raised:
-        return None
-    return signal.Signals(_thrown[1])
-
-
 def end_by(number: int) -> None:
     """End this process by a signal, as if nothing handled it."""
     signal.signal(number, signal.SIG_DFL)
@@ -170,9 +159,10 @@ def _handle(number: int, frame: FrameType | None) -> None:
     if os.getpid() != _owner:  # A copy, by os.fork; multiprocessing ends it by a signal, too.
         return end_by(number)
     if not _bounds:
-        _bounds.append(threading.Timer(_TO_UNWIND, _give_up, (number,)))
-        _bounds[0].daemon = True
-        _bounds[0].start()
+        bound = threading.Timer(_TO_UNWIND, _give_up, (number,))
+        bound.daemon = True
+        _bounds.append(bound)  # Another signal may come meanwhile, and start one of its own.
+        bound.start()
     if not _latest.has_raised:
         error = KeyboardInterrupt() if number == signal.SIGINT else Ended(number)
         interrupt(number, frame, error, _latest)
