@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from rltrain.interrupts import REQUESTS, Ended, handle_requests, is_free, status_of
+from rltrain.machine.descriptors import open_missing
 
 __all__ = ["guarded"]
 
@@ -60,6 +61,7 @@ def guarded(work: Callable[[], int], mask: Iterable[int]) -> int:
     if sys.platform != "linux":
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return work()
+    open_missing()  # The pipe must not take their numbers.
     reading, writing = os.pipe()
     guard, worker = os.getpid(), os.fork()
     if worker:
@@ -110,7 +112,7 @@ def _threads_end() -> bool:
         at = f", at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
         _say(f"a thread was left running, and ends here: {each.name!a}{at}")
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # It may be none.
             stream.flush()
     return not left
 

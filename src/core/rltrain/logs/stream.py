@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO, cast
 
+from rltrain.machine.descriptors import open_missing
 from rltrain.terminal import raw
 
 if TYPE_CHECKING:
@@ -69,11 +69,8 @@ def lasting_output() -> Iterator[Callable[[], str]]:
     """Let what this process prints in the context be lost where nobody reads it, or a disk is full.
 
     It gives a function that says why something of stdout is missing that a disk has not taken.
-
-    Standard descriptors that are closed are opened, for good: otherwise the first files that are
-    opened would take their numbers, and get what C code and other processes print.
     """
-    _open_missing()
+    open_missing()
     before = sys.stdin, sys.stdout, sys.stderr
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - it closes nothing.
     sys.stdout, sys.stderr = (_lasting(stream, at) for at, stream in enumerate(before[1:], start=1))
@@ -91,15 +88,6 @@ def lasting_output() -> Iterator[Callable[[], str]]:
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         sys.stdin, sys.stdout, sys.stderr = before
-
-
-def _open_missing() -> None:
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)  # The lowest number that is free: this one.
-            os.set_inheritable(opened, True)
 
 
 def _lasting(stream: TextIO | None, descriptor: int) -> TextIO:
