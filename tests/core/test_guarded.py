@@ -149,6 +149,18 @@ def test_a_request_that_python_ignores_at_first_ends_the_work(number, status):
     assert "Traceback" not in err
 
 
+def test_a_request_is_told_although_something_made_another_error_of_it():
+    """C++ code that calls Python, such as matplotlib's, does."""
+    code, _, err = run(
+        "from rltrain.cli import main as command\n"
+        "    def run(words):\n"
+        "        try: os.kill(os.getpid(), signal.SIGTERM); time.sleep(50)\n"
+        "        except BaseException: raise ValueError('invalid matrix') from None\n"
+        "    main = sys.modules[command.__module__]; main._run = run; return command(['tasks'])"
+    )
+    assert (code, err) == (143, "rltrain: ended by SIGTERM.\n")
+
+
 def test_a_request_may_come_while_another_is_handled(monkeypatch):
     """timeout(1) sends it to the command and to its group: they arrive one after the other."""
     made = []

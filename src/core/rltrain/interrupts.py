@@ -21,6 +21,7 @@ __all__ = [
     "REQUESTS",
     "Ended",
     "Latest",
+    "asked",
     "end_by",
     "handle_requests",
     "interrupt",
@@ -140,6 +141,16 @@ def _try_what_was_lost(
         _try_again(*_thrown[1:])
     else:
         show(lost)
+
+
+def asked() -> signal.Signals | None:
+    """Return the signal that has ended what this process did, whatever has become of its error.
+
+    Code in C++ makes another error of it, as matplotlib's does: "Invalid affine transformation".
+    """
+    if _thrown is None or _thrown[2] is not _latest or not _latest.has_raised:
+        return None
+    return signal.Signals(_thrown[1])
 
 
 def end_by(number: int) -> None:

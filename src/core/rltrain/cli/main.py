@@ -20,7 +20,7 @@ from rltrain.cli import dialects, train
 from rltrain.cli.help import flags_about, overview
 from rltrain.cli.parser import Loaded, load, make_parser, parse
 from rltrain.errors import RltrainError, UsageError, suggest
-from rltrain.interrupts import Ended
+from rltrain.interrupts import Ended, asked, status_of
 from rltrain.logs.stream import lasting_output
 from rltrain.plugins import ours
 from rltrain.plugins.registry import discover
@@ -55,17 +55,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             if missing() and status == 0 and not _trains(words):
                 return _fail(f"rltrain: stdout cannot be written: {missing()}.", os.EX_IOERR)
             return status
-        except RltrainError as error:
+        except KeyboardInterrupt:
+            return _ended_by(signal.SIGINT)
+        except Ended as ended:
+            return _ended_by(ended.number)
+        except Exception as error:
+            if number := asked():
+                return _ended_by(number)
+            if not isinstance(error, RltrainError):
+                return _fail(traceback.format_exc().rstrip(), 1)
             message = _ENDLESS.sub(r"\1...", str(error))
             if isinstance(error, UsageError):  # No name in it can forge a line of its own.
                 message = message.replace("\n", "\n  ")
             return _fail(f"rltrain: {message}", error.exit_code)
-        except KeyboardInterrupt:
-            return _fail("rltrain: interrupted.", 128 + signal.SIGINT)
-        except Ended as ended:
-            return _fail(f"rltrain: ended by {ended}.", ended.exit_code)
-        except Exception:
-            return _fail(traceback.format_exc().rstrip(), 1)
+
+
+def _ended_by(number: signal.Signals) -> int:
+    what = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
+    return _fail(f"rltrain: {what}.", status_of(number))
 
 
 def _trains(words: list[str]) -> bool:
