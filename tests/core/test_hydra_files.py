@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.files.files import left_out, load_yaml
+from rltrain.files.yaml import left_out, load_yaml
 
 GROUP = """
 params:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.files.files import load_yaml
+from rltrain.files.yaml import load_yaml
 from rltrain.options import RunOptions
 from rltrain.options.checks import flag
 from rltrain.testing import make_config

@@ -268,7 +268,7 @@ def test_metadata_that_does_not_parse_does_not_stop_a_run(run, site):
 
 
 def test_the_agents_options_are_written(run):
-    from rltrain.files.files import load_yaml
+    from rltrain.files.yaml import load_yaml
 
     result = run(agent={"learn.rate": 0.25})
     options = load_yaml(str(Path(result.run_dir) / "agent.yaml"), "agent")

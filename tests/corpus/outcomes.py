@@ -18,7 +18,7 @@ from wheel import Bare, tasks_of
 
 from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten
-from rltrain.files.files import load_yaml
+from rltrain.files.yaml import load_yaml
 from rltrain.testing import FakeWorld, differing
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")

@@ -11,7 +11,7 @@ from typing import Any
 
 from rltrain.cli import dialects
 from rltrain.cli.flags import add_flags, value_flags
-from rltrain.files.files import load_yaml
+from rltrain.files.yaml import load_yaml
 
 __all__ = ["TrainCommand", "read_options", "separate", "telling_others"]
 

@@ -12,7 +12,7 @@ from rltrain.files.dotted import (
     set_child,
     set_dotted,
 )
-from rltrain.files.files import load_yaml
+from rltrain.files.yaml import load_yaml
 from rltrain.options.agent import nested_env, resolve_env, unknown_env_option
 from rltrain.options.checks import flag
 from rltrain.options.declare import naming

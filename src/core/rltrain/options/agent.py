@@ -9,8 +9,8 @@ from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.files.dotted import MISSING, flatten, get_dotted, set_dotted
-from rltrain.files.files import in_short, load_yaml
 from rltrain.files.hydra import GROUP
+from rltrain.files.yaml import in_short, load_yaml
 from rltrain.options.agent_checks import check_keys, check_kinds, check_sections, check_words
 from rltrain.plugins.registry import Registry
 from rltrain.specs import LibrarySpec, SuiteSpec

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.files.files import load_yaml
+from rltrain.files.yaml import load_yaml
 
 __all__ = ["save_variables", "saved_variables", "unset", "user_config_file"]
 

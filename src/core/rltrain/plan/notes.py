@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rltrain.files.files import left_out
+from rltrain.files.yaml import left_out
 from rltrain.specs import LibrarySpec
 from rltrain.types import World
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.files.dotted import texts
-from rltrain.files.files import LARGEST, load_yaml, parse_yaml
 from rltrain.files.reading import Unreadable, read_text, real
+from rltrain.files.yaml import LARGEST, load_yaml, parse_yaml
 
 __all__ = ["HOW", "check_inside", "read_file", "run_folder_of", "shortened"]
 
