@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -203,6 +205,14 @@ def test_a_rank_that_works_is_waited_for(ranks):
 def test_with_time_out_0_nobody_hangs(ranks):
     ranks.start("sleeps", timeout=0.0)
     assert ranks.hang(within=1000, step=25)[0] is None
+
+
+def test_a_watch_that_is_over_has_left_no_file_open(ranks):
+    ranks.start("sleeps")
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        del ranks.watch
+        gc.collect()
+    assert not [warning for warning in caught if ranks.folder.name in str(warning.message)]
 
 
 def test_a_machine_that_was_suspended_has_hung_no_rank(ranks):

@@ -92,7 +92,7 @@ def test_images_and_whole_numbers_pass(array):
     assert found(env) == "rank 2: observations[depth], first in environment 0"
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_numbers_whose_sum_overflows_pass(array):
     env = EnvNumbers(array.arrays)
     huge = array([[3e38, 3e38], [3e38, 3e38]])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 from rltrain.config import Placement
 from rltrain.launch.board import board_of
@@ -117,6 +117,13 @@ def hang_watch(config: Placement, reports: Path) -> Callable[[], None]:
     return look
 
 
+class _Held(io.FileIO):
+    """A file that is open for as long as somebody holds it."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class HangWatch:
     """Looks at the ranks of one machine, again and again."""
 
@@ -138,7 +145,7 @@ class HangWatch:
         self._period = min(_PERIOD, shortest(timeout) / 4)
         self._seen: dict[int, tuple[Pulse, float]] = {}
         self._looked = 0.0
-        self._opened: dict[int, tuple[Path, BinaryIO]] = {}
+        self._opened: dict[int, tuple[Path, _Held]] = {}
 
     def look(self) -> Hang | None:
         """Return which ranks make no progress; None if it is too early to look again, too."""
@@ -185,7 +192,7 @@ class HangWatch:
             with contextlib.suppress(OSError):
                 held = self._opened.get(rank)
                 if held is None or not os.path.samestat(os.fstat(held[1].fileno()), path.stat()):
-                    self._opened[rank] = path, path.open("rb", buffering=0)
+                    self._opened[rank] = path, _Held(path)
 
     def _pulse(self, rank: int) -> Pulse | None:
         file = self._opened[rank][1]
