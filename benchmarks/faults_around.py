@@ -145,6 +145,17 @@ def alone(name: str, statuses: tuple[int, ...], says: str) -> Fault:
     )
 
 
+def evaluation(*ranks: str, rank: int) -> Callable[[Place], Ended]:
+    """Return what evaluates a policy whose task hangs on one rank."""
+
+    def do(at: Place) -> Ended:
+        at.run(*RUN)
+        words = ["evaluate", str(at.newest()), *TASK[2:4], "--num-envs", "2", *BOUNDS, *ranks]
+        return at.run(*words, how=f"step hangs@{rank}")
+
+    return do
+
+
 def asked(number: signal.Signals, before: Callable[[Place], object]) -> Callable[[Place], Ended]:
     """Return what asks a run of two ranks to end, after something has happened."""
 
@@ -233,6 +244,10 @@ FAULTS = [
     planted("end hangs", (1,), r"[Rr]ank 1 hangs.*end=6"),
     alone("start hangs", (1,), r"did not end within 6 s .*start=6"),
     alone("end hangs", (1,), r"[Rr]ank 0 hangs.*end=6"),
+    Fault("evaluate: step hangs", evaluation(rank=0), (1,), r"Rank 0 hangs.*step=6"),
+    Fault(
+        "evaluate: step hangs, two ranks", evaluation(*TWO, rank=1), (1,), r"Rank 1 hangs.*step=6"
+    ),
     alone("thread stays", (0,), r"a thread was left running.*bridge"),
     planted("helper stays", (0,), r"was still there, and is ended.*sleep 1000"),
     planted("rank killed, its helper lives", (137,), r"Rank 1 was killed by SIGKILL"),

@@ -76,6 +76,8 @@ class Around(gymnasium.Env):  # type: ignore[misc]
             os.kill(os.getpid(), signal.SIGKILL)
         if HOW == "rank leaves with 0":
             os._exit(0)
+        if HOW == "step hangs":
+            time.sleep(1000)
         if HOW == "sys.exit(0)":
             sys.exit(0)
 

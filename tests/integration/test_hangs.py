@@ -60,3 +60,20 @@ def test_a_single_process_that_hangs_ends_itself(command):
     assert run.returncode == 1
     assert "rltrain: Rank 0 hangs, without progress for" in run.stdout
     assert "in step." in run.stdout
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_an_evaluation_that_hangs_is_named_and_ends(command, ranks):
+    trained = command(*SLOW, "--num-envs", "2", "--max-iterations", "1")
+    assert trained.returncode == 0, trained.stderr
+    place = ("--distributed", "--nproc-per-node", "2", "--device", "cpu") if ranks == 2 else ()
+    evaluate = ("evaluate", str(trained.folder), *SLOW[:4], "--episodes", "40", *place)
+    planted = {"PLANTED": f"{ranks - 1}:30:hang", **({"RANK": "0"} if ranks == 1 else {})}
+    process = command.start(*evaluate, *TIMEOUT, **planted)
+    run = command.finish(process, timeout=LIMIT)
+    assert run.returncode == 1, run.stderr
+    said = run.stdout + run.stderr
+    assert f"rltrain: Rank {ranks - 1} hangs, without progress for" in said
+    assert f"rank {ranks - 1} sleeps while playing episodes, at " in said
+    assert "in step." in said
+    assert command.all_gone(process)

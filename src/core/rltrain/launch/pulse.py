@@ -32,9 +32,17 @@ __all__ = [
 ]
 
 Phase = Literal[
-    "starting", "stepping the environment", "learning", "saving a checkpoint", "ending", "ended"
+    "starting",
+    "stepping the environment",
+    "learning",
+    "saving a checkpoint",
+    "ending",
+    "ended",
+    "playing episodes",
 ]
 """What a rank does. Learning is all that the library does between steps."""
+
+_OF_ITERATIONS: tuple[Phase, ...] = ("stepping the environment", "learning", "saving a checkpoint")
 
 Span = tuple[str, str, int, int]
 """What a rank did: its kind, its name, when it began and how long it took. Microseconds, from
@@ -63,6 +71,12 @@ class Pulse:
     """Whether it is in a collective."""
     call: str
     """Its last collective, such as "all_reduce(sum) [7]"."""
+
+    @property
+    def when(self) -> str:
+        """In which iteration it does so, to be added to what it does; "" if in none."""
+        in_one = self.phase in _OF_ITERATIONS
+        return f", in iteration {self.iteration + 1}" if in_one else ""
 
 
 class PulseWriter:

@@ -277,7 +277,7 @@ def _peer(folder: Path, reports: list[Report]) -> str:
     for rank, pulse in read_pulses(folder).items():
         # A rank that is ended while it waits for others is none of the causes.
         if rank not in reported and not pulse.waiting and pulse.phase != "ended":
-            where = f"while {pulse.phase}, in iteration {pulse.iteration + 1}"
+            where = f"while {pulse.phase}{pulse.when}"
             return f"rank {rank} has ended without an error {where} (log: {_log(folder, rank)})."
     return "the cause is on another node, in its launcher's output."
 

@@ -61,10 +61,14 @@ class RankLog:
 
     The run folder is known only once all ranks have agreed. Until `move`, the log is where the
     launcher looks for the output of a rank that failed early. Afterwards a link is there.
+
+    Attributes:
+        path: where it is until then.
+        has_launcher: whether a launcher of rltrain looks at the rank.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, has_launcher: bool = False) -> None:
+        self.path, self.has_launcher = path, has_launcher
         self._now = path
         self._mount = Mount(path.parent)
         self._is_losing = False

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rltrain.errors import UsageError
 from rltrain.files.dotted import get_dotted, leaves
 from rltrain.launch import private_folder
+from rltrain.launch.pulse import pulse_file
+from rltrain.launch.stacks import answering, stack_file
 from rltrain.machine.copies import without_copies
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.policy import Policy
@@ -20,11 +22,14 @@ from rltrain.seeding import SeedPlan
 from rltrain.specs import SuiteSpec
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import Arrays, ProcessGroup, World
+from rltrain.watch.noted import NotedGroup
+from rltrain.watch.self_watch import machine, watching
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from rltrain.config import RunConfig
+    from rltrain.logs.rank_log import RankLog
     from rltrain.plugins.registry import Registry
 
 __all__ = ["PolicySession", "open_session"]
@@ -60,6 +65,8 @@ class PolicySession(PluginSession):
             self.peers = self._first_result(
                 "rltrain_init_distributed", "backend", world=world, config=config
             )
+        self.peers = NotedGroup(self.peers, self.pulse)
+        self._place = world
         self.group = SingleProcess(world.device)
         self.seeds = SeedPlan(config.seed, 0)
         self.run_folder = RunFolder(folder)
@@ -75,6 +82,19 @@ class PolicySession(PluginSession):
 
         arrays = self.arrays
         return arrays.to_host(x)[0] if arrays is not None and arrays.owns(x) else np.asarray(x)
+
+    @contextlib.contextmanager
+    def watched(self, log: RankLog) -> Iterator[None]:
+        """End this rank if it hangs in the context; see `open_session`. Collective."""
+        pulse = pulse_file(log.path.parent, self._place.rank)
+        with answering(stack_file(pulse)):
+            self.pulse.share(pulse)
+            neighbors = self.peers.gather_objects((machine(), str(pulse.parent)))
+            if log.has_launcher:
+                yield
+            else:
+                with watching(self._place.rank, neighbors, self.config.hang_timeout):
+                    yield
 
     def make_env(self) -> None:
         """Make the environments.
@@ -129,19 +149,32 @@ class PolicySession(PluginSession):
         self._plugins.hook.rltrain_seed(stream="environment", seed=seed)
         return self.env.reset(seed=seed)[0]
 
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Step the environments, which is progress for who watches this rank."""
+        outcome = self.env.step(actions)
+        self.pulse.phase("playing episodes")
+        return outcome
+
 
 @contextlib.contextmanager
-def open_session(config: RunConfig, world: World, registry: Registry) -> Iterator[PolicySession]:
+def open_session(
+    config: RunConfig, world: World, registry: Registry, log: RankLog | None = None
+) -> Iterator[PolicySession]:
     """Make a session with its environments, and close them at the end.
 
     Args:
         config: the run, resolved; see `rltrain.policies.planning.plan_policy`.
         world: this process' place among those that share the work.
         registry: the installed plugins.
+        log: this rank's, to end it if it hangs: if nothing is progress for the seconds of the
+            option `hang_timeout`. Progress are `PolicySession.step` and the collectives of `peers`.
+            None if the user looks on.
     """
-    with private_folder() as folder:
+    with private_folder() as folder, contextlib.ExitStack() as watched:
         with without_copies():
             session = PolicySession(config, world, registry, folder)
+            if log is not None:
+                watched.enter_context(session.watched(log))
             session.make_env()
         try:
             with without_copies():
@@ -150,5 +183,7 @@ def open_session(config: RunConfig, world: World, registry: Registry) -> Iterato
             if not config.distributed:  # Else peers may be gone: closing could block.
                 session.env.close()
             raise
+        session.pulse.phase("ending")
         session.env.close()
         session.peers.close()
+        session.pulse.phase("ended")

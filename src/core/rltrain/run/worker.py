@@ -98,9 +98,9 @@ def run_rank(
 
     def begin(folder: RunFolder) -> None:
         log.move(folder.log_file(world.rank, config.rank_log_dir))
-        if notes and config.device_kind == "cpu":
+        if log.has_launcher and config.device_kind == "cpu":
             bind_cores(world)
-        if not notes:
+        if not log.has_launcher:
             neighbors = session.group.gather_objects((machine(), str(reports)))
             watched.enter_context(watching(world.rank, neighbors, config.hang_timeout))
         for each in notes:
@@ -117,7 +117,7 @@ def run_rank(
         session = make_session(config, world, discover(config.no_plugins))
         watched.enter_context(describing(pulse, session.describe_collectives))
         session.pulse.share(pulse)
-        session.requests.look_in(reports, bool(notes))
+        session.requests.look_in(reports, log.has_launcher)
         try:
             return session.run(begin, log.tend)
         except BaseException:
@@ -223,7 +223,7 @@ def run_launched(
     try:
         world = rank_from_env(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
-        with RankLog(log_path(folder, world.rank)) as log:
+        with RankLog(log_path(folder, world.rank), has_launcher=True) as log:
             result = run(config, with_device(config, world), log)
         board_of(folder).set_done(place)
         if world.is_root:

@@ -89,6 +89,8 @@ def _section(pulse: Pulse) -> str:
         return "checkpoint"
     if pulse.phase in ("ending", "ended"):
         return "end"
+    if pulse.phase == "playing episodes":
+        return "step"
     # Until it has done an iteration since it was started, programs compile.
     return "start" if pulse.phase == "starting" or not pulse.iteration else "step"
 

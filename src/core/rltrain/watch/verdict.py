@@ -67,7 +67,7 @@ class Place:
             what = f"is stopped (SIGSTOP, or a debugger) while {pulse.phase}"
         else:
             what = f"{'is busy' if self.busy else 'sleeps'} while {pulse.phase}"
-        return f"rank {self.rank} {what}, in iteration {pulse.iteration + 1}{where}"
+        return f"rank {self.rank} {what}{pulse.when}{where}"
 
 
 @dataclass(frozen=True)

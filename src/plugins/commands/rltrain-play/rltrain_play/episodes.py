@@ -93,7 +93,7 @@ def play_block(
     finished = Finished(session, success_key)
     episodes: dict[int, Episode] = {}
     for steps in range(1, LONGEST + 1):
-        observations, *outcome = session.env.step(policy.act(observations))
+        observations, *outcome = session.step(policy.act(observations))
         done, returns, lengths, success = finished.step(*outcome)
         for i in np.flatnonzero(done):
             episodes.setdefault(

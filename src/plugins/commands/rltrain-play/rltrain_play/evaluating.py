@@ -40,7 +40,7 @@ class Evaluation:
         Raises:
             UsageError: a checkpoint or the success key does not fit the task.
         """
-        with open_session(config, world, discover(config.no_plugins)) as session:
+        with open_session(config, world, discover(config.no_plugins), log) as session:
             found = []
             blocks = self.blocks[world.rank :: world.world_size]
             share = len(blocks) * len(self.checkpoints) * session.env.num_envs

@@ -41,7 +41,7 @@ class Export:
         """
         registry = discover(config.no_plugins)
         exporter = exporters(registry, config.backend)[config.framework]
-        with open_session(config, world, registry) as session:
+        with open_session(config, world, registry, log) as session:
             policy = session.load_policy()
             module = policy.module()
             facts = describe(session, module)

@@ -90,7 +90,7 @@ def verify(
                 found = player.act(arrays, done)
                 compare(results[format], found, wanted[player.rows], scale)
             results[format].observations += num_envs
-        observed, _, terminated, truncated, _ = session.env.step(actions)
+        observed, _, terminated, truncated, _ = session.step(actions)
         policy.reset(terminated | truncated)
         done = session.to_host(terminated | truncated)
         progress.step((step + 1) * num_envs)

@@ -16,6 +16,7 @@ _PLACE = (
     *("distributed", "nproc_per_node", "num_gpus", "backend", "launcher", "cluster"),
     *("nnodes", "node_rank", "master_addr", "master_port", "coordinator_address"),
     *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "local_addr", "join_timeout"),
+    "hang_timeout",
 )
 
 _ENVIRONMENTS = 25

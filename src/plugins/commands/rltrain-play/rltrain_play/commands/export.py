@@ -48,7 +48,7 @@ class ExportCommand:
             metavar="N",
             help="play the policy, and compare what each file does with N observations",
         )
-        policy_flags.add_policy_flags(parser)
+        policy_flags.add_policy_flags(parser, ("hang_timeout",))
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Export, and verify.
