@@ -291,10 +291,21 @@ def test_a_firewall_that_is_open_at_the_masters_port_only_is_named(command, thre
         pytest.skip("nft is not installed: apt-get install nftables")
     into_third = ("ip", "netns", "exec", three[2].name, "nft")
     subprocess.run([*into_third, FIREWALL], check=True, timeout=30)
+    words = (*TORCH, *SHORT, "--nproc-per-node", "1")
+    where = ("--rdzv-backend", "c10d", "--rdzv-id", "x")
+    where = (*where, "--rdzv-endpoint", f"{three[0].address}:29500", "--nnodes", "3")
     try:
-        runs = run_on(command, three, *TORCH, *SHORT, "--nproc-per-node", "1")
+        runs = run_on(command, three, *words)
+        starts = [
+            command.start(*words, "--distributed", *where, before=each.inside) for each in three
+        ]
+        selves = [command.finish(each, timeout=LIMIT) for each in starts]
     finally:
         subprocess.run([*into_third, "flush", "ruleset"], check=True, timeout=30)
+    # Where nodes number themselves, the third machine has any number.
+    for run in selves:
+        assert run.returncode == 2, run.stderr
+        assert "(machine2) at " in run.stderr
     for run in runs:
         assert run.returncode == 2
         for number in (0, 1):

@@ -214,11 +214,31 @@ def launch_config(config: Placement, reports: Path, *looks: Callable[[], None]) 
         max_restarts=config.max_restarts,
         start_method="forkserver",
         logs_specs=DefaultLogsSpecs(log_dir=str(reports)),
-        # Host names often do not resolve, in particular a laptop's own.
-        local_addr=config.local_addr
-        or ("127.0.0.1" if alone else reachable_address(config.meeting_point[0], 2)),
+        local_addr=_local_address(config, alone),
         **optional(shutdown_timeout=SHUTDOWN_TIMEOUT, signals_to_handle=_OF_TORCH),
     )
+
+
+def rendezvous_of(config: Placement) -> Any:
+    """Return torch elastic's parameters of the rendezvous of several nodes."""
+    from torch.distributed.elastic.rendezvous import RendezvousParameters
+
+    backend, settings = _rendezvous(config, alone=False)
+    return RendezvousParameters(
+        backend,
+        config.endpoint,
+        config.rdzv_id or "rltrain",
+        config.min_nodes or config.nnodes,
+        config.nnodes,
+        _local_address(config, alone=False),
+        **settings,
+    )
+
+
+def _local_address(config: Placement, alone: bool) -> str | None:
+    """Return this node's address. Host names often do not resolve, in particular a laptop's own."""
+    found = "127.0.0.1" if alone else reachable_address(config.meeting_point[0], 2)
+    return config.local_addr or found
 
 
 def _rendezvous(config: Placement, alone: bool) -> tuple[str, dict[str, Any]]:

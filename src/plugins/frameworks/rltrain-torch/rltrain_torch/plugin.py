@@ -51,7 +51,7 @@ def rltrain_provides() -> Iterable[Spec]:
             name="elastic",
             factory="rltrain_torch.elastic:ElasticLauncher",
             frameworks=("torch",),
-            refuse="rltrain_nodes:refuse",
+            refuse="rltrain_torch.refusing:refuse",
             summary="torch elastic, with a preloaded forkserver",
         ),
         GradientSyncSpec(

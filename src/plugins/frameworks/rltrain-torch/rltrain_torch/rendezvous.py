@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
+import json
 import os
 import socket
-import threading
 import time
 import uuid
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store
@@ -29,11 +32,13 @@ from torch.distributed.elastic.rendezvous import (
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import create_backend
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
-from rltrain.errors import RankFailed
-from rltrain_nodes import end_when_silent, own_sockets
+from rltrain.errors import RankFailed, RltrainError, UsageError
+from rltrain.launch import begin_meeting
+from rltrain_nodes import end_when_silent, own_sockets, unreached_by, waiting_for
+from rltrain_torch.node_pulse import NodePulse
 from rltrain_torch.rendezvous_state import DataOnly
 
-__all__ = ["NAME", "SETTINGS", "WatchedRendezvous", "register"]
+__all__ = ["NAME", "SETTINGS", "WatchedRendezvous", "create", "register"]
 
 NAME = "rltrain-c10d"
 """The rendezvous backend, as torch elastic knows it."""
@@ -42,20 +47,24 @@ SETTINGS = {"keep_alive_interval": 3, "keep_alive_max_attempt": 4, "last_call_ti
 """Seconds between two signs of life of a node, how many may be missing before torch drops it, and
 seconds to wait for more nodes once there are enough: ranks go on within 30 s of a node's loss."""
 
-_BEAT = 2.0
-"""Seconds between two signs of life that the other nodes watch."""
-
 _SILENCE, _LONG_SILENCE = 10.0, 17.0
 """Seconds after which a node without them is lost; the second where that ends the run."""
+
+_REFUSAL, _TOLD = "refusal", "told"
+"""Where the store has why a node does not start, and how many others have read it."""
+
+_LONGEST = 4000
+"""Characters of a refusal that others are told."""
 
 
 def register() -> str:
     """Make the rendezvous known to torch elastic, and return its name."""
-    rendezvous_handler_registry.register(NAME, _create)
+    rendezvous_handler_registry.register(NAME, create)
     return NAME
 
 
-def _create(parameters: RendezvousParameters) -> WatchedRendezvous:
+def create(parameters: RendezvousParameters) -> WatchedRendezvous:
+    """Return a rendezvous; on the node where the nodes meet, it has the store."""
     # Ranks must not share torch elastic's own store: a node keeps its address from the first time
     # that the nodes met, although rank 0 may be elsewhere later (torch 2.13).
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
@@ -70,8 +79,7 @@ def _create(parameters: RendezvousParameters) -> WatchedRendezvous:
     store = connect(host.strip("[]"), int(port), is_master=False, timeout=timeout)
     _end_connections_when_silent(int(port))
     own = PrefixStore(f"rltrain/{parameters.run_id}", store)
-    needs_all = parameters.min_nodes == parameters.max_nodes
-    return WatchedRendezvous(inner, own, parameters.endpoint, needs_all)
+    return WatchedRendezvous(inner, own, parameters, timeout.total_seconds())
 
 
 def _end_connections_when_silent(port: int) -> None:
@@ -92,19 +100,25 @@ class WatchedRendezvous(RendezvousHandler):
     """
 
     def __init__(
-        self, inner: RendezvousHandler, store: Store, endpoint: str, needs_all: bool
+        self,
+        inner: RendezvousHandler,
+        store: Store,
+        parameters: RendezvousParameters,
+        timeout: float,
     ) -> None:
         """Start to give signs of life.
 
         Args:
             inner: torch's own.
             store: for signs of life; nobody else may use it.
-            endpoint: where the nodes meet, for messages.
-            needs_all: whether the run ends when one is lost.
+            parameters: say where the nodes meet, and how many are needed.
+            timeout: seconds to wait for other nodes.
         """
-        self._inner, self._endpoint, self._needs_all = inner, endpoint, needs_all
+        self._inner, self._store, self._timeout = inner, store, timeout
+        self._endpoint, self._others = parameters.endpoint, parameters.max_nodes - 1
+        self._needs_all = needs_all = parameters.min_nodes == parameters.max_nodes
         self._name = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex}"
-        self._pulse = _Pulse(store, self._name, _LONG_SILENCE if needs_all else _SILENCE)
+        self._pulse = NodePulse(store, self._name, _LONG_SILENCE if needs_all else _SILENCE)
 
     def get_backend(self) -> str:
         """Return its name."""
@@ -126,15 +140,15 @@ class WatchedRendezvous(RendezvousHandler):
         """Meet the other nodes, and watch them from then on.
 
         Raises:
+            UsageError: another node refuses its options, or nodes do not reach each other.
             RankFailed: the run has ended, or the node with the store is gone.
         """
+        begin_meeting()
         try:
-            met = self._inner.next_rendezvous()
+            with waiting_for(f"other nodes at {self._endpoint}", self._timeout):
+                met = self._inner.next_rendezvous()
         except RendezvousClosedError:
-            raise RankFailed(
-                f"The run {self.get_run_id()} at {self._endpoint} has ended: one of its nodes "
-                "finished it, or failed and has printed why."
-            ) from None
+            raise self._closed() from None
         except RendezvousConnectionError as error:
             raise self._no_host() from error
         if met.rank == 0:
@@ -143,7 +157,46 @@ class WatchedRendezvous(RendezvousHandler):
         met.store.set(f"rltrain/{met.rank}", self._name)
         names = {met.store.get(f"rltrain/{rank}").decode() for rank in range(met.world_size)}
         self._pulse.watch(names - {self._name})
+        self._check_reach(met)
         return met
+
+    def _check_reach(self, met: RendezvousInfo) -> None:
+        """Check that the nodes that have met reach each other. Collective."""
+        rounds = itertools.count()
+
+        def exchange(message: Mapping[str, Any]) -> list[Any]:
+            name = f"rltrain/reach/{next(rounds)}/"
+            met.store.set(f"{name}{met.rank}", json.dumps(message))
+            return [json.loads(met.store.get(f"{name}{n}")) for n in range(met.world_size)]
+
+        host, _, _ = self._endpoint.rpartition(":")
+        wrong = unreached_by(exchange, met.rank, host.strip("[]"))
+        if wrong:
+            raise UsageError(f"The nodes have met at {self._endpoint}. {wrong}")
+
+    def refuse(self, words: str, patience: float) -> None:
+        """Tell the nodes that wait, or come, why this one does not start; they end.
+
+        Args:
+            words: why.
+            patience: seconds for it: the others may start later.
+        """
+        text = f"Node {socket.gethostname()} does not start: {words}"
+        self._store.set(_REFUSAL, text[:_LONGEST])
+        self.set_closed()
+        deadline = time.monotonic() + patience
+        while self._store.add(_TOLD, 0) < self._others and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+    def _closed(self) -> RltrainError:
+        """Return why nobody can meet any more."""
+        if self._store.check([_REFUSAL]):
+            self._store.add(_TOLD, 1)
+            return UsageError(self._store.get(_REFUSAL).decode(errors="replace"))
+        return RankFailed(
+            f"The run {self.get_run_id()} at {self._endpoint} has ended: one of its nodes finished "
+            "it, or failed and has printed why."
+        )
 
     def num_nodes_waiting(self) -> int:
         """Return how many nodes wait to join; a lost one counts, too.
@@ -174,49 +227,3 @@ class WatchedRendezvous(RendezvousHandler):
         )
         must_stay = "" if self._needs_all else f" It must stay until the end. {again}"
         return RankFailed(f"{text} more.{must_stay}")
-
-
-class _Pulse:
-    """Gives signs of life, and looks for those of other nodes, in a thread."""
-
-    def __init__(self, store: Store, name: str, silence: float) -> None:
-        self._store, self._name, self._silence = store, name, silence
-        self._heard: dict[str, tuple[int, float]] = {}
-        """By node, its last sign of life and when it was new."""
-        self._looked = 0.0
-        """When this thread last looked: if it cannot, it is not the others that are silent."""
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="rltrain-pulse", daemon=True)
-        self._thread.start()
-
-    def watch(self, names: set[str]) -> None:
-        """Watch these nodes from now on, and no others."""
-        now = time.monotonic()
-        self._heard = {name: (-1, now) for name in names}
-
-    def lost(self) -> list[str]:
-        """Return the host names of the nodes that are lost."""
-        oldest = self._looked - self._silence
-        return [name.split()[0] for name, (_, when) in self._heard.items() if when < oldest]
-
-    def stop(self) -> None:
-        """Stop, and wait for the thread: at exit, Python cannot end one that is in the store."""
-        self._stopped.set()
-        self._thread.join(2 * _SILENCE)
-
-    def _beat(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self._store.add(self._name, 1)
-                self._look()
-            except RuntimeError:
-                return  # The node with the store is gone: torch elastic notices it, too.
-            self._stopped.wait(_BEAT)
-
-    def _look(self) -> None:
-        heard = self._heard  # `watch` may put another in its place.
-        for name, (before, _) in heard.items():
-            count = self._store.add(name, 0)
-            if count != before:
-                heard[name] = count, time.monotonic()
-        self._looked = time.monotonic()

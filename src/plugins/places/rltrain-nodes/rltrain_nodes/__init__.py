@@ -15,7 +15,9 @@ from rltrain_nodes.messages import Member
 from rltrain_nodes.nccl import NCCL_FALLBACKS, choose_nccl_interface
 from rltrain_nodes.places import connected_nodes, refuse
 from rltrain_nodes.ports import can_listen, end_when_silent, hold_port
+from rltrain_nodes.reach import unreached_by
 from rltrain_nodes.sealing import own_sockets, seal, sealed_afterwards
+from rltrain_nodes.waiting import waiting_for
 
 __all__ = [
     "NCCL_FALLBACKS",
@@ -30,4 +32,6 @@ __all__ = [
     "refuse",
     "seal",
     "sealed_afterwards",
+    "unreached_by",
+    "waiting_for",
 ]

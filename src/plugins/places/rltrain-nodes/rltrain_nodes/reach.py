@@ -14,7 +14,7 @@ import os
 import selectors
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,15 +71,11 @@ def unreached(member: Member, others: list[tuple[socket.socket, Member]], master
         for connection, other in others:
             address, port = _fields(_hear(connection), "address", "port")
             places.append(_Place(other.number, other.host, _address(address), _port(port)))
-        # One for each machine: ranks of one share its addresses.
-        # An address of one link cannot be connected to without the link's name.
-        far = [each for each in places if not ipaddress.ip_address(each.address).is_link_local]
-        of_machines = list({each.address: each for each in reversed(far)}.values())
-        wanted = of_machines if len(of_machines) > 1 else []
+        wanted = _machines(places)
         for connection, other in others:
-            asked = wanted if any(each.number == other.number for each in of_machines) else []
+            asked = wanted if any(each.number == other.number for each in wanted) else []
             send(connection, {"try": [[each.number, each.address, each.port] for each in asked]})
-        failed = {0: _failures(_try(mine, wanted))} if mine in of_machines else {}
+        failed = {0: _failures(_try(mine, wanted))} if mine in wanted else {}
         for connection, other in others:
             (found,) = _fields(_hear(connection), "failed")
             failed[other.number] = _failures(found)
@@ -87,6 +83,41 @@ def unreached(member: Member, others: list[tuple[socket.socket, Member]], master
         for connection, _ in others:
             send(connection, {"unreached": words})
         return words
+
+
+def unreached_by(
+    exchange: Callable[[Mapping[str, Any]], list[Any]], number: int, master: str
+) -> str:
+    """Return who does not reach whom, in words, for nodes that have met otherwise. Collective.
+
+    Args:
+        exchange: given a message of this node, returns those of all, in the order of numbers.
+        number: of this one.
+        master: the host at which they have met.
+
+    Raises:
+        BadMessage: another one does not speak the same protocol.
+    """
+    with _listening(_own_address(master)) as (address, port):
+        found = exchange({"host": socket.gethostname(), "address": address, "port": port})
+        places = [
+            _Place(other, printable_text(host), _address(address), _port(port))
+            for other, message in enumerate(found)
+            for host, address, port in [_fields(message, "host", "address", "port")]
+        ]
+        wanted = _machines(places)
+        mine = places[number]
+        found = exchange({"failed": _try(mine, wanted) if mine in wanted else {}})
+        failed = {n: _failures(*_fields(message, "failed")) for n, message in enumerate(found)}
+        return _words(dict(enumerate(places)), failed, "node")
+
+
+def _machines(places: list[_Place]) -> list[_Place]:
+    """Return one place of each machine, whose ranks share its addresses; none if there is one."""
+    # An address of one link cannot be connected to without the link's name.
+    far = [each for each in places if not ipaddress.ip_address(each.address).is_link_local]
+    found = list({each.address: each for each in reversed(far)}.values())
+    return found if len(found) > 1 else []
 
 
 def _as_told(mine: _Place, connection: socket.socket) -> str:
