@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pytest
 import stub_parts
@@ -376,14 +377,14 @@ def test_a_rank_that_is_early_waits(ranks, stub):
     def body(session):
         for iteration in (1, 2):
             steps(session, 1)
-            time.sleep(0.4 * session.world.rank)
+            time.sleep(0.4 * (session.world.rank == 0))
             session.record(Scalars(iteration, {}))
 
     ranks(body)
-    times = stub.RECORDS[2]  # Iteration 1 was over for rank 0 before it waited.
-    assert times.waiting[0] > 0.2 > times.waiting[1] == 0.0
-    assert times.update[1] > 0.2
-    assert times.update[0] < 0.2
+    times = stub.RECORDS[2]  # Iteration 1 was over for rank 1 before it waited.
+    assert times.waiting[1] > 0.2 > times.waiting[0] == 0.0
+    assert times.update[0] > 0.2
+    assert times.update[1] < 0.2
     assert all(0.0 < seconds < 0.2 for seconds in times.rollout)
     assert 0.2 < times.waiting_share < 0.9
 
@@ -702,6 +703,26 @@ def test_a_launcher_without_launch_names_itself(run):
 def test_a_launcher_is_given_the_plan(run, stub):
     run(distributed=True, nproc_per_node=3)
     assert stub.EVENTS == [("launch", 3)]
+
+
+@pytest.mark.parametrize("what", ["observation space", "action space", "longest episode"])
+def test_ranks_whose_tasks_differ_are_refused_alike(ranks, monkeypatch, what):
+    made = itertools.count(1)
+
+    def env(num_envs):
+        env, number = stub_parts.StubEnv(num_envs), next(made)
+        if what == "longest episode":
+            env.max_episode_length = number
+        else:
+            space = gymnasium.spaces.Box(-number, number, (1,))
+            setattr(env, f"single_{what.replace(' ', '_')}", space)
+        return env
+
+    monkeypatch.setattr(stub_parts.StubSuite, "env_class", staticmethod(env))
+    first, second = ranks(lambda session: steps(session, 1))
+    assert isinstance(first, UsageError)
+    assert str(first) == str(second)
+    assert f"The environments of ranks differ: the {what} of rank 0 is " in str(first)
 
 
 # NaN and infinity

@@ -17,6 +17,9 @@ class CheckedSync:
 
     Only this rank's own gradients tell who has caused what: in the averages, and in all gradients
     after the update, every rank has it.
+
+    Attributes:
+        idle: the last iterations in which every update was left out, alike on all ranks.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class CheckedSync:
         self._arrays, self._env, self._skips = arrays, env, skips
         self._counts: Any = None
         self._updates: list[int] = []
+        self._learned, self.idle = False, 0
 
     def __call__(self, gradients: Any) -> Any:
         """Return the averages; None if this update is to be skipped, on all ranks."""
@@ -51,7 +55,10 @@ class CheckedSync:
             self._counts = self._arrays.compile(_count)(self._counts, norms)
             self._updates.append(self._env.tick())
         averaged = self._sync(gradients)
-        return None if self._skips and not self._is_finite(averaged) else averaged
+        if self._skips and not self._is_finite(averaged):
+            return None
+        self._learned = True
+        return averaged
 
     def _is_finite(self, averaged: Any) -> bool:
         """Wait for the device, and return whether all averages are finite: equal on all ranks."""
@@ -84,7 +91,9 @@ class CheckedSync:
 
     def restart(self) -> None:
         """Begin an iteration."""
-        self._updates = []
+        if self._updates:
+            self.idle = 0 if self._learned else self.idle + 1
+        self._updates, self._learned = [], False
         if self._counts is not None:
             self._counts = self._arrays.zeros_like(self._counts)
 

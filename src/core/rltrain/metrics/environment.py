@@ -11,9 +11,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper  # noqa: TI
 from rltrain.errors import PluginError, UsageError
 from rltrain.metrics.episodes import EpisodeCounter
 from rltrain.metrics.finite import EnvNumbers
-from rltrain.types import Arrays
+from rltrain.types import Arrays, ProcessGroup
 
-__all__ = ["CountedEnv", "check_env"]
+__all__ = ["CountedEnv", "check_alike", "check_env"]
 
 if TYPE_CHECKING:
     _Wrapper = VectorWrapper[Any, Any, Any, Any, Any]
@@ -141,6 +141,27 @@ class CountedEnv(_Wrapper):
         env: Any = self.env.unwrapped
         if state and hasattr(env, "set_curricula"):
             env.set_curricula(state)
+
+
+def check_alike(group: ProcessGroup, env: VectorEnv[Any, Any, Any]) -> None:
+    """Check that the environments of all ranks are of one task. Collective.
+
+    Raises:
+        UsageError: their spaces or episodes differ. Every rank raises it.
+    """
+    facts = {
+        "observation space": str(env.single_observation_space),
+        "action space": str(env.single_action_space),
+        "longest episode": str(getattr(env, "max_episode_length", None)),
+    }
+    first, *others = group.gather_objects(facts)
+    for rank, other in enumerate(others, start=1):
+        for name, value in other.items():
+            if value != first[name]:
+                raise UsageError(
+                    f"The environments of ranks differ: the {name} of rank 0 is {first[name]}, of "
+                    f"rank {rank} {value}. Ranks learn one policy: make the same task on each."
+                )
 
 
 def check_env(env: VectorEnv[Any, Any, Any], num_envs: int, suite: str) -> None:

@@ -22,6 +22,9 @@ _SKIPS = {
 }
 """What `--on-nonfinite skip` does about each kind."""
 
+_IDLE = 10
+"""Iterations without a single update after which a run ends."""
+
 
 class Numbers:
     """Finds NaN and infinity on one rank, and reacts once any rank has found some.
@@ -103,6 +106,12 @@ class Numbers:
         self.env.restart()
         for sync in self._syncs:
             sync.restart()
+            if sync.idle >= _IDLE:
+                raise NonFiniteError(
+                    f"In the last {_IDLE} iterations every update was left out, because of "
+                    "gradients that are not finite: nothing is learned any more. The run ends; the "
+                    "parameters in its checkpoints are finite."
+                )
         return warning, {f"nonfinite/{kind}": x for kind, x in self._counts.items() if x}
 
     def explain(self, rank: int, iteration: int) -> NonFiniteError | None:

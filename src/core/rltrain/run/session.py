@@ -124,10 +124,11 @@ class RankSession(PluginSession):
         return dataclasses.replace(found, iterations=0, seconds=0.0)
 
     def _make_env(self) -> CountedEnv:
-        from rltrain.metrics.environment import CountedEnv, check_env
+        from rltrain.metrics.environment import CountedEnv, check_alike, check_env
 
         env = self._first_result("rltrain_make_env", "suite", session=self)
         check_env(env, self.config.num_envs, self.config.suite)
+        check_alike(self.group, env)
         random_lengths = bool(self.config.random_lengths)
         arrays = self._arrays.get(self.framework)
         counted = CountedEnv(

@@ -31,6 +31,16 @@ class Moments:
         """The variance with Bessel's correction, shape (*shape)."""
         return self.variance * self.count / (self.count - 1)
 
+    def usable(self) -> Moments:
+        """Return these moments, or those of no rows if float32 cannot hold them.
+
+        Running moments that are not finite once would stay so.
+        """
+        largest = np.finfo(np.float32).max
+        if (self.variance + np.square(self.mean) <= largest).all():  # NaN is not.
+            return self
+        return Moments(0.0, np.zeros_like(self.mean), np.zeros_like(self.variance))
+
 
 def pool_moments(
     group: ProcessGroup, batches: Sequence[tuple[jax.Array, jax.Array]]

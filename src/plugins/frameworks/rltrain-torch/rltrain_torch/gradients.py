@@ -10,7 +10,7 @@ from rltrain import hookimpl
 from rltrain.session import Session
 from rltrain.types import GradientSync, ProcessGroup
 
-__all__ = ["Bucket", "FlatGradientSync", "FlatSync", "check_count", "synchronize"]
+__all__ = ["Bucket", "FlatGradientSync", "FlatSync", "check_alone", "check_count", "synchronize"]
 
 _LARGE = 1 << 20
 """Elements from which a buffer is large: 4 MiB of float32 do not stay in a core's own caches."""
@@ -42,6 +42,29 @@ def synchronize(
     for parameter, gradient in zip(parameters, averaged[:count], strict=True):
         parameter.grad = gradient
     return list(averaged[count:]) or None
+
+
+def check_alone(
+    optimizer: torch.optim.Optimizer,
+    sync: GradientSync,
+    parameters: Sequence[torch.Tensor],
+    extras: Sequence[torch.Tensor] = (),
+) -> None:
+    """Call a gradient sync before each step, for a library that calls none on one rank.
+
+    What `--on-nonfinite` promises holds there, too: the sync checks the gradients.
+
+    Args:
+        optimizer: steps the parameters.
+        sync: as in `synchronize`.
+        parameters: as in `synchronize`.
+        extras: as in `synchronize`.
+    """
+
+    def before_step(*arguments: object) -> None:
+        synchronize(sync, parameters, extras)
+
+    optimizer.register_step_pre_hook(before_step)
 
 
 class FlatGradientSync:

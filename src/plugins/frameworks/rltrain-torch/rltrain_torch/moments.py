@@ -11,6 +11,9 @@ from rltrain.types import ProcessGroup
 
 __all__ = ["Moments", "pool_moments", "standardize"]
 
+_LARGEST = float(torch.finfo(torch.float32).max)
+"""Libraries keep running moments in float32."""
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -37,10 +40,19 @@ class Moments:
         """Return the moments of the data multiplied by `factor`."""
         return Moments(self.count, self.mean * factor, self.variance * factor**2)
 
+    def usable(self) -> Moments:
+        """Return these moments, or those of no rows if float32 cannot hold them.
+
+        Running moments that are not finite once would stay so.
+        """
+        fits = (self.variance + self.mean.square() <= _LARGEST).all()  # NaN does not.
+        parts = (torch.where(fits, part, 0.0) for part in (self.count, self.mean, self.variance))
+        return Moments(*parts)
+
     def merge(self, batch: Moments) -> Moments:
         """Return the moments of this data and another batch together."""
         count = self.count + batch.count
-        rate = batch.count / count
+        rate = batch.count / count.clamp(min=1)
         delta = batch.mean - self.mean
         mean = self.mean + rate * delta
         spread = batch.variance - self.variance + delta * (batch.mean - mean)

@@ -64,7 +64,9 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
             add_groups_normalizer(self.model, self.obs_shape)
         self.connect()
         self._normalizes_advantages = self.normalize_advantage
-        if session.group.world_size > 1:
+        # rl_games' own normalizers keep a number that is not finite.
+        self._pools = session.group.world_size > 1 or session.config.on_nonfinite == "skip"
+        if self._pools:
             self._replace_normalizers()
         self._central = None
         if self.has_central_value:
@@ -107,7 +109,7 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
 
         rl_games does not shuffle, so all mini-batches are known here.
         """
-        if self.session.group.world_size == 1:
+        if not self._pools:
             super().prepare_dataset(batch_dict)
             return
         returns, values = batch_dict["returns"], batch_dict["values"]

@@ -122,7 +122,7 @@ def pool_pending(
     pooled = iter(pool_moments(group, batches))
     moments_of_others = [next(pooled) for _ in others]
     for item in pending:
-        moments = [next(pooled).scale(_scale(batch)) for batch in item.batches]
+        moments = [next(pooled).scale(_scale(batch)).usable() for batch in item.batches]
         item.normalizer.set_pending(list(zip(item.batches, moments, strict=True)) * item.repeats)
     return moments_of_others
 

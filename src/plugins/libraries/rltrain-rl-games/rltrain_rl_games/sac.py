@@ -61,7 +61,7 @@ class SacAgent(RunAgent, SacFixes, SACAgent):
             self.replay_buffer_size,
             self.device,
         )
-        if session.group.world_size > 1:
+        if session.group.world_size > 1 or session.config.on_nonfinite == "skip":
             replace_normalizers(self.model)
             if self.normalize_input:
                 self.replay_buffer.on_sample = self._pool_batches

@@ -11,7 +11,7 @@ from rsl_rl.algorithms import Distillation
 from rltrain.types import GradientSync
 from rltrain_rsl_rl.normalizers import NormalizerPool
 from rltrain_rsl_rl.upstream import CompileFallback
-from rltrain_torch.gradients import synchronize
+from rltrain_torch.gradients import check_alone, synchronize
 from rltrain_torch.optimizers import watch_optimizer
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class SessionDistillation(Distillation, CompileFallback):
         self.compile(compile_mode)
         self.parameters = [p for p in self._raw_student.parameters() if p.requires_grad]
         self.gradient_sync = session.gradient_sync(self.parameters)
+        if not self.is_multi_gpu:
+            check_alone(self.optimizer, self.gradient_sync, self.parameters)
         watch_optimizer(session, self.optimizer)
 
     def update(self) -> dict[str, float]:

@@ -82,5 +82,5 @@ class NormalizerPool:
         pending = [(item, item.pending) for item in self._members if item.pending is not None]
         batches = [(torch.cat(data), item._mean[0]) for item, data in pending]
         for (item, _), moments in zip(pending, pool_moments(self._group, batches), strict=True):
-            item.merge(moments)
+            item.merge(moments.usable())
             item.pending = None

@@ -21,7 +21,7 @@ from rltrain_rsl_rl.upstream import (
     restore_learning_rate,
     rnd_optimizer,
 )
-from rltrain_torch.gradients import synchronize
+from rltrain_torch.gradients import check_alone, synchronize
 from rltrain_torch.optimizers import watch_optimizer
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ class SessionPPO(PPO, CompileFallback):
         self.gradient_sync = session.gradient_sync(
             [*self.parameters, *divergence], extras=len(divergence)
         )
+        if not self.is_multi_gpu:
+            check_alone(self.optimizer, self.gradient_sync, self.parameters)
         watch_optimizer(session, self.optimizer)
         if self.rnd:
             self._connect_rnd(session, number)
@@ -88,6 +90,8 @@ class SessionPPO(PPO, CompileFallback):
         self.rnd_parameters = list(self.rnd.predictor.parameters())
         padded = [number] if self.actor.is_recurrent or self.critic.is_recurrent else []
         self.rnd_sync = session.gradient_sync([*self.rnd_parameters, *padded], extras=len(padded))
+        if not self.is_multi_gpu:
+            check_alone(rnd_optimizer(self), self.rnd_sync, self.rnd_parameters, padded)
         watch_optimizer(session, rnd_optimizer(self), "rnd optimizer")
 
     def _share_schedules(self) -> None:

@@ -63,7 +63,7 @@ class PooledMemory:
 
     def _expect(self, batches: list[Rows]) -> None:
         """Have the pool expect the rows that have a scaler."""
-        if self._pool.group.world_size > 1:
+        if self._pool.is_used:
             means = {name: scaler.running_mean for name, scaler in self.scalers.items()}
             rows = [item for batch in batches for item in batch.items()]
             self._pool.expect([(data, means[name]) for name, data in rows if data is not None])
@@ -108,7 +108,7 @@ class RolloutMemory(PooledMemory):
             self._unscaled[name] = tensor
             tensor = tensor.data
         super().set_tensor_by_name(name, tensor)  # type: ignore[misc]
-        if name == "advantages" and self._pool.group.world_size > 1:
+        if name == "advantages" and self._pool.is_used:
             # skrl returns only the standardized ones. By its definition of returns, this is what
             # they were before.
             self._raw = (self.tensors["returns"] - self.tensors["values"]).reshape(-1, 1)

@@ -19,12 +19,17 @@ class MomentPool:
     skrl standardizes them one by one, which would be a collective each. The pool knows a batch by
     its identity and pools an unexpected one alone: only the number of collectives depends on what
     was expected.
+
+    Attributes:
+        group: the process group.
+        is_used: whether scalers learn from the pool, not as in skrl.
     """
 
     def __init__(
         self,
         group: ProcessGroup,
         pool_moments: Callable[[ProcessGroup, Sequence[Batch]], list[Any]],
+        on_one_rank: bool = False,
     ) -> None:
         """Expect no batch.
 
@@ -32,8 +37,9 @@ class MomentPool:
             group: the process group.
             pool_moments: the framework's; returns the moments of several batches over all ranks, in
                 one collective.
+            on_one_rank: whether it is used there, too: skrl keeps a number that is not finite.
         """
-        self.group = group
+        self.group, self.is_used = group, on_one_rank or group.world_size > 1
         self._pool_moments = pool_moments
         self._expected: list[Batch] = []
         self._pooled: list[Any] = []

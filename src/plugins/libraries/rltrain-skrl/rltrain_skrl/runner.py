@@ -51,7 +51,8 @@ class BaseSessionRunner(CheckedRunner):
             UsageError: the options or the checkpoint do not fit skrl or the task.
         """
         self._session = session
-        self._pool = MomentPool(session.group, self.pool_moments)
+        skips = session.config.on_nonfinite == "skip"
+        self._pool = MomentPool(session.group, self.pool_moments, on_one_rank=skips)
         options = runner_options(session)
         log_key = options["trainer"].get("environment_info", ENVIRONMENT_INFO)
         env = self.make_env(log_key)

@@ -42,14 +42,14 @@ class PooledScaler:
     def _standardize(self, x: Any, train: bool, standardize: Callable[..., Any]) -> Any:
         """Return standardized data of shape (..., D), or `Unscaled`.
 
-        Collective with `train` on several ranks, unless it is deferred.
+        Collective with `train` where a pool is used, unless it is deferred.
 
         Args:
             x: the data, or None.
             train: whether to update the statistics first.
             standardize: skrl's own method.
         """
-        if train and x is not None and self._pool.group.world_size > 1:
+        if train and x is not None and self._pool.is_used:
             if self.defers:
                 return Unscaled(x, self)
             # The pool knows a batch by its identity: 2-D data must not be reshaped.

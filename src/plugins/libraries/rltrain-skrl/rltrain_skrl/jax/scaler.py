@@ -37,6 +37,7 @@ class PooledScaler(scaler.PooledScaler, RunningStandardScaler):
             for x in (self.running_mean, self.running_variance, self.current_count)
         )
         # skrl merges the unbiased estimate of a batch's variance as if it were its mean square.
+        moments = moments.usable()
         batch = dataclasses.replace(moments, variance=moments.unbiased_variance)
         merged = merge_moments(Moments(count.item(), mean, variance), batch)
         running = merged.mean, merged.variance, np.full(count.shape, merged.count)

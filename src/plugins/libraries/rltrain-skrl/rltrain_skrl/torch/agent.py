@@ -18,7 +18,7 @@ from rltrain_skrl.torch.models import SessionModel
 from rltrain_skrl.torch.progress import Progress
 from rltrain_skrl.torch.scaler import AsFloats, PooledScaler
 from rltrain_torch.checkpoints import as_file
-from rltrain_torch.gradients import synchronize
+from rltrain_torch.gradients import check_alone, synchronize
 from rltrain_torch.late_mean import LateMean
 from rltrain_torch.optimizers import watch_optimizer
 from rltrain_torch.policy import read_checkpoint
@@ -82,6 +82,10 @@ class TorchAgent(SessionAgent):
         sync = self._session.gradient_sync(
             [*parameters, *extras], extras=len(extras), may_overflow=self.scaler.is_enabled()
         )
+
+        if self._session.group.world_size == 1:
+            check_alone(optimizer, sync, parameters)
+            return
 
         def average() -> None:
             averaged = synchronize(sync, parameters, extras)

@@ -35,6 +35,7 @@ class PooledScaler(scaler.PooledScaler, RunningStandardScaler):
     def merge(self, moments: Moments) -> None:
         """Merge the moments of a batch into the running ones, as skrl does."""
         # skrl merges the unbiased estimate of a batch's variance as if it were its mean square.
+        moments = moments.usable()
         self._parallel_variance(moments.mean, moments.unbiased_variance, moments.count)
 
 
