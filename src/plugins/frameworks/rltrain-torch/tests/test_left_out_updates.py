@@ -46,9 +46,7 @@ def test_one_rank_whose_library_calls_no_sync_leaves_out_an_update():
     numbers = Numbers("skip", TorchArrays())
 
     def work(group):
-        check_alone(
-            optimizer, numbers.checked(FlatSync(group, parameters), parameters), parameters
-        )
+        check_alone(optimizer, numbers.checked(FlatSync(group, parameters), parameters), parameters)
         for value in (torch.nan, 1.0):
             parameters[0].grad = torch.full((2,), value)
             optimizer.step()
