@@ -51,7 +51,7 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
 
     scheduler: Any
     _divergence: LateMean | None = None
-    """The KL divergence for the learning rate, on several ranks."""
+    """The KL divergence for the learning rate, unless rl_games' own schedule takes it."""
 
     def __init__(self, session: Session, base_name: str, params: dict[str, Any]) -> None:
         self.session = session
@@ -173,7 +173,7 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
         schedule = FrameCountScheduler(self.scheduler, self)
         group = self.session.group
         # The other schedules ignore the KL divergence.
-        if isinstance(self.scheduler, AdaptiveScheduler) and group.world_size > 1:
+        if isinstance(self.scheduler, AdaptiveScheduler) and self._pools:
             schedule = PooledKlScheduler(schedule, self, group)
             self._divergence = schedule.divergence
         self.scheduler = schedule

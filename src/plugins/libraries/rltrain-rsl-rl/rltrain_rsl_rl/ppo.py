@@ -71,14 +71,14 @@ class SessionPPO(PPO, CompileFallback):
         models = chain(self._raw_actor.parameters(), self._raw_critic.parameters())
         # Each parameter once: actor and critic may share encoders.
         self.parameters = [item for item in dict.fromkeys(models) if item.requires_grad]
-        self._share_schedules()
+        self._share_schedules(skips=session.config.on_nonfinite == "skip")
         number = torch.zeros((), device=session.world.device)
         divergence = [number] if self.adapts else []
         self.gradient_sync = session.gradient_sync(
             [*self.parameters, *divergence], extras=len(divergence)
         )
-        if not self.is_multi_gpu:
-            check_alone(self.optimizer, self.gradient_sync, self.parameters)
+        if not self.is_multi_gpu:  # Then rsl_rl does not call `reduce_parameters`.
+            self.optimizer.register_step_pre_hook(lambda *_: self._average_policy())
         watch_optimizer(session, self.optimizer)
         if self.rnd:
             self._connect_rnd(session, number)
@@ -94,18 +94,22 @@ class SessionPPO(PPO, CompileFallback):
             check_alone(rnd_optimizer(self), self.rnd_sync, self.rnd_parameters, padded)
         watch_optimizer(session, rnd_optimizer(self), "rnd optimizer")
 
-    def _share_schedules(self) -> None:
-        """Replace what rsl_rl computes from one rank's mini-batches, or inefficiently."""
+    def _share_schedules(self, skips: bool) -> None:
+        """Replace what rsl_rl computes from one rank's mini-batches, or inefficiently.
+
+        Args:
+            skips: whether updates may be left out: they adapt no learning rate.
+        """
         self.storage = SharedStorage.from_stock(self.storage, self.group)
-        if not self.is_multi_gpu:
-            return
-        # rsl_rl averages the KL divergence, lets rank 0 decide, and broadcasts the learning rate.
-        # Only the step uses it: the divergence is averaged together with the gradients, and all
-        # ranks make the same decision.
-        self.adapts = self.schedule == "adaptive" and self.desired_kl is not None
-        self.schedule = "fixed"
-        self.storage.standardizes = self.normalize_advantage_per_mini_batch
-        self.normalize_advantage_per_mini_batch = False
+        if self.is_multi_gpu or skips:
+            # rsl_rl averages the KL divergence, lets rank 0 decide, and broadcasts the learning
+            # rate. Only the step uses it: the divergence is averaged together with the gradients,
+            # and all ranks make the same decision.
+            self.adapts = self.schedule == "adaptive" and self.desired_kl is not None
+            self.schedule = "fixed"
+        if self.is_multi_gpu:
+            self.storage.standardizes = self.normalize_advantage_per_mini_batch
+            self.normalize_advantage_per_mini_batch = False
 
     def process_env_step(
         self,
@@ -145,12 +149,15 @@ class SessionPPO(PPO, CompileFallback):
 
     def reduce_parameters(self) -> None:
         """Average the gradients over ranks. rsl_rl calls it after each backward pass."""
+        self._average_policy()
+        if self.rnd:
+            self._average_predictor()
+
+    def _average_policy(self) -> None:
         divergence = [self._divergence()] if self.adapts else []
         averaged = synchronize(self.gradient_sync, self.parameters, divergence)
         if averaged:
             self._adapt_learning_rate(float(averaged[0]))
-        if self.rnd:
-            self._average_predictor()
 
     def broadcast_parameters(self) -> None:
         """Do nothing: `session.wrap_model` has already broadcast the models."""

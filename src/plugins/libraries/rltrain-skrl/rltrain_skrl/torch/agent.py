@@ -18,7 +18,7 @@ from rltrain_skrl.torch.models import SessionModel
 from rltrain_skrl.torch.progress import Progress
 from rltrain_skrl.torch.scaler import AsFloats, PooledScaler
 from rltrain_torch.checkpoints import as_file
-from rltrain_torch.gradients import check_alone, synchronize
+from rltrain_torch.gradients import synchronize
 from rltrain_torch.late_mean import LateMean
 from rltrain_torch.optimizers import watch_optimizer
 from rltrain_torch.policy import read_checkpoint
@@ -83,15 +83,13 @@ class TorchAgent(SessionAgent):
             [*parameters, *extras], extras=len(extras), may_overflow=self.scaler.is_enabled()
         )
 
-        if self._session.group.world_size == 1:
-            check_alone(optimizer, sync, parameters)
-            return
-
         def average() -> None:
             averaged = synchronize(sync, parameters, extras)
             if divergence is not None:
                 divergence.take(averaged)
 
+        if self._session.group.world_size == 1:  # Then skrl reduces no model.
+            optimizer.register_step_pre_hook(lambda *_: average())
         models[-1].average_gradients = average
 
     def watch_optimizers(self) -> None:
