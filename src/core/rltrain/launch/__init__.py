@@ -31,7 +31,6 @@ from rltrain.launch.stacks import Process
 from rltrain.logs.rank_log import RankLog, console_stream, say
 from rltrain.logs.view import LinesOfOthers
 from rltrain.machine.cores import available_cores, bind_cores, cores_of_rank
-from rltrain.machine.drawing import cannot_draw, check_mujoco_draws
 from rltrain.machine.leftovers import private_folder, with_temporary_files
 from rltrain.machine.network import (
     interface_towards,
@@ -57,9 +56,7 @@ __all__ = [
     "available_cores",
     "begin_meeting",
     "bind_cores",
-    "cannot_draw",
     "caught_signals",
-    "check_mujoco_draws",
     "console_stream",
     "cores_of_rank",
     "ended_by_signal",

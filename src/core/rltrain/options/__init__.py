@@ -16,9 +16,7 @@ from rltrain.files.yaml import load_yaml
 from rltrain.options.agent import nested_env, resolve_env, unknown_env_option
 from rltrain.options.checks import flag
 from rltrain.options.declare import naming
-from rltrain.options.played import still_there
 from rltrain.options.run import DEFAULT_TASK, RunOptions
-from rltrain.options.tuned import MANY_ENVS, tuned_in
 from rltrain.options.user_config import (
     save_variables,
     saved_variables,
@@ -29,7 +27,6 @@ from rltrain.secrets.hiding import hide, hide_in_text, hide_words
 
 __all__ = [
     "DEFAULT_TASK",
-    "MANY_ENVS",
     "RunOptions",
     "flag",
     "flatten",
@@ -48,8 +45,6 @@ __all__ = [
     "saved_variables",
     "set_child",
     "set_dotted",
-    "still_there",
-    "tuned_in",
     "unknown_env_option",
     "unset",
     "user_config_file",

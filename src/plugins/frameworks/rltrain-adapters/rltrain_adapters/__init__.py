@@ -1,0 +1,10 @@
+"""What plugins share that adapt a library, a framework or a suite.
+
+`rltrain_adapters.sources` reads packages' sources, and `rltrain_adapters.unpickling` pickled files.
+"""
+
+from rltrain_adapters.drawing import cannot_draw, check_mujoco_draws
+from rltrain_adapters.played import still_there
+from rltrain_adapters.tuned import MANY_ENVS, tuned_in
+
+__all__ = ["MANY_ENVS", "cannot_draw", "check_mujoco_draws", "still_there", "tuned_in"]
