@@ -9,7 +9,6 @@ from rltrain.launch.ending import ask_to_end
 from rltrain.launch.here import environments_are_made_here
 from rltrain.launch.met import begin_meeting
 from rltrain.launch.notes import Notes
-from rltrain.launch.preload import imports_of_library
 from rltrain.launch.ranks import (
     SECRET,
     hide_rank_variables,
@@ -26,7 +25,6 @@ from rltrain.launch.reports import (
     ranks_done,
     write_report,
 )
-from rltrain.launch.signals import CaughtSignals, caught_signals
 from rltrain.launch.stacks import Process
 from rltrain.logs.rank_log import RankLog, console_stream, say
 from rltrain.logs.view import LinesOfOthers
@@ -38,7 +36,7 @@ from rltrain.machine.network import (
     is_loopback,
     reachable_address,
 )
-from rltrain.machine.shared import shared_folder, short_path
+from rltrain.machine.shared import shared_folder
 from rltrain.storage.run_folder import PARTIAL
 
 __all__ = [
@@ -46,7 +44,6 @@ __all__ = [
     "PARTIAL",
     "REQUESTS",
     "SECRET",
-    "CaughtSignals",
     "Latest",
     "LinesOfOthers",
     "Notes",
@@ -56,7 +53,6 @@ __all__ = [
     "available_cores",
     "begin_meeting",
     "bind_cores",
-    "caught_signals",
     "console_stream",
     "cores_of_rank",
     "ended_by_signal",
@@ -64,7 +60,6 @@ __all__ = [
     "environments_are_made_here",
     "failure",
     "hide_rank_variables",
-    "imports_of_library",
     "interface_towards",
     "interfaces",
     "interrupt",
@@ -80,7 +75,6 @@ __all__ = [
     "reachable_address",
     "say",
     "shared_folder",
-    "short_path",
     "with_temporary_files",
     "write_report",
 ]

@@ -6,19 +6,16 @@ What plugins use of them is named here; the modules below are the core's own.
 from rltrain.files.dotted import (
     flatten,
     get_dotted,
-    get_positive_int,
     leaves,
     overlaid,
-    set_child,
     set_dotted,
 )
 from rltrain.files.yaml import load_yaml
-from rltrain.options.agent import nested_env, resolve_env, unknown_env_option
+from rltrain.options.agent import nested_env, resolve_env
 from rltrain.options.checks import flag
 from rltrain.options.declare import naming
 from rltrain.options.run import DEFAULT_TASK, RunOptions
 from rltrain.options.user_config import (
-    save_variables,
     saved_variables,
     unset,
     user_config_file,
@@ -31,7 +28,6 @@ __all__ = [
     "flag",
     "flatten",
     "get_dotted",
-    "get_positive_int",
     "hide",
     "hide_in_text",
     "hide_words",
@@ -41,11 +37,8 @@ __all__ = [
     "nested_env",
     "overlaid",
     "resolve_env",
-    "save_variables",
     "saved_variables",
-    "set_child",
     "set_dotted",
-    "unknown_env_option",
     "unset",
     "user_config_file",
 ]

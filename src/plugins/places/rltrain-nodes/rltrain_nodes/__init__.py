@@ -8,6 +8,8 @@ A launcher that is started on each node (`LauncherSpec.starts_nodes` is False) e
 
 A backend whose ranks find each other at the master's address lets them `meet` first: a framework
 that misses one waits for many minutes, and does not say for whom.
+
+A launcher that waits for its ranks notes signals meanwhile: `caught_signals`.
 """
 
 from rltrain_nodes.meeting import meet
@@ -16,11 +18,14 @@ from rltrain_nodes.nccl import NCCL_FALLBACKS, choose_nccl_interface
 from rltrain_nodes.places import connected_nodes, refuse
 from rltrain_nodes.ports import can_listen, end_when_silent, hold_port
 from rltrain_nodes.sealing import own_sockets, seal, sealed_afterwards
+from rltrain_nodes.signals import CaughtSignals, caught_signals
 
 __all__ = [
     "NCCL_FALLBACKS",
+    "CaughtSignals",
     "Member",
     "can_listen",
+    "caught_signals",
     "choose_nccl_interface",
     "connected_nodes",
     "end_when_silent",
