@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
-__all__ = ["Plain", "one_line", "plain", "plain_output", "plain_stream", "raw"]
+__all__ = ["Plain", "note", "one_line", "plain", "plain_output", "plain_stream", "raw"]
 
 _CONTROLS = re.compile(
     # C0 without the end of a line, DEL and C1; what ends lines or turns the direction of writing
@@ -35,6 +35,11 @@ def plain(text: str) -> str:
 def one_line(text: str) -> str:
     r"""Return a text for one line: ends of lines are visible, too."""
     return plain(text).replace("\n", r"\n")
+
+
+def note(text: str) -> None:
+    """Print a line for the user, on stderr."""
+    print(f"rltrain: {text}", file=sys.stderr, flush=True)
 
 
 class _PlainStream:
