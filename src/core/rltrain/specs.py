@@ -111,10 +111,9 @@ class BackendSpec(Spec):
     """Whether it is the backend of its framework and kind of device unless the user names one. What
     it names (launcher, gradient sync, arrays, exporter) counts for the framework's other backends
     that do not. Two for the same are an error. Leave it False beside torch's and jax's own."""
-    interface: str | None = None
-    """The environment variable that names the network interface of its transport. On several nodes
-    its ranks choose the one that leads to the master, and leave the variable that the user set;
-    `--dry-run` says which."""
+    network: str | None = None
+    """Import string of a function of the host where the ranks of several nodes meet, and of how
+    many nodes there are: it returns for `--dry-run` by which network they reach each other."""
     device: str
     """The kind of device: "cpu" or "cuda"."""
     launcher: str | None = None

@@ -30,12 +30,7 @@ from rltrain.logs.rank_log import RankLog, console_stream, say
 from rltrain.logs.view import LinesOfOthers
 from rltrain.machine.cores import available_cores, bind_cores, cores_of_rank
 from rltrain.machine.leftovers import private_folder, with_temporary_files
-from rltrain.machine.network import (
-    interface_towards,
-    interfaces,
-    is_loopback,
-    reachable_address,
-)
+from rltrain.machine.network import address_towards, own_address
 from rltrain.machine.shared import shared_folder
 from rltrain.storage.run_folder import PARTIAL
 
@@ -49,6 +44,7 @@ __all__ = [
     "Notes",
     "Process",
     "RankLog",
+    "address_towards",
     "ask_to_end",
     "available_cores",
     "begin_meeting",
@@ -60,19 +56,16 @@ __all__ = [
     "environments_are_made_here",
     "failure",
     "hide_rank_variables",
-    "interface_towards",
-    "interfaces",
     "interrupt",
     "is_free",
-    "is_loopback",
     "make_report",
     "make_room",
+    "own_address",
     "private_folder",
     "rank_device",
     "rank_from_env",
     "rank_variables",
     "ranks_done",
-    "reachable_address",
     "say",
     "shared_folder",
     "with_temporary_files",

@@ -13,7 +13,7 @@ import jax
 from rltrain import hookimpl
 from rltrain.config import Placement, endpoint
 from rltrain.errors import UsageError
-from rltrain.launch import is_loopback, reachable_address, shared_folder
+from rltrain.launch import shared_folder
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_jax.coordination import set_gloo_address
@@ -21,7 +21,14 @@ from rltrain_jax.devices import local_device
 from rltrain_jax.group import JaxProcessGroup
 from rltrain_jax.trees import broadcast_tree
 from rltrain_jax.workarounds import initialize_quietly
-from rltrain_nodes import Member, choose_nccl_interface, meet, sealed_afterwards
+from rltrain_nodes import (
+    Member,
+    choose_nccl_interface,
+    is_loopback,
+    meet,
+    reachable_address,
+    sealed_afterwards,
+)
 
 __all__ = ["JaxBackend", "JaxCudaBackend", "coordinator"]
 

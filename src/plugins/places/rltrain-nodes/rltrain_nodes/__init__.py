@@ -15,6 +15,14 @@ A launcher that waits for its ranks notes signals meanwhile: `caught_signals`.
 from rltrain_nodes.meeting import meet
 from rltrain_nodes.messages import Member
 from rltrain_nodes.nccl import NCCL_FALLBACKS, choose_nccl_interface
+from rltrain_nodes.network import (
+    interface_towards,
+    interfaces,
+    is_loopback,
+    network_of_gloo,
+    network_of_nccl,
+    reachable_address,
+)
 from rltrain_nodes.places import connected_nodes, refuse
 from rltrain_nodes.ports import can_listen, end_when_silent, hold_port
 from rltrain_nodes.sealing import own_sockets, seal, sealed_afterwards
@@ -30,8 +38,14 @@ __all__ = [
     "connected_nodes",
     "end_when_silent",
     "hold_port",
+    "interface_towards",
+    "interfaces",
+    "is_loopback",
     "meet",
+    "network_of_gloo",
+    "network_of_nccl",
     "own_sockets",
+    "reachable_address",
     "refuse",
     "seal",
     "sealed_afterwards",
