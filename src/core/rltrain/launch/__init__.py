@@ -27,7 +27,7 @@ from rltrain.launch.reports import (
 )
 from rltrain.launch.stacks import Process
 from rltrain.logs.rank_log import RankLog, console_stream, say
-from rltrain.logs.view import LinesOfOthers
+from rltrain.logs.view import view_files
 from rltrain.machine.cores import available_cores, bind_cores, cores_of_rank
 from rltrain.machine.leftovers import private_folder, with_temporary_files
 from rltrain.machine.network import address_towards, own_address
@@ -40,7 +40,6 @@ __all__ = [
     "REQUESTS",
     "SECRET",
     "Latest",
-    "LinesOfOthers",
     "Notes",
     "Process",
     "RankLog",
@@ -68,6 +67,7 @@ __all__ = [
     "ranks_done",
     "say",
     "shared_folder",
+    "view_files",
     "with_temporary_files",
     "write_report",
 ]

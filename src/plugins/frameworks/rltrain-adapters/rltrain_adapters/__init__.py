@@ -4,7 +4,7 @@
 """
 
 from rltrain_adapters.drawing import cannot_draw, check_mujoco_draws
-from rltrain_adapters.options import get_positive_int, set_child, unknown_env_option
+from rltrain_adapters.options import get_positive_int, is_image, set_child, unknown_env_option
 from rltrain_adapters.played import still_there
 from rltrain_adapters.tuned import MANY_ENVS, tuned_in
 
@@ -13,6 +13,7 @@ __all__ = [
     "cannot_draw",
     "check_mujoco_draws",
     "get_positive_int",
+    "is_image",
     "set_child",
     "still_there",
     "tuned_in",

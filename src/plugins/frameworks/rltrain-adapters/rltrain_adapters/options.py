@@ -1,4 +1,4 @@
-"""Options of libraries and tasks: read, set, refused."""
+"""Options and spaces of libraries and tasks: read, set, refused."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.options import get_dotted
+from rltrain.types import ArrayInfo
 
-__all__ = ["get_positive_int", "set_child", "unknown_env_option"]
+__all__ = ["get_positive_int", "is_image", "set_child", "unknown_env_option"]
 
 
 def get_positive_int(agent: Mapping[str, Any], key: str, default: int | None = None) -> int:
@@ -52,3 +53,10 @@ def unknown_env_option(task: str, key: str, known: Iterable[str]) -> UsageError:
         f"env.{key}: the task {task} has no such option.{suggest(key, names)} "
         f"Its options: {', '.join(names) or 'none'}."
     )
+
+
+def is_image(space: Any) -> bool:
+    """Return whether a Gymnasium space is an image as suites give them; see `ArrayInfo`."""
+    from gymnasium.spaces import Box
+
+    return isinstance(space, Box) and ArrayInfo(space.shape, str(space.dtype)).is_image

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
 from rltrain.errors import UsageError
-from rltrain_adapters import get_positive_int, set_child, unknown_env_option
+from rltrain_adapters import get_positive_int, is_image, set_child, unknown_env_option
 
 
 def test_a_positive_int_is_read_or_refused():
@@ -32,3 +34,17 @@ def test_an_unknown_task_option_lists_the_known_ones():
     assert "env.sim.dtt: the task Point-v0 has no such option." in message
     assert "Did you mean 'sim.dt'? Its options: sim.dt, sim.gravity." in message
     assert str(unknown_env_option("Point-v0", "x", [])).endswith("Its options: none.")
+
+
+@pytest.mark.parametrize(
+    ("space", "expected"),
+    [
+        (Box(0, 255, (8, 8, 3), np.uint8), True),
+        (Box(0, 1, (8, 8, 3), np.float32), True),
+        (Box(0, 1, (8, 8, 3), np.float64), False),
+        (Box(0, 1, (8,)), False),
+        (Discrete(3), False),
+    ],
+)
+def test_images_are_boxes_of_height_width_and_channels(space, expected):
+    assert is_image(space) is expected

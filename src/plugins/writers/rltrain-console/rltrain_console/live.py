@@ -7,8 +7,8 @@ import threading
 from typing import TYPE_CHECKING, TextIO
 
 from rltrain.builtin.console import RunState, summary
-from rltrain.launch import LinesOfOthers
 from rltrain.terminal import Plain, plain, plain_stream, raw
+from rltrain_console.others import LinesOfOthers
 from rltrain_console.panel import LOWEST, WIDEST, panel
 
 if TYPE_CHECKING:
