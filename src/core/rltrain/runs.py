@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rltrain.builtin.console import shortest
 from rltrain.errors import UsageError
 from rltrain.files.reading import changed_at, digest, read_bytes, read_text, real
 from rltrain.machine.disk import NotWritten
@@ -202,11 +203,6 @@ def load_runs(paths: Iterable[Path]) -> list[Run]:
 def common_folder(paths: Sequence[Path]) -> Path | None:
     """Return the folder that all of several run folders are in; None of a single one."""
     return Path(os.path.commonpath([path.parent for path in paths])) if len(paths) > 1 else None
-
-
-def shortest(path: Path) -> str:
-    """Return a path as it is, or relative to the working folder: the shorter one."""
-    return min(str(path), os.path.relpath(path), key=len)
 
 
 def _read(path: Path, name: str) -> Run:
