@@ -35,7 +35,7 @@ endif
 
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
-LIBRARIES := torch nodes gymnasium rl-games rsl-rl skrl tensorboard tracking console clouds kubernetes report doctor play devkit
+LIBRARIES := torch nodes adapters gymnasium rl-games rsl-rl skrl tensorboard tracking console clouds kubernetes report doctor play devkit
 RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3
 SETS := $(RESOLVED) mjlab isaaclab-2.3
 python-oldest := 3.11
@@ -51,8 +51,8 @@ plugin = $(filter %/rltrain-$1,$(PLUGINS))
 plugins = $(foreach name,$1,$(call plugin,$(name))[library])
 ALONE := $(filter-out $(SETS),$(patsubst rltrain-%,%,$(notdir $(PLUGINS))))
 mpi := $(call plugin,mpi)[library,mpich]
-# The commands, whose help the site shows.
-COMMANDS := $(call plugins,devkit doctor play report)
+# The commands, whose help the site shows, and what they need.
+COMMANDS := $(call plugins,adapters nodes devkit doctor play report)
 # Extras are named although `all` has them: only what is named gets its lowest version.
 play := $(call plugin,play)[evaluate,video]
 kits := $(call plugin,devkit)[testing]
@@ -64,7 +64,7 @@ projects-torch-2.11 := $(projects-torch-2.9)
 projects-mjlab := .[all] $(play) $(kits) $(call plugins,$(LIBRARIES) mjlab)
 # Without the extras, which would change what Isaac Lab pins.
 projects-isaaclab-2.3 := . $(kits) \
-	$(foreach name,torch nodes gymnasium rl-games rsl-rl skrl isaaclab play,$(call plugin,$(name))) \
+	$(foreach name,torch nodes adapters gymnasium rl-games rsl-rl skrl isaaclab play,$(call plugin,$(name))) \
 	$(call plugins,tensorboard tracking)
 projects-isaaclab-3 := $(projects-isaaclab-2.3) $(call plugin,play)[video] $(call plugins,jax) $(call plugin,skrl)[jax]
 pins-isaaclab-2.3 := torchvision rl-games rsl-rl-lib skrl

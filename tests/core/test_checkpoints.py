@@ -108,14 +108,12 @@ def test_a_state_without_a_digest_needs_trust(folder):
     assert read_state(path, trusted=True)["iteration"] == 3
 
 
-def test_a_pickled_state_with_its_digest_is_read_as_data(folder, tmp_path):
-    """An earlier version wrote it; or somebody who can compute a digest."""
+def test_a_pickled_state_with_its_digest_is_refused(folder, tmp_path):
+    """Somebody who can compute a digest wrote it."""
     path = save(folder, "a.pth", "weights")
-    with_digest(state_of(path), pickle.dumps(made_state(3, ranks=[b"x"])))
-    assert read_state(path) == made_state(3, ranks=[b"x"])
     planted = Planted(tmp_path)
     with_digest(state_of(path), pickle.dumps(made_state(3, more=planted)))
-    with pytest.raises(UsageError, match=r"run code \(posix\.mkdir\)"):
+    with pytest.raises(UsageError, match="run code"):
         read_state(path)
     assert not planted.file.exists()
 

@@ -1,4 +1,4 @@
-"""Which interface leads to the master."""
+"""The master is waited for until its name resolves."""
 
 from __future__ import annotations
 
@@ -7,24 +7,7 @@ import socket
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.machine.network import interface_towards, wait_for_host
-
-
-def test_this_machine_is_reached_over_loopback():
-    assert interface_towards("127.0.0.1") == "lo"
-    assert interface_towards("localhost") == "lo"
-    assert interface_towards("127.0.0.2") == "lo"
-    assert interface_towards("::1") in ("lo", None)  # Some machines have no IPv6.
-
-
-def test_the_result_is_an_interface_of_this_machine():
-    names = [name for _, name in socket.if_nameindex()]
-    assert interface_towards("192.0.2.1") in [*names, None]
-
-
-@pytest.mark.parametrize("host", ["no-such-host.invalid", "300.0.0.1"])
-def test_an_unknown_interface_is_none(host):
-    assert interface_towards(host) is None
+from rltrain.machine.network import wait_for_host
 
 
 def test_a_host_is_waited_for_until_its_name_resolves(monkeypatch, capsys):

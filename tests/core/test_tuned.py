@@ -8,9 +8,9 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.options.agent import default_options
-from rltrain.options.tuned import tuned_in
 from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
+from rltrain_adapters import tuned_in
 
 TASK = TaskInfo("Robots/Walk-v0", "continuous")
 LIBRARY = LibrarySpec(

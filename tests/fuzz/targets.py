@@ -31,12 +31,12 @@ from rltrain.plan.resuming import with_options_of_run
 from rltrain.plugins.registry import discover
 from rltrain.policies.finding import options_of_run
 from rltrain.storage.checkpoints import INDEX, read_state, saved_checkpoints
-from rltrain.storage.evaluations import EVALUATIONS
 from rltrain.storage.finding import checkpoint_of_run
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, read_metrics
-from rltrain.unpickling import load_data
+from rltrain_adapters.unpickling import load_data
 from rltrain_nodes import messages, said
+from rltrain_play.kept import EVALUATIONS
 from rltrain_report.report import report_page
 from rltrain_report.runs import read_runs
 from rltrain_skrl.checkpoints import parts

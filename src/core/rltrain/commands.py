@@ -10,12 +10,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.cli.flags import add_flags
-from rltrain.cli.main import read_run
+from rltrain.cli.main import command_of, commands, read_run
+from rltrain.cli.parser import make_parser
 from rltrain.cli.train import read_options
 from rltrain.config import RunConfig
 from rltrain.plan.resolve import Plan, make_plan
 
-__all__ = ["Plan", "add_flags", "make_plan", "read_options", "read_run", "resolve_run"]
+__all__ = [
+    "Plan",
+    "add_flags",
+    "command_of",
+    "commands",
+    "make_parser",
+    "make_plan",
+    "read_options",
+    "read_run",
+    "resolve_run",
+]
 
 
 def resolve_run(options: Mapping[str, Any], *, gpus: int) -> RunConfig:

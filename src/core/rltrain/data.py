@@ -19,11 +19,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rltrain.types import Arrays
-from rltrain.unpickling import NARROW, UnsafePickle, load_data, narrow_dtype
+from rltrain.unpickling import UnsafePickle, load_trusted
 
 __all__ = [
+    "NARROW",
     "MalformedData",
     "check_generator",
+    "narrow_dtype",
     "pack_object",
     "pack_state",
     "unpack_object",
@@ -31,7 +33,14 @@ __all__ = [
 ]
 
 _MARK = b"\x01"
-"""The first byte; pickles, which versions before 0.2 wrote, begin with another."""
+"""The first byte; pickles, which version 0.1 wrote, begin with another."""
+
+NARROW = (
+    *("bfloat16", "int2", "int4", "uint2", "uint4", "float4_e2m1fn", "float6_e2m3fn"),
+    *("float6_e3m2fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn"),
+    *("float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+)
+"""The types of numbers that jax adds to numpy's, by their names in `ml_dtypes`."""
 
 _HEAD = 8
 """Bytes of the header's length."""
@@ -102,13 +111,15 @@ def unpack_state(
         trusted: whether to build pickled objects, which may run any code.
 
     Raises:
-        UnsafePickle: it is not trusted, and has a pickled object.
+        UnsafePickle: it is not trusted, and is or has a pickled object.
         MalformedData: it is not a state, or has arrays of a framework that is not there.
-        pickle.UnpicklingError: a version before 0.2 wrote it, and it is damaged.
+        pickle.UnpicklingError: version 0.1 wrote it, and it is damaged.
     """
     unpacker = _Unpacker(packed, device, arrays, trusted)
     if packed[:1] == pickle.PROTO:
-        return load_data(packed, trusted, unpacker.on_device)
+        if not trusted:
+            raise UnsafePickle("a pickled state")
+        return load_trusted(packed, unpacker.on_device)
     return unpacker.unpack()
 
 
@@ -296,6 +307,14 @@ class _Unpacker:
         if not self._trusted:
             raise UnsafePickle(str(name)[:200])
         return pickle.loads(pickled)
+
+
+def narrow_dtype(name: str) -> Any:
+    """Return numpy's type for one of `NARROW`."""
+    import ml_dtypes
+    import numpy as np
+
+    return np.dtype(getattr(ml_dtypes, name))
 
 
 def _unknown(content: Any) -> Any:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rltrain.builtin.console import shortest
 from rltrain.errors import UsageError
 from rltrain.files.reading import changed_at, digest, read_bytes, read_text, real
 from rltrain.machine.disk import NotWritten
@@ -23,30 +24,24 @@ from rltrain.options.run import RunOptions
 from rltrain.records import Scalars
 from rltrain.run.restarts import STORY
 from rltrain.storage.checkpoints import INDEX, saved_checkpoints, states_of
-from rltrain.storage.evaluations import (
-    EVALUATIONS,
-    Evaluated,
-    add_evaluation,
-    read_evaluations,
-)
 from rltrain.storage.finding import all_checkpoints, checkpoint_of_run, newest_of_run
+from rltrain.storage.fitting import check_fields
 from rltrain.storage.manifest import read_manifest, versions
 from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
 from rltrain.storage.run_folder import RunFolder, check_writable
+from rltrain.terminal import note
 from rltrain.trust.run_files import check_inside
 from rltrain.watch.profile import PROFILE
 
 __all__ = [
-    "EVALUATIONS",
     "INDEX",
     "PROFILE",
-    "Evaluated",
     "NotWritten",
     "Run",
     "RunFolder",
     "RunMetrics",
-    "add_evaluation",
     "all_runs",
+    "check_fields",
     "check_inside",
     "check_writable",
     "common_folder",
@@ -55,7 +50,6 @@ __all__ = [
     "load_runs",
     "newest_of_run",
     "read_bytes",
-    "read_evaluations",
     "read_text",
     "real",
     "saved_checkpoints",
@@ -120,7 +114,7 @@ class Run:
 
     def checkpoints(self) -> list[Path]:
         """Return its checkpoints that are still there, in the order of saving."""
-        return all_checkpoints(self.path, _warn)
+        return all_checkpoints(self.path, note)
 
     def checkpoint(self, which: str = "latest") -> Path:
         """Return one of its checkpoints, that is not damaged.
@@ -131,7 +125,7 @@ class Run:
         Raises:
             UsageError: the run has not saved it.
         """
-        return checkpoint_of_run(self.path, which, _warn)
+        return checkpoint_of_run(self.path, which, note)
 
     def restarts(self) -> list[str]:
         """Return the failures after which the ranks were started again, and the last one."""
@@ -211,14 +205,5 @@ def common_folder(paths: Sequence[Path]) -> Path | None:
     return Path(os.path.commonpath([path.parent for path in paths])) if len(paths) > 1 else None
 
 
-def shortest(path: Path) -> str:
-    """Return a path as it is, or relative to the working folder: the shorter one."""
-    return min(str(path), os.path.relpath(path), key=len)
-
-
 def _read(path: Path, name: str) -> Run:
     return Run(path, read_metrics(path), read_manifest(path) or {}, name)
-
-
-def _warn(text: str) -> None:
-    print(f"rltrain: {text}", file=sys.stderr)

@@ -111,10 +111,9 @@ class BackendSpec(Spec):
     """Whether it is the backend of its framework and kind of device unless the user names one. What
     it names (launcher, gradient sync, arrays, exporter) counts for the framework's other backends
     that do not. Two for the same are an error. Leave it False beside torch's and jax's own."""
-    interface: str | None = None
-    """The environment variable that names the network interface of its transport. On several nodes
-    its ranks choose the one that leads to the master, and leave the variable that the user set;
-    `--dry-run` says which."""
+    network: str | None = None
+    """Import string of a function of the host where the ranks of several nodes meet, and of how
+    many nodes there are: it returns for `--dry-run` by which network they reach each other."""
     device: str
     """The kind of device: "cpu" or "cuda"."""
     launcher: str | None = None
@@ -217,7 +216,7 @@ class LibrarySpec(Spec):
     words: Callable[[Mapping[str, Any]], Mapping[str, Words]] | None = None
     """Given the agent's options, return by dotted key the words that the installed library takes
     there. Others are refused before ranks start. Read them from the library's sources, which
-    imports nothing: see `rltrain.sources`."""
+    imports nothing: see `rltrain_adapters.sources`."""
     remarks: Callable[[Mapping[str, Any]], Iterable[str]] | None = None
     """Given the agent's options, return a sentence on each that means something to another program,
     such as the library's own scripts, and nothing here: how it is said here. The plan prints them
@@ -243,8 +242,8 @@ class LibrarySpec(Spec):
     """Import string of a function that takes a path, and whether the user trusts the file. It
     returns the top-level keys of the checkpoint there, or one sentence that says why it cannot be
     read. Unless the file is trusted, it must not run code that the file names: see
-    `rltrain.unpickling`. It may import the framework: before ranks are started, it is called in a
-    separate process."""
+    `rltrain_adapters.unpickling`. It may import the framework: before ranks are started, it is
+    called in a separate process."""
     checkpoint_keys: frozenset[str] = frozenset()
     """Keys that identify a checkpoint of this library."""
     preload: Mapping[str, str] = field(default_factory=dict)
@@ -274,14 +273,16 @@ class SuiteSpec(Spec):
     `rltrain.launch.environments_are_made_here`."""
     tasks: Callable[[], list[str]]
     """Return the names of all tasks, for `rltrain tasks` and for suggestions."""
-    unimported: Callable[[], list[str]] | None = None
-    """Return the names "module:Name" of tasks in installed packages that the suite finds only with
-    their module, told by sources (`rltrain.sources`): an unknown name may be one of them."""
+    unimported: Callable[[str | None], list[str]] | None = None
+    """Return the names "module:Name" of tasks that the suite finds only with their module, told by
+    sources (`rltrain_adapters.sources`): an unknown name may be one of them. It is given the module
+    that the user names, or None for all installed packages."""
     knows: Callable[[str], bool] | None = None
-    """Whether a task seems to be the suite's, told by names and sources (`rltrain.sources`) without
-    importing them. For suites whose `describe` imports or starts a simulator: it is then called for
-    such tasks, if the user names the suite, and for "module:Name" that no other suite has. None if
-    `describe` tells at once that a task is not the suite's."""
+    """Whether a task seems to be the suite's, told by names and sources
+    (`rltrain_adapters.sources`) without importing them. For suites whose `describe` imports or
+    starts a simulator: it is then called for such tasks, if the user names the suite, and for
+    "module:Name" that no other suite has. None if `describe` tells at once that a task is not the
+    suite's."""
     renders: bool = False
     """Whether its environments, where `session.renders`, return frames from `render()`. What only
     some of its tasks cannot draw it refuses: by `cannot_draw`, or by `UsageError` when they are
@@ -294,7 +295,7 @@ class SuiteSpec(Spec):
     viewer needs no `render()`."""
     tuned: Callable[[TaskInfo, str, str], Mapping[str, Any] | None] | None = None
     """Given a task, a library and its algorithm, return options that are known to learn the task,
-    in the library's own format, or None if there are none; see `rltrain.options.tuned`. If they
+    in the library's own format, or None if there are none; see `rltrain_adapters.tuned_in`. If they
     depend on `env.` options, `describe` keeps those in `TaskInfo.env`."""
     playing: Mapping[str, Any] = field(default_factory=dict)
     """`env.` options that select a task as it is played, such as without noise. Commands that use a

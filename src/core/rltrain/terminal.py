@@ -6,14 +6,9 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import Any, TextIO, cast
 
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.segment import Segment
-
-__all__ = ["Plain", "one_line", "plain", "plain_output", "plain_stream", "raw"]
+__all__ = ["note", "one_line", "plain", "plain_output", "plain_stream", "raw"]
 
 _CONTROLS = re.compile(
     # C0 without the end of a line, DEL and C1; what ends lines or turns the direction of writing
@@ -35,6 +30,11 @@ def plain(text: str) -> str:
 def one_line(text: str) -> str:
     r"""Return a text for one line: ends of lines are visible, too."""
     return plain(text).replace("\n", r"\n")
+
+
+def note(text: str) -> None:
+    """Print a line for the user, on stderr."""
+    print(f"rltrain: {text}", file=sys.stderr, flush=True)
 
 
 class _PlainStream:
@@ -73,15 +73,3 @@ def plain_output() -> Iterator[None]:
         contextlib.redirect_stderr(plain_stream(sys.stderr)),
     ):
         yield
-
-
-@dataclass
-class Plain:
-    """What rich draws, with plain text in it."""
-
-    drawn: RenderableType
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        """Draw it, piece by piece."""
-        for piece in console.render(self.drawn, options):
-            yield piece if piece.control else piece._replace(text=plain(piece.text))

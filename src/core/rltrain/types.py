@@ -25,7 +25,6 @@ __all__ = [
     "TaskInfo",
     "TrainResult",
     "World",
-    "is_image",
 ]
 
 Stream = Literal["model", "environment", "learner"]
@@ -391,10 +390,3 @@ class TrainResult:
     it should be started again to go on; 130 after Ctrl-C (`rltrain.train` raises in place of
     returning these two); 74 if training is done, but the disk has not taken the last checkpoint,
     the manifest or a writer's records."""
-
-
-def is_image(space: Any) -> bool:
-    """Return whether a Gymnasium space is an image as suites give them; see `ArrayInfo`."""
-    from gymnasium.spaces import Box
-
-    return isinstance(space, Box) and ArrayInfo(space.shape, str(space.dtype)).is_image

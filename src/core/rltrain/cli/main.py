@@ -5,6 +5,7 @@ Plugins may add commands.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import re
@@ -28,7 +29,7 @@ from rltrain.secrets.hiding import hide_in_text
 from rltrain.specs import CommandSpec, SuiteSpec
 from rltrain.terminal import plain_output
 
-__all__ = ["command_of", "main", "read_run"]
+__all__ = ["command_of", "commands", "main", "read_run"]
 
 _CORE = {spec.name: spec for spec in COMMANDS}
 _ONLY_PRINT = {"-h", "--help", "--help-all", "--version", "--dry-run", "help", "version"}
@@ -44,9 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     has ended a run, which can go on. 130: Ctrl-C. 143: SIGTERM, while nothing was trained.
     """
     if "_ARGCOMPLETE" in os.environ:  # A shell asks what could be typed: nothing may run.
-        from rltrain.cli.completion import complete
-
-        return complete([*_commands(), "help"], command_of)
+        found = commands().get("complete")
+        return load(found).command.run(argparse.Namespace(), []) if found else 1
     words = list(sys.argv[1:] if argv is None else argv)
     with lasting_output() as missing, plain_output():
         try:
@@ -86,7 +86,7 @@ def _run(words: list[str]) -> int:
         print(f"rltrain {__version__}")
         return 0
     if first in ("-h", "--help") or words == ["help"]:
-        print(overview({name: spec.summary for name, spec in _commands().items()}))
+        print(overview({name: spec.summary for name, spec in commands().items()}))
         return 0
     if first == "help":
         return _help(words[1])
@@ -102,7 +102,7 @@ def _run(words: list[str]) -> int:
             return _fail(f"{text}\nrltrain: sys.exit(0) was called before the work was done.", 1)
 
 
-def _commands() -> dict[str, CommandSpec]:
+def commands() -> dict[str, CommandSpec]:
     """Return all commands by name: the core's first, then those of our plugins."""
     added = {spec.name: spec for spec in discover().all(CommandSpec)}
     of_ours = {name: added[name] for name in ours.COMMANDS if name in added}
@@ -115,11 +115,11 @@ def _help(word: str) -> int:
     Raises:
         UsageError: there are none.
     """
-    commands = _commands()
-    if word in commands:
+    offered = commands()
+    if word in offered:
         return _run([word, "--help"])
     known: set[str] = set()
-    for name, spec in commands.items():
+    for name, spec in offered.items():
         if name not in _CORE and name not in ours.COMMANDS:
             continue
         if found := flags_about(word, make_parser(load(spec), name), known):
@@ -153,12 +153,12 @@ def command_of(words: list[str]) -> tuple[str | None, Loaded, list[str]]:
         name, loaded, rest = command_of(["train", *words[1:]])
         return name, loaded, [*rest, *more]
     # Plugins are asked only if the word may be a command.
-    commands = _commands() if _LIKE_A_COMMAND.fullmatch(first) else _CORE
-    if first in commands:
-        return first, load(commands[first]), words[1:]
+    offered = commands() if _LIKE_A_COMMAND.fullmatch(first) else _CORE
+    if first in offered:
+        return first, load(offered[first]), words[1:]
     if _is_task(first):
         return None, load(TRAIN), ["--task", *words]
-    raise _unknown(first, commands)
+    raise _unknown(first, offered)
 
 
 def read_run(words: Sequence[str]) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def read_run(words: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def _unknown(word: str, commands: Iterable[str]) -> UsageError:
+def _unknown(word: str, offered: Iterable[str]) -> UsageError:
     """Return the error for a word that is no command and no task: what to type, or to install."""
     reason = (
         discover().unusable_reason(CommandSpec, word)
@@ -191,7 +191,7 @@ def _unknown(word: str, commands: Iterable[str]) -> UsageError:
     if reason is not None:
         return UsageError(reason)
     return UsageError(
-        f"Unknown command {word!r}.{suggest(word, commands)} Commands: {', '.join(commands)}. "
+        f"Unknown command {word!r}.{suggest(word, offered)} Commands: {', '.join(offered)}. "
         "It is not a task either; `rltrain tasks` lists those, and `rltrain plugins` says which "
         "plugins are not ready."
     )

@@ -12,10 +12,8 @@ __all__ = [
     "MISSING",
     "flatten",
     "get_dotted",
-    "get_positive_int",
     "leaves",
     "overlaid",
-    "set_child",
     "set_dotted",
     "texts",
 ]
@@ -96,18 +94,6 @@ def flatten(
                     yield from flatten(item, f"{key}.{index}.")
 
 
-def get_positive_int(agent: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    """Return the agent option at a dotted key.
-
-    Raises:
-        UsageError: it is not an integer, or is less than 1.
-    """
-    value = get_dotted(agent, key, default)
-    if not isinstance(value, int) or value < 1:
-        raise UsageError(f"agent.{key}={value}: must be a whole number, at least 1.")
-    return value
-
-
 def leaves(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (dotted key, value) for every value that is not a mapping; lists are values."""
     for name, value in options.items():
@@ -131,19 +117,3 @@ def texts(options: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
             yield from texts(value, f"{prefix}{index}.")
     elif not isinstance(options, (bool, int, float, type(None))):
         yield prefix.removesuffix("."), str(options)
-
-
-def set_child(node: Any, name: str, value: Any) -> None:
-    """Set a child of a node in a suite's tree of `env.` options.
-
-    Args:
-        node: a dict, whose keys need not be strings, a list, or an object with attributes.
-        name: an existing key, the index of an item, or an attribute, as the user writes it.
-        value: the new value.
-    """
-    if isinstance(node, dict):
-        node[next(key for key in node if str(key) == name)] = value
-    elif isinstance(node, list):
-        node[int(name)] = value
-    else:
-        setattr(node, name, value)

@@ -9,7 +9,6 @@ from rltrain.launch.ending import ask_to_end
 from rltrain.launch.here import environments_are_made_here
 from rltrain.launch.met import begin_meeting
 from rltrain.launch.notes import Notes
-from rltrain.launch.preload import imports_of_library
 from rltrain.launch.ranks import (
     SECRET,
     hide_rank_variables,
@@ -26,20 +25,13 @@ from rltrain.launch.reports import (
     ranks_done,
     write_report,
 )
-from rltrain.launch.signals import CaughtSignals, caught_signals
 from rltrain.launch.stacks import Process
 from rltrain.logs.rank_log import RankLog, console_stream, say
-from rltrain.logs.view import LinesOfOthers
+from rltrain.logs.view import view_files
 from rltrain.machine.cores import available_cores, bind_cores, cores_of_rank
-from rltrain.machine.drawing import cannot_draw, check_mujoco_draws
 from rltrain.machine.leftovers import private_folder, with_temporary_files
-from rltrain.machine.network import (
-    interface_towards,
-    interfaces,
-    is_loopback,
-    reachable_address,
-)
-from rltrain.machine.shared import shared_folder, short_path
+from rltrain.machine.network import address_towards, own_address
+from rltrain.machine.shared import shared_folder
 from rltrain.storage.run_folder import PARTIAL
 
 __all__ = [
@@ -47,19 +39,15 @@ __all__ = [
     "PARTIAL",
     "REQUESTS",
     "SECRET",
-    "CaughtSignals",
     "Latest",
-    "LinesOfOthers",
     "Notes",
     "Process",
     "RankLog",
+    "address_towards",
     "ask_to_end",
     "available_cores",
     "begin_meeting",
     "bind_cores",
-    "cannot_draw",
-    "caught_signals",
-    "check_mujoco_draws",
     "console_stream",
     "cores_of_rank",
     "ended_by_signal",
@@ -67,23 +55,19 @@ __all__ = [
     "environments_are_made_here",
     "failure",
     "hide_rank_variables",
-    "imports_of_library",
-    "interface_towards",
-    "interfaces",
     "interrupt",
     "is_free",
-    "is_loopback",
     "make_report",
     "make_room",
+    "own_address",
     "private_folder",
     "rank_device",
     "rank_from_env",
     "rank_variables",
     "ranks_done",
-    "reachable_address",
     "say",
     "shared_folder",
-    "short_path",
+    "view_files",
     "with_temporary_files",
     "write_report",
 ]

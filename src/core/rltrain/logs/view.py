@@ -6,11 +6,9 @@ ranks of its node report: a line can come from the launcher, or from another ran
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["LinesOfOthers", "hand_over", "look_in"]
+__all__ = ["hand_over", "look_in", "view_files"]
 
 _folder: Path | None = None
 
@@ -20,6 +18,19 @@ def look_in(folder: Path | None) -> Path | None:
     global _folder
     before, _folder = _folder, folder
     return before
+
+
+def view_files(folder: Path | None = None) -> tuple[Path, Path] | None:
+    """Return the file that is there while a view draws, and the one with lines for it.
+
+    Args:
+        folder: where the ranks of this node report, for a process that is none of them.
+
+    Returns:
+        None in a process that is no rank.
+    """
+    folder = folder or _folder
+    return None if folder is None else (folder / "view", folder / "view.lines")
 
 
 def hand_over(line: str, folder: Path | None = None) -> bool:
@@ -32,56 +43,12 @@ def hand_over(line: str, folder: Path | None = None) -> bool:
     Returns:
         False if there is no view: print the line.
     """
-    folder = folder or _folder
-    if folder is None or not _mark(folder).exists():
+    files = view_files(folder)
+    if files is None or not files[0].exists():
         return False
     try:
-        with _lines(folder).open("a") as file:
+        with files[1].open("a") as file:
             file.write(line + "\n")
     except OSError:
         return False
     return True
-
-
-class LinesOfOthers:
-    """Receives the lines for the user while a live view is on the terminal.
-
-    Args:
-        show: shows one line.
-    """
-
-    def __init__(self, show: Callable[[str], object]) -> None:
-        self._show, self._folder = show, _folder
-        self._read = 0
-        if self._folder is not None:
-            with contextlib.suppress(OSError):  # The disk is full: lines are printed.
-                _lines(self._folder).unlink(missing_ok=True)
-                _mark(self._folder).touch()
-
-    def look(self) -> None:
-        """Show what is new. Call it now and then."""
-        if self._folder is None:
-            return
-        with contextlib.suppress(OSError):
-            with _lines(self._folder).open("rb") as file:
-                file.seek(self._read)
-                new = file.read()
-            whole = new[: new.rfind(b"\n") + 1]
-            self._read += len(whole)
-            for line in whole.decode(errors="replace").splitlines():
-                self._show(line)
-
-    def close(self) -> None:
-        """Show what is new for the last time: from now on, lines are printed."""
-        if self._folder is not None:
-            with contextlib.suppress(OSError):
-                _mark(self._folder).unlink(missing_ok=True)
-        self.look()
-
-
-def _mark(folder: Path) -> Path:
-    return folder / "view"
-
-
-def _lines(folder: Path) -> Path:
-    return folder / "view.lines"

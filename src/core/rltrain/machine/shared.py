@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from rltrain.types import World
 
-__all__ = ["shared_folder", "short_path", "use_folder"]
+__all__ = ["shared_folder", "use_folder"]
 
 _folder: Path | None = None
 
@@ -32,12 +31,3 @@ def shared_folder(world: World) -> Path | None:
         rltrain has started them: then they meet at MASTER_ADDR and MASTER_PORT.
     """
     return _folder if world.num_nodes == 1 else None
-
-
-def short_path(folder: Path, name: str) -> str:
-    """Return a path for a unix socket in a folder, however long the folder's own path is.
-
-    Linux takes 107 bytes at most. This process keeps the folder open, and the path is good only
-    inside of it.
-    """
-    return f"/proc/self/fd/{os.open(folder, os.O_PATH | os.O_DIRECTORY)}/{name}"

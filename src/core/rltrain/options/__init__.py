@@ -6,21 +6,16 @@ What plugins use of them is named here; the modules below are the core's own.
 from rltrain.files.dotted import (
     flatten,
     get_dotted,
-    get_positive_int,
     leaves,
     overlaid,
-    set_child,
     set_dotted,
 )
 from rltrain.files.yaml import load_yaml
-from rltrain.options.agent import nested_env, resolve_env, unknown_env_option
+from rltrain.options.agent import nested_env, resolve_env
 from rltrain.options.checks import flag
 from rltrain.options.declare import naming
-from rltrain.options.played import still_there
 from rltrain.options.run import DEFAULT_TASK, RunOptions
-from rltrain.options.tuned import MANY_ENVS, tuned_in
 from rltrain.options.user_config import (
-    save_variables,
     saved_variables,
     unset,
     user_config_file,
@@ -29,12 +24,10 @@ from rltrain.secrets.hiding import hide, hide_in_text, hide_words
 
 __all__ = [
     "DEFAULT_TASK",
-    "MANY_ENVS",
     "RunOptions",
     "flag",
     "flatten",
     "get_dotted",
-    "get_positive_int",
     "hide",
     "hide_in_text",
     "hide_words",
@@ -44,13 +37,8 @@ __all__ = [
     "nested_env",
     "overlaid",
     "resolve_env",
-    "save_variables",
     "saved_variables",
-    "set_child",
     "set_dotted",
-    "still_there",
-    "tuned_in",
-    "unknown_env_option",
     "unset",
     "user_config_file",
 ]

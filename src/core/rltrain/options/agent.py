@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
@@ -23,7 +23,6 @@ __all__ = [
     "override_agent",
     "parse_override",
     "resolve_env",
-    "unknown_env_option",
 ]
 
 _OVERRIDE = re.compile(
@@ -222,19 +221,4 @@ def _check_format(
     raise UsageError(
         f"--agent-config {path}: this is not a file of {library.name}, whose options include "
         f"{', '.join(missing)}.{hint}"
-    )
-
-
-def unknown_env_option(task: str, key: str, known: Iterable[str]) -> UsageError:
-    """Return the error for an `env.` option that a task does not have.
-
-    Args:
-        task: the task's name.
-        key: the dotted key.
-        known: dotted keys that the task has, at least those on the same level.
-    """
-    names = list(known)
-    return UsageError(
-        f"env.{key}: the task {task} has no such option.{suggest(key, names)} "
-        f"Its options: {', '.join(names) or 'none'}."
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from rltrain.storage.finding import CHOICES, find_checkpoint, latest_of_name
 from rltrain.storage.limits import over_by
 from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import LONGEST_NAME, check_writable
-from rltrain.terminal import one_line
+from rltrain.terminal import note, one_line
 from rltrain.types import TaskInfo, World
 
 __all__ = ["check_checkpoint", "check_run_name", "in_a_child", "recognizes", "resolve_files"]
@@ -74,19 +73,19 @@ def resolve_files(
             raise UsageError(
                 "--auto-resume: add --run-name NAME. Runs with the same name go on from each other."
             )
-        path = latest_of_name(config, _warn) or path
+        path = latest_of_name(config, note) or path
     if path is None or not root:
         return config
     if path in CHOICES:
-        path = str(find_checkpoint(path, config.log_root, config.library, config.task, _warn))
+        path = str(find_checkpoint(path, config.log_root, config.library, config.task, note))
     in_child = in_a_child(config, world, registry)
     state = check_checkpoint(path, config, library, task, registry, in_child)
     # With --auto-resume, the ranks find that the run is over, all of them: that is no mistake.
     if state is not None and not config.auto_resume:
         _check_limits(path, config, iterations, state["iteration"])
-    note = changed_versions(Path(path), config, registry)
-    if note is not None:
-        _warn(note)
+    changed = changed_versions(Path(path), config, registry)
+    if changed is not None:
+        note(changed)
     return dataclasses.replace(config, checkpoint=path)
 
 
@@ -165,10 +164,6 @@ def recognizes(library: LibrarySpec, path: str, trusted: bool, in_child: bool) -
         return False
     found = preflight(library.read_checkpoint, path, trusted, in_child=in_child)
     return not isinstance(found, str) and library.checkpoint_keys <= set(found)
-
-
-def _warn(text: str) -> None:
-    print(f"rltrain: {text}", file=sys.stderr)
 
 
 def _check_library(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rltrain.files.yaml import left_out
 from rltrain.specs import LibrarySpec
+from rltrain.terminal import note
 from rltrain.types import World
 
 __all__ = ["of_file", "tell"]
@@ -17,7 +17,7 @@ def tell(texts: Iterable[str], world: World | None = None) -> None:
     """Print texts on stderr, unless this process is a rank other than the first."""
     if world is None or world.is_root:
         for text in texts:
-            print(f"rltrain: {text}", file=sys.stderr, flush=True)
+            note(text)
 
 
 def of_file(path: str, library: LibrarySpec, agent: dict[str, Any]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LauncherSpec
 from rltrain.storage.finding import newest_of_run, newest_run
 from rltrain.storage.manifest import read_manifest
+from rltrain.terminal import note
 from rltrain.trust.run_files import read_file
 from rltrain.trust.taken import take
 
@@ -115,7 +115,7 @@ def _find(named: str, given: Mapping[str, Any]) -> tuple[Path, Path]:
             "--checkpoint FILE and the run's options."
         )
     if checkpoint is None:
-        found = newest_of_run(run, _warn, bool(given.get("trust_run")))
+        found = newest_of_run(run, note, bool(given.get("trust_run")))
         if found is None:
             raise UsageError(
                 f"--resume {named}: this run has saved no checkpoint. To repeat it: --config "
@@ -123,10 +123,6 @@ def _find(named: str, given: Mapping[str, Any]) -> tuple[Path, Path]:
             )
         checkpoint = found[0]
     return run, checkpoint
-
-
-def _warn(text: str) -> None:
-    print(f"rltrain: {text}", file=sys.stderr)
 
 
 def _options_of(run: Path, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterator
 
 from rltrain.machine.cores import crowding
-from rltrain.machine.network import interface_towards
 from rltrain.plan.memory import estimate_memory
 from rltrain.plan.resolve import Plan
 from rltrain.plan.sizes import number_of_ranks
 from rltrain.plugins.options import make_options
 from rltrain.secrets.hiding import hide
-from rltrain.specs import BackendSpec, ObserverSpec
+from rltrain.specs import BackendSpec, ObserverSpec, load_object
 from rltrain.types import Iteration
 
 __all__ = ["plan_table"]
@@ -147,14 +146,12 @@ def _network(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield a row on the interface by which the ranks of several nodes communicate."""
     config, world = plan.config, plan.world
     nodes = config.nnodes if world is None else world.num_nodes
-    variable = plan.registry.get(BackendSpec, config.backend).interface
-    if variable is None or nodes < 2 or plan.starts_nodes:
+    network = plan.registry.get(BackendSpec, config.backend).network
+    if network is None or nodes < 2 or plan.starts_nodes:
         return
     host = config.meeting_point[0] if world is None else os.environ.get("MASTER_ADDR", "")
-    if os.environ.get(variable):
-        yield "network", f"as {variable}={os.environ[variable]} says"
-    elif host and (found := interface_towards(host, nodes)):
-        yield "network", f"by {found}, which leads to {host} ({variable} names another)"
+    if text := load_object(network)(host, nodes):
+        yield "network", text
 
 
 def _shown(ranks: tuple[int, ...] | str) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.plugins.registry import Registry
-from rltrain.sources import find_modules_here, registered_names
 from rltrain.specs import SuiteSpec
 from rltrain.types import TaskInfo
 
-__all__ = ["find_task", "having"]
+__all__ = ["find_modules_here", "find_task", "having"]
 
 
 def find_task(
@@ -41,8 +42,9 @@ def find_task(
         missing = [each for each in registry.unusable(SuiteSpec) if each.status != "blocked"]
         if any(record.name.startswith(family) for record in missing):
             known = []  # Isaac-Cartpole without Isaac Lab is no misspelled CartPole.
+        hint = _in_sources(task, known) or suggest(task, known)
         raise UsageError(
-            f"Unknown task {task!r}.{_in_sources(task) or suggest(task, known)} Suites searched: "
+            f"Unknown task {task!r}.{hint} Suites searched: "
             f"{', '.join(spec.name for spec in suites)}. For one of yours give --task MODULE:NAME."
             f"{registry.not_ready(SuiteSpec)}"
         )
@@ -52,10 +54,10 @@ def find_task(
     return found[0]
 
 
-def _in_sources(task: str) -> str:
+def _in_sources(task: str, known: Sequence[str]) -> str:
     """Return what to do if a module's sources have a task, but to import it is not enough."""
-    module, _, name = task.rpartition(":")
-    if not module or name not in registered_names(module, "register", "id"):
+    module = task.partition(":")[0]
+    if module == task or task not in known:
         return ""
     return (
         f" The sources of {module} have it, but to import {module} does not register it, or not "
@@ -66,13 +68,10 @@ def _in_sources(task: str) -> str:
 def _known(task: str, suites: Sequence[SuiteSpec]) -> list[str]:
     """Return the names that may be meant: those in the module that the user names, or all."""
     module, named, _ = task.partition(":")
-    own = registered_names(module, "register", "id") if named else []
-    if own:
-        return [f"{module}:{each}" for each in own]
+    asked = module if named else None
+    told = [each for spec in suites if spec.unimported for each in spec.unimported(asked)]
     known = [each for spec in suites for each in spec.tasks()]
-    if not named:
-        known += [each for spec in suites if spec.unimported for each in spec.unimported()]
-    return known
+    return (told or known) if named else known + told
 
 
 def having(
@@ -100,3 +99,14 @@ def having(
         if told:
             return told
     return []
+
+
+def find_modules_here() -> None:
+    """Let modules in the current folder be imported, as `python -m rltrain` does.
+
+    Called only for a task that the user has named with its module. The folder comes last, so that
+    no file there takes the place of an installed package.
+    """
+    folder = os.getcwd()
+    if not {"", folder} & set(sys.path):
+        sys.path.append(folder)

@@ -9,6 +9,7 @@ COMMANDS = {
     "new": "rltrain-devkit",
     **dict.fromkeys(("play", "evaluate", "export"), "rltrain-play"),
     **dict.fromkeys(("report", "scale"), "rltrain-report"),
+    "complete": "rltrain-devkit",
 }
 """The distribution of each command, in the order in which commands are listed."""
 

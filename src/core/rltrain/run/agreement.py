@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import PeerLost, UsageError
-from rltrain.launch import console_stream
+from rltrain.launch import say
 from rltrain.seeding import draw_seed
 from rltrain.storage.checkpoints import read_state
 from rltrain.storage.finding import latest_of_name
@@ -72,7 +72,7 @@ def agree(group: ProcessGroup, config: RunConfig, iterations: int | None) -> Agr
 def _decide(config: RunConfig, iterations: int | None) -> tuple[int, str, str | None, str]:
     if config.auto_resume:
         # Ranks that a launcher has started again get the options of the first start.
-        checkpoint = latest_of_name(config, _warn) or config.checkpoint
+        checkpoint = latest_of_name(config, say) or config.checkpoint
         config = dataclasses.replace(config, checkpoint=checkpoint)
         if checkpoint and (over := over_by(checkpoint, config, iterations)):
             return _seed(config), str(Path(checkpoint).parent.parent), checkpoint, over
@@ -94,7 +94,3 @@ def _state_before(config: RunConfig) -> Mapping[str, Any] | None:
     if config.checkpoint is None:
         return None
     return read_state(Path(config.checkpoint), config.trust_checkpoint)
-
-
-def _warn(text: str) -> None:
-    print(f"rltrain: {text}", file=console_stream(), flush=True)

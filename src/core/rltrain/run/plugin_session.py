@@ -43,20 +43,13 @@ __all__ = ["PluginSession"]
 
 
 class PluginSession:
-    """Implements `rltrain.session.Session`. Attributes are set as the run progresses.
+    """Implements `rltrain.session.Session`, which describes what plugins may use.
+
+    Attributes are set as the run progresses.
 
     Attributes:
-        world: this rank's place and device.
-        config: the resolved run; `config.agent` has the library's options, `config.env` the
-            task's.
-        group: the process group; without `--distributed` it has one rank.
-        seeds: this rank's seeds.
-        run_folder: where rank 0 writes.
-        env: this rank's environments, a `gymnasium.vector.VectorEnv` that counts episodes.
-        should_stop: whether to end training after this iteration. Equal on all ranks.
         requests: what this rank is asked for at the end of an iteration.
         pulse: what this rank does now, for those who watch it.
-        should_save: whether to save a checkpoint after this iteration. Equal on all ranks.
     """
 
     group: ProcessGroup
@@ -127,19 +120,11 @@ class PluginSession:
 
     @property
     def resuming_exactly(self) -> bool:
-        """Whether the run continues bit for bit where the checkpoint was written.
-
-        Then the environments are in the state that was saved, the first `env.reset()` returns their
-        observations, and `seed("learner")` restores the random generators.
-        """
+        """Whether the run continues bit for bit where the checkpoint was written."""
         return self._resumption.exact
 
     def seed(self, stream: Stream) -> None:
-        """Let every plugin seed its generators for a stream (hook `rltrain_seed`).
-
-        `learner` is the last stream to begin. When a run continues exactly, all generators are then
-        restored (hook `rltrain_load_state`).
-        """
+        """Let every plugin seed its generators for a stream (hook `rltrain_seed`)."""
         self._plugins.hook.rltrain_seed(stream=stream, seed=self.seeds.seed(stream))
         if stream == "learner" and self.resuming_exactly:
             states = self._resumption.rank["plugins"]
@@ -147,11 +132,7 @@ class PluginSession:
                 self._plugins.call_with_state("rltrain_load_state", states, session=self)
 
     def iterations_left(self, total: int, done: int) -> int:
-        """Return how many iterations are left of `total`, after `done` before a checkpoint.
-
-        Raises:
-            UsageError: none are left.
-        """
+        """Return how many iterations are left of `total`, after `done` before a checkpoint."""
         return iterations_left(total, done)
 
     def wrap_model(self, model: Any, role: str) -> Any:
@@ -165,15 +146,7 @@ class PluginSession:
     def gradient_sync(
         self, parameters: Any, *, extras: int = 0, may_overflow: bool = False
     ) -> GradientSync:
-        """Make the gradient sync of one optimizer (hook `rltrain_gradient_sync`). Collective.
-
-        Args:
-            parameters: the optimizer's, and after them arrays like the extras.
-            extras: how many of the last arrays are no gradients, but are averaged with them, in the
-                same collective: a KL divergence that decides on the step. They may be infinite.
-            may_overflow: whether infinite gradients are no fault: a scaler for mixed precision
-                leaves out such updates.
-        """
+        """Make the gradient sync of one optimizer (hook `rltrain_gradient_sync`). Collective."""
         sync: GradientSync = self._first_result(
             "rltrain_gradient_sync", "grad_sync", session=self, parameters=parameters, extras=extras
         )
@@ -184,16 +157,7 @@ class PluginSession:
         self._watched[role] = fingerprints
 
     def record(self, record: Record) -> Record:
-        """Send one event to the writers. Every rank calls it; collective for `Scalars`.
-
-        Returns:
-            The record as the writers saw it: for `Scalars`, merged over ranks.
-
-        Raises:
-            DivergenceError: ranks are at different iterations; or, every `config.check_interval`
-                iterations, their watched tensors differ.
-            NonFiniteError: a rank has NaN or infinity (--on-nonfinite).
-        """
+        """Send one event to the writers. Every rank calls it; collective for `Scalars`."""
         if isinstance(record, Scalars):
             record = self._progress.advance(record, self.requests.votes(record.iteration))
             self.pulse.done(record.iteration)
@@ -214,21 +178,7 @@ class PluginSession:
     def save_checkpoint(
         self, name: str, save: Callable[[Path], Any], iteration: int, rank_state: Any = None
     ) -> None:
-        """Save a checkpoint on rank 0; it is complete or absent. Collective.
-
-        If the disk does not take it, training goes on, and `should_save` soon asks for another.
-
-        Call it on every rank, after the iteration's `record`. The checkpoint also holds what each
-        rank needs to continue bit for bit: its generators, its environments if the task can save
-        their state, and its `rank_state`.
-
-        Args:
-            name: file name in the run folder's `checkpoints`.
-            save: writes the library's own format to the path that it is given; called on rank 0.
-            iteration: iterations done, for the record.
-            rank_state: this rank's own state, picklable and on the host: recurrent states, a replay
-                buffer. A resumed run gets it back as `session.rank_state`.
-        """
+        """Save a checkpoint on rank 0; it is complete or absent. Collective."""
         rank = {
             "plugins": self._plugins.collect("rltrain_save_state", session=self),
             "env": self.env.save_state(),
@@ -257,13 +207,7 @@ class PluginSession:
         self.record(CheckpointSaved(self._checkpoint, iteration))
 
     def result(self, limit: str = "") -> TrainResult:
-        """Return the outcome of the run so far.
-
-        Args:
-            limit: the option of the library that ended training before its iterations were done, by
-                its key in `config.agent`, such as "params.config.max_frames": the run is then over
-                for those who go on with it under the same limit.
-        """
+        """Return the outcome of the run so far."""
         if self._solved:
             self._limit = limit_now("--target-return", self.config)
         elif limit and not self._asked_code:

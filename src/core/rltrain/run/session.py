@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rltrain.errors import NonFiniteError, PluginError, RltrainError, fitting
-from rltrain.launch import console_stream, make_report
+from rltrain.launch import make_report, say
 from rltrain.launch.met import begin_meeting
 from rltrain.machine.copies import without_copies
 from rltrain.metrics.divergence import check_divergence
@@ -115,11 +115,7 @@ class RankSession(PluginSession):
         """Say that the run is over, and return what it has come to."""
         run = agreement.run_folder.path
         if self.world.is_root:
-            print(
-                f"rltrain: {run} is over: {agreement.over} has ended it. Nothing is left to do.",
-                file=console_stream(),
-                flush=True,
-            )
+            say(f"{run} is over: {agreement.over} has ended it. Nothing is left to do.")
         found = self._progress.result(str(run), self.config.checkpoint, False, agreement.over, 0)
         return dataclasses.replace(found, iterations=0, seconds=0.0)
 

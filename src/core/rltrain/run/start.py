@@ -30,6 +30,7 @@ from rltrain.plugins.registry import Registry
 from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.run.worker import run_here, run_rank, work
 from rltrain.specs import LauncherSpec
+from rltrain.terminal import note
 from rltrain.types import Launcher, TrainResult, World
 
 __all__ = ["NodeWork", "apply_saved_variables", "launcher_of", "run", "start"]
@@ -42,7 +43,7 @@ def run(options: Mapping[str, Any]) -> TrainResult:
         try:
             result = start(make_plan(options))
         except EndedBySignal as error:
-            print(f"rltrain: {error}", file=sys.stderr, flush=True)
+            note(str(error))
             raise SystemExit(error.exit_code) from error
     pass_on(heard, result.exit_code)
     return result

@@ -35,12 +35,12 @@ from rltrain.machine.cores import bind_cores
 from rltrain.machine.heap import keep_freed_memory
 from rltrain.machine.leftovers import private_folder
 from rltrain.machine.shared import use_folder
+from rltrain.plan.tasks import find_modules_here
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
 from rltrain.run.signals import ending_when_asked
 from rltrain.secrets.hiding import hide_in_text
-from rltrain.sources import find_modules_here
 from rltrain.specs import LibrarySpec, WriterSpec
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult, World

@@ -50,10 +50,7 @@ def find_checkpoint(
     runs = task_folder(log_root, library, task)
     for run in _newest_first(runs):
         entries = saved_checkpoints(run, warn)
-        if choice == "best":
-            entries = [entry for entry in entries if entry["episode_return"] is not None]
-            entries.sort(key=lambda entry: float(entry["episode_return"]))
-        found = _last_sound(run, entries, warn)
+        found = _last_sound(run, _worst_first(entries) if choice == "best" else entries, warn)
         if found is not None:
             return found
     raise UsageError(
@@ -112,8 +109,7 @@ def checkpoint_of_run(
     entries = saved_checkpoints(run, warn)
     chosen = entries
     if choice == "best":
-        chosen = [entry for entry in entries if entry["episode_return"] is not None]
-        chosen.sort(key=lambda entry: float(entry["episode_return"]))
+        chosen = _worst_first(entries)
     elif choice != "latest":
         chosen = [entry for entry in entries if str(entry["iteration"]) == choice]
     found = _last_sound(run, chosen, warn, trusted)
@@ -177,6 +173,12 @@ def checkpoint_path(run: Path, name: str, trusted: bool = False) -> Path | None:
     path = run / "checkpoints" / name
     inside = path.name == name and (trusted or real(path).is_relative_to(real(run)))
     return path if inside else None
+
+
+def _worst_first(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the checkpoints whose return is known, the best one last."""
+    rated = [entry for entry in entries if entry["episode_return"] is not None]
+    return sorted(rated, key=lambda entry: float(entry["episode_return"]))
 
 
 def _last_sound(

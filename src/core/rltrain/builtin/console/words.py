@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 __all__ = ["duration", "number", "percent", "shortest", "speed"]
 
@@ -34,6 +35,6 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def shortest(path: str) -> str:
+def shortest(path: str | Path) -> str:
     """Return an absolute path, or the same from the current folder if that is shorter."""
-    return min(path, os.path.relpath(path), key=len)
+    return min(str(path), os.path.relpath(path), key=len)

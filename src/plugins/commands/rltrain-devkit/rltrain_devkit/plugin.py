@@ -8,11 +8,16 @@ from rltrain.specs import CommandSpec
 
 @hookimpl
 def rltrain_provides() -> list[CommandSpec]:
-    """Declare the command."""
+    """Declare the commands."""
     return [
         CommandSpec(
             name="new",
             factory="rltrain_devkit.command:NewCommand",
             summary="create a plugin's distribution, which installs and passes its tests as it is",
-        )
+        ),
+        CommandSpec(
+            name="complete",
+            factory="rltrain_devkit.completion:CompleteCommand",
+            summary="complete words by the tab key, for the shell",
+        ),
     ]

@@ -17,7 +17,7 @@ from rltrain.policy import PolicyModule
 from rltrain.records import Scalars
 from rltrain.specs import LibrarySpec, Refusal
 from rltrain.types import ArrayInfo
-from rltrain.unpickling import load_data
+from rltrain_adapters.unpickling import load_data
 
 
 def default_agent(task, algorithm):

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from rltrain.launch import interface_towards, interfaces
 from rltrain_doctor.findings import Finding, ok, problem, warning
+from rltrain_nodes import interface_towards, interfaces
 
 __all__ = ["listener", "network", "resolve"]
 

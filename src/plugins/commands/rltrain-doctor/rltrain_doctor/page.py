@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from rltrain.terminal import Plain, raw
+from rltrain.terminal import plain, raw
 from rltrain_doctor.findings import Finding, Section, output_lines
 
 __all__ = ["print_section", "print_summary"]
@@ -28,14 +28,14 @@ def print_section(section: Section) -> None:
     table.add_column(overflow="fold")
     for finding in section.findings:
         level = Text(finding.level, _STYLES[finding.level])
-        table.add_row(level, Text(finding.name), Text(finding.text))
+        table.add_row(level, Text(plain(finding.name)), Text(plain(finding.text)))
         if finding.hint and finding.level != "ok":
-            table.add_row("", "", Text(f"-> {finding.hint}"))
-    console.print(Plain(Text(section.title, "bold")))
-    console.print(Plain(table))
+            table.add_row("", "", Text(plain(f"-> {finding.hint}")))
+    console.print(Text(plain(section.title), "bold"))
+    console.print(table)
     for finding in section.findings:
         for line in _details(finding):
-            console.print(Plain(Text(f"    {line}")), soft_wrap=True)
+            console.print(Text(plain(f"    {line}")), soft_wrap=True)
     console.print()
 
 

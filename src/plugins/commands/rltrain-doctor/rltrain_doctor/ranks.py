@@ -6,12 +6,13 @@ import collections
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from rltrain.config import Placement
-from rltrain.options import save_variables, saved_variables, unset, user_config_file
+from rltrain.options import saved_variables, unset, user_config_file
 from rltrain.plugins import Registry
 from rltrain.types import World
 from rltrain_doctor.child import Outcome, told, try_ranks
 from rltrain_doctor.findings import Finding, Level, ok, output_lines, problem, warning
 from rltrain_doctor.of_plugins import remedies
+from rltrain_doctor.saving import save_variables
 
 __all__ = ["ranks", "search"]
 

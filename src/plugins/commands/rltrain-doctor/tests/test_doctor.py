@@ -24,6 +24,7 @@ from rltrain_doctor.child import Outcome
 from rltrain_doctor.of_plugins import remedies
 from rltrain_doctor.probe import measure
 from rltrain_doctor.ranks import ranks
+from rltrain_doctor.saving import save_variables
 
 CONFIG = make_config(
     distributed=True, nproc_per_node=2, backend="raises", framework="numpy", launcher="one"
@@ -136,7 +137,7 @@ def test_fix_saves_the_fallback_and_later_checks_use_it(check):
 
 
 def test_a_saved_fallback_that_no_longer_helps_is_replaced(check):
-    user_config.save_variables("raises", SECOND)
+    save_variables("raises", SECOND)
     tries = Tries(THIRD)
     check(tries, fix=True)
     assert tries.seen == [SECOND, {}, FIRST, THIRD]

@@ -16,10 +16,11 @@ from rltrain.launch import RankLog, console_stream
 from rltrain.options import hide
 from rltrain.plugins import discover
 from rltrain.policies import Trained, iteration_of, open_session, plan_policy
-from rltrain.runs import EVALUATIONS, Evaluated, add_evaluation, digest
+from rltrain.runs import digest
 from rltrain.types import World
 from rltrain.work import on_ranks
 from rltrain_play.episodes import Block, Episode, make_blocks, play_block
+from rltrain_play.kept import EVALUATIONS, Evaluated, add_evaluation
 from rltrain_play.progress import Progress
 from rltrain_play.statistics import Summary, check_installed, summarize
 

@@ -9,10 +9,10 @@ import os
 import pytest
 from made_up_runs import make_run
 
-from rltrain.storage.evaluations import EVALUATIONS, read_evaluations
 from rltrain_play import progress
 from rltrain_play.episodes import Episode
 from rltrain_play.evaluating import Result
+from rltrain_play.kept import EVALUATIONS, read_evaluations
 from rltrain_report.evaluations import evaluation_blocks
 from rltrain_report.runs import read_runs
 

@@ -278,7 +278,7 @@ def test_mujoco_is_checked_once_for_rendering():
     pytest.importorskip("mujoco")
     code = (
         "from rltrain.errors import UsageError\n"
-        "from rltrain.launch import check_mujoco_draws\n"
+        "from rltrain_adapters import check_mujoco_draws\n"
         "for _ in range(2):\n"
         "    try:\n"
         "        check_mujoco_draws()\n"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rltrain.runs import Evaluated, Run, read_evaluations
+from rltrain.runs import Run
+from rltrain_play import Evaluated, read_evaluations
 from rltrain_report.numbers import number
 from rltrain_report.page import Table, Text
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 
 from rltrain.errors import UsageError
 from rltrain.options import RunOptions
 from rltrain.runs import Run, find_run, load_runs
-from rltrain.terminal import one_line
+from rltrain.terminal import note, one_line
 
 __all__ = ["read_runs"]
 
@@ -27,8 +26,7 @@ def read_runs(words: Iterable[str], log_root: str = RunOptions.log_root) -> list
     shown = [run for run in runs if run.scalars]
     for run in runs:
         if not run.scalars:
-            why = one_line(f"{run.name} is left out: {_why_empty(run)}")
-            print(f"rltrain: {why}", file=sys.stderr)
+            note(one_line(f"{run.name} is left out: {_why_empty(run)}"))
     if not shown:
         raise UsageError("There is nothing to show: no run has recorded an iteration.")
     return shown

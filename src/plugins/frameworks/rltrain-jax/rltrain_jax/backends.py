@@ -13,7 +13,7 @@ import jax
 from rltrain import hookimpl
 from rltrain.config import Placement, endpoint
 from rltrain.errors import UsageError
-from rltrain.launch import is_loopback, reachable_address, shared_folder, short_path
+from rltrain.launch import shared_folder
 from rltrain.session import Session
 from rltrain.types import World
 from rltrain_jax.coordination import set_gloo_address
@@ -21,7 +21,14 @@ from rltrain_jax.devices import local_device
 from rltrain_jax.group import JaxProcessGroup
 from rltrain_jax.trees import broadcast_tree
 from rltrain_jax.workarounds import initialize_quietly
-from rltrain_nodes import Member, choose_nccl_interface, meet, sealed_afterwards
+from rltrain_nodes import (
+    Member,
+    choose_nccl_interface,
+    is_loopback,
+    meet,
+    reachable_address,
+    sealed_afterwards,
+)
 
 __all__ = ["JaxBackend", "JaxCudaBackend", "coordinator"]
 
@@ -78,7 +85,7 @@ class _JaxBackend:
         folder = shared_folder(world)
         if world.world_size > 1 and folder is not None:
             _wait_for_coordinator(world, folder, config.join_timeout)
-            address = f"unix:{short_path(folder, _SOCKET)}"
+            address = f"unix:{_short_path(folder, _SOCKET)}"
             _initialize(world, address, address, local_device_ids)
             set_gloo_address("127.0.0.1")
         elif world.world_size > 1:
@@ -178,3 +185,12 @@ def _initialize(
             cluster_detection_method="deactivate",
             coordinator_bind_address=bind_address,
         )
+
+
+def _short_path(folder: Path, name: str) -> str:
+    """Return a path for a unix socket in a folder, however long the folder's own path is.
+
+    Linux takes 107 bytes at most. This process keeps the folder open, and the path is good only
+    inside of it.
+    """
+    return f"/proc/self/fd/{os.open(folder, os.O_PATH | os.O_DIRECTORY)}/{name}"

@@ -41,7 +41,7 @@ def rltrain_provides() -> Iterable[Spec]:
             launcher="processes",
             grad_sync="tree",
             device="cuda",
-            interface="NCCL_SOCKET_IFNAME",
+            network="rltrain_nodes:network_of_nccl",
             count_devices="rltrain_jax.devices:count_cuda",
         ),
         LauncherSpec(

@@ -17,10 +17,8 @@ from pathlib import Path
 from rltrain.config import Placement
 from rltrain.launch import (
     OF_SCHEDULERS,
-    CaughtSignals,
     ask_to_end,
     available_cores,
-    caught_signals,
     ended_by_signal,
     failure,
     hide_rank_variables,
@@ -30,7 +28,7 @@ from rltrain.launch import (
 )
 from rltrain.types import TrainResult, World
 from rltrain.watch import hang_watch
-from rltrain_nodes import connected_nodes, hold_port
+from rltrain_nodes import CaughtSignals, caught_signals, connected_nodes, hold_port
 
 __all__ = ["ProcessesLauncher"]
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rltrain.unpickling import ArrayType, UnsafePickle, fill_array, scalar, would_run_code
+from rltrain.unpickling import UnsafePickle, would_run_code
+from rltrain_adapters.unpickling import ArrayType, fill_array, scalar
 
 __all__ = ["as_file", "as_tensors", "load", "top_level_keys"]
 

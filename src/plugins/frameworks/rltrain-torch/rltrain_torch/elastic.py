@@ -25,20 +25,18 @@ from rltrain.launch import (
     ask_to_end,
     ended_by_signal,
     hide_rank_variables,
-    imports_of_library,
     interrupt,
     is_free,
-    is_loopback,
     private_folder,
-    reachable_address,
     with_temporary_files,
 )
 from rltrain.types import TrainResult
 from rltrain.watch import hang_watch
-from rltrain_nodes import can_listen, connected_nodes
+from rltrain_nodes import can_listen, connected_nodes, is_loopback, reachable_address
 from rltrain_torch.children import Children
 from rltrain_torch.compat import optional
 from rltrain_torch.mps import served
+from rltrain_torch.preload import imports_of_library
 
 __all__ = ["ElasticLauncher", "launch_config"]
 

@@ -29,7 +29,7 @@ def rltrain_provides() -> Iterable[Spec]:
             device="cpu",
             shares=("cuda",),
             refuse="rltrain_nodes:refuse",
-            interface="GLOO_SOCKET_IFNAME",
+            network="rltrain_nodes:network_of_gloo",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
         BackendSpec(
@@ -42,7 +42,7 @@ def rltrain_provides() -> Iterable[Spec]:
             launcher="elastic",
             grad_sync="flat",
             device="cuda",
-            interface="NCCL_SOCKET_IFNAME",
+            network="rltrain_nodes:network_of_nccl",
             cannot_share="rltrain_torch.nccl:cannot_share",
             refuse="rltrain_nodes:refuse",
             count_devices="rltrain_torch.devices:count_cuda",

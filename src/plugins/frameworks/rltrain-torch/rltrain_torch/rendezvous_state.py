@@ -15,7 +15,8 @@ from typing import Any
 from torch.distributed.elastic.rendezvous import RendezvousStateError, dynamic_rendezvous
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import RendezvousBackend, Token
 
-from rltrain.unpickling import Name, UnsafePickle, load_data
+from rltrain.unpickling import UnsafePickle
+from rltrain_adapters.unpickling import Name, load_data
 
 __all__ = ["DataOnly"]
 

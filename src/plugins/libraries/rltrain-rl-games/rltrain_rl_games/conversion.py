@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 
 from rltrain.errors import UsageError
-from rltrain.types import is_image
+from rltrain_adapters import is_image
 from rltrain_rl_games.wrapping import Wrapping
 
 __all__ = ["Conversion"]

@@ -9,8 +9,9 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.options import get_dotted, get_positive_int, set_dotted
+from rltrain.options import get_dotted, set_dotted
 from rltrain.types import Iteration
+from rltrain_adapters import get_positive_int
 
 __all__ = ["iteration", "scale_mini_batches"]
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.hookspecs import hookimpl
-from rltrain.options import MANY_ENVS, load_yaml, overlaid
+from rltrain.options import load_yaml, overlaid
 from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
+from rltrain_adapters import MANY_ENVS
 from rltrain_rl_games.iteration import iteration, scale_mini_batches
 from rltrain_rl_games.options import OPTION_KEYS
 from rltrain_rl_games.refusals import GROUPS_NETWORK, REFUSALS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Any
 
-from rltrain.sources import first_arguments, mentions
+from rltrain_adapters.sources import first_arguments, mentions
 
 __all__ = ["BUILDER", "is_registered", "names_of"]
 

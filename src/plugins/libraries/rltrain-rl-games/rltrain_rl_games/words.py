@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rltrain.options import flatten, get_dotted
-from rltrain.sources import compared_with, first_arguments
 from rltrain.specs import Words
+from rltrain_adapters.sources import compared_with, first_arguments
 from rltrain_rl_games.refusals import GROUPS_NETWORK
 from rltrain_rl_games.registered import names_of
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.options import get_dotted, get_positive_int
+from rltrain.options import get_dotted
 from rltrain.types import Iteration
+from rltrain_adapters import get_positive_int
 from rltrain_rsl_rl.migrations import check_supported, upgrade_options
 from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of
 

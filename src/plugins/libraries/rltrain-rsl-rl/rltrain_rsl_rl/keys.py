@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.options import get_dotted
-from rltrain.sources import parameters
 from rltrain.specs import Keys
+from rltrain_adapters.sources import parameters
 from rltrain_rsl_rl.migrations import MODELS_OF, NOISE_KEYS, POLICY_KEYS
 from rltrain_rsl_rl.options import (
     ALGORITHM_KEYS,

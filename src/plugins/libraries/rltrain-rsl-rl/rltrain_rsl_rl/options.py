@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.options import MANY_ENVS, load_yaml, overlaid
+from rltrain.options import load_yaml, overlaid
 from rltrain.types import TaskInfo
+from rltrain_adapters import MANY_ENVS
 
 __all__ = [
     "DEFAULTS",

@@ -11,7 +11,7 @@ from tensordict import TensorDict
 from torch import nn
 
 from rltrain.errors import UsageError
-from rltrain.types import is_image
+from rltrain_adapters import is_image
 
 __all__ = ["Actions", "Observations"]
 

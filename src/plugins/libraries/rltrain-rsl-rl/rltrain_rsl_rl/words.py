@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.options import flatten, get_dotted
-from rltrain.sources import compared_with, texts_in
 from rltrain.specs import Words
+from rltrain_adapters.sources import compared_with, texts_in
 from rltrain_rsl_rl.migrations import ADDED_IN
 from rltrain_rsl_rl.options import MODELS
 

@@ -15,7 +15,7 @@ from rsl_rl_stubs import small_agent
 from rltrain.errors import UsageError
 from rltrain.options import set_dotted
 from rltrain.plan.resolve import make_plan
-from rltrain.sources import parameters
+from rltrain_adapters.sources import parameters
 from rltrain_rsl_rl.keys import keys
 
 CLASSES = {

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError, in_a_line
-from rltrain.unpickling import UnsafePickle, load_data, would_run_code
+from rltrain.unpickling import UnsafePickle, would_run_code
+from rltrain_adapters.unpickling import load_data
 
 __all__ = ["AGENT", "check_framework", "parts", "read_pickled"]
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.hookspecs import hookimpl
-from rltrain.options import MANY_ENVS, load_yaml, overlaid
+from rltrain.options import load_yaml, overlaid
 from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
+from rltrain_adapters import MANY_ENVS
 from rltrain_skrl.expressions import only_computes
 from rltrain_skrl.iterations import ON_POLICY, iteration
 from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS, REFUSES

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.errors import UsageError
-from rltrain.types import is_image
+from rltrain_adapters import is_image
 
 __all__ = ["Groups", "as_floats", "holds_bytes", "observation_groups"]
 

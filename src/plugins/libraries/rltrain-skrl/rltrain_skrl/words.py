@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.options import flatten
-from rltrain.sources import texts_in
 from rltrain.specs import Words
+from rltrain_adapters.sources import texts_in
 
 __all__ = ["words"]
 

@@ -18,9 +18,7 @@ from pathlib import Path
 from rltrain.config import Placement
 from rltrain.errors import RankFailed, UsageError
 from rltrain.launch import (
-    CaughtSignals,
     ask_to_end,
-    caught_signals,
     ended_by_signal,
     failure,
     hide_rank_variables,
@@ -33,6 +31,7 @@ from rltrain.watch import hang_watch
 from rltrain_mpi import rank
 from rltrain_mpi.console import Console, opened_console
 from rltrain_mpi.options import MpiOptions
+from rltrain_nodes import CaughtSignals, caught_signals
 
 __all__ = ["MpiLauncher", "mpiexec"]
 

@@ -8,27 +8,46 @@ A launcher that is started on each node (`LauncherSpec.starts_nodes` is False) e
 
 A backend whose ranks find each other at the master's address lets them `meet` first: a framework
 that misses one waits for many minutes, and does not say for whom.
+
+A launcher that waits for its ranks notes signals meanwhile: `caught_signals`.
 """
 
 from rltrain_nodes.meeting import meet
 from rltrain_nodes.messages import Member
 from rltrain_nodes.nccl import NCCL_FALLBACKS, choose_nccl_interface
+from rltrain_nodes.network import (
+    interface_towards,
+    interfaces,
+    is_loopback,
+    network_of_gloo,
+    network_of_nccl,
+    reachable_address,
+)
 from rltrain_nodes.places import connected_nodes, refuse
 from rltrain_nodes.ports import can_listen, end_when_silent, hold_port
 from rltrain_nodes.reach import unreached_by
 from rltrain_nodes.sealing import own_sockets, seal, sealed_afterwards
+from rltrain_nodes.signals import CaughtSignals, caught_signals
 from rltrain_nodes.waiting import waiting_for
 
 __all__ = [
     "NCCL_FALLBACKS",
+    "CaughtSignals",
     "Member",
     "can_listen",
+    "caught_signals",
     "choose_nccl_interface",
     "connected_nodes",
     "end_when_silent",
     "hold_port",
+    "interface_towards",
+    "interfaces",
+    "is_loopback",
     "meet",
+    "network_of_gloo",
+    "network_of_nccl",
     "own_sockets",
+    "reachable_address",
     "refuse",
     "seal",
     "sealed_afterwards",

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 
 from rltrain.config import endpoint
 from rltrain.errors import UsageError
-from rltrain.launch import SECRET, begin_meeting, is_loopback, say
+from rltrain.launch import SECRET, begin_meeting, say
 from rltrain_nodes.callers import ANSWER_TIMEOUT, Callers
 from rltrain_nodes.calling import NoAnswer, call
 from rltrain_nodes.messages import Answer, BadMessage, Member, key_of
+from rltrain_nodes.network import is_loopback
 from rltrain_nodes.ports import can_listen
 from rltrain_nodes.reach import unreached
 from rltrain_nodes.waiting import Waiting

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 
-from rltrain.launch import interface_towards, shared_folder
+from rltrain.launch import shared_folder
 from rltrain.types import World
+from rltrain_nodes.network import interface_towards
 
 __all__ = ["NCCL_FALLBACKS", "choose_nccl_interface"]
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.config import endpoint
-from rltrain.launch import interfaces, reachable_address
 from rltrain.terminal import one_line
 from rltrain_nodes.callers import ANSWER_TIMEOUT
 from rltrain_nodes.messages import BadMessage, Member, parse_json, printable_text
+from rltrain_nodes.network import interfaces, reachable_address
 from rltrain_nodes.wire import receive_line, send
 
 __all__ = ["unreached"]

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.hookspecs import hookimpl
-from rltrain.options import tuned_in
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import TaskInfo
+from rltrain_adapters import tuned_in
 
 __all__ = ["describe", "rltrain_provides", "tasks", "tuned"]
 

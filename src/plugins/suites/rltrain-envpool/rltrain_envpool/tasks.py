@@ -9,8 +9,8 @@ import envpool
 from envpool.registration import registry
 
 from rltrain.errors import UsageError
-from rltrain.options import unknown_env_option
 from rltrain.types import TaskInfo
+from rltrain_adapters import unknown_env_option
 from rltrain_envpool.spaces import Actions, Observations, space_of
 
 __all__ = ["configured", "describe_task", "learnable", "make_pool", "steps_limit"]

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.hookspecs import hookimpl
-from rltrain.options import tuned_in
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
+from rltrain_adapters import tuned_in
 from rltrain_gymnasium.packages import tasks_of_packages
 from rltrain_gymnasium.tasks import EMBEDDED, configured
 

@@ -15,8 +15,8 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, flatdim
 
 from rltrain.errors import UsageError
-from rltrain.sources import import_for
 from rltrain.types import TaskInfo
+from rltrain_adapters.sources import import_for
 from rltrain_gymnasium.observed import described, grouped
 from rltrain_gymnasium.tried import in_a_line, is_gymnasiums_own, try_out
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.sources import import_for
+from rltrain_adapters.sources import import_for
 from rltrain_isaaclab import app
 
 __all__ = [

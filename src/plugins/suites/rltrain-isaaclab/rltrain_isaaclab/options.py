@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
-from rltrain.options import leaves, set_child, still_there
+from rltrain.options import leaves
 from rltrain.specs import load_object
+from rltrain_adapters import set_child, still_there
 from rltrain_isaaclab import compat, drawing
 
 __all__ = ["change", "split", "without_presets"]

@@ -11,9 +11,9 @@ from typing import Any
 from rltrain.dialects import Dialect
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.sources import mentions, registered_names
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
+from rltrain_adapters.sources import mentions, registered_names
 from rltrain_isaaclab.asking import ask
 from rltrain_isaaclab.dialect import DIALECT
 
@@ -103,6 +103,12 @@ def tasks() -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _of_module(module: str | None) -> list[str]:
+    """Return the tasks that a module registers with Gymnasium, as Isaac Lab's projects do."""
+    names = registered_names(module, "register", "id") if module else []
+    return [f"{module}:{name}" for name in names]
+
+
 def _playing() -> Mapping[str, Any]:
     """Return the option for playing, if this Isaac Lab has it: looked up without importing it."""
     spec = importlib.util.find_spec("isaaclab")
@@ -156,6 +162,7 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,
+            unimported=_of_module,
             knows=knows,
             renders=True,
             cannot_draw=_cannot_draw,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from rltrain.errors import UsageError
-from rltrain.options import set_child, still_there, unknown_env_option
+from rltrain_adapters import set_child, still_there, unknown_env_option
 from rltrain_mjlab import registry
 
 __all__ = ["PLAY", "configured", "episode_steps", "with_options"]

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from mjlab.envs import ManagerBasedRlEnv
 
 from rltrain.errors import UsageError
-from rltrain.launch import check_mujoco_draws
+from rltrain_adapters import check_mujoco_draws
 from rltrain_mjlab.generators import SeparateGenerators
 from rltrain_mjlab.registry import start_warp
 from rltrain_mjlab.scene import Scene

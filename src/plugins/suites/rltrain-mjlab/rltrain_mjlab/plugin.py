@@ -9,10 +9,10 @@ from typing import Any
 
 from rltrain.dialects import Dialect
 from rltrain.hookspecs import hookimpl
-from rltrain.options import tuned_in
-from rltrain.sources import mentions, registered_names
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import TaskInfo
+from rltrain_adapters import tuned_in
+from rltrain_adapters.sources import mentions, registered_names
 from rltrain_mjlab.dialect import DIALECT
 from rltrain_mjlab.tasks import BUNDLED, LENGTHS, NEUTRAL, bundled_info, packages, task_info
 

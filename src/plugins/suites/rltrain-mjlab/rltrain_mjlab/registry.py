@@ -13,7 +13,7 @@ import mjlab  # Sets MUJOCO_GL=egl, unless it has a value.
 import warp
 
 from rltrain.errors import UsageError
-from rltrain.sources import import_for
+from rltrain_adapters.sources import import_for
 
 try:
     import mujoco  # noqa: F401

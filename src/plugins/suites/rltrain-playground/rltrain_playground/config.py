@@ -8,7 +8,8 @@ from typing import Any
 from mujoco_playground import registry
 
 from rltrain.errors import UsageError
-from rltrain.options import leaves, unknown_env_option
+from rltrain.options import leaves
+from rltrain_adapters import unknown_env_option
 
 __all__ = ["episode_steps", "find", "with_options"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.sources import import_for, mentions
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import TaskInfo
+from rltrain_adapters.sources import import_for, mentions
 from rltrain_playground.tasks import BUNDLED, MENAGERIE, has_menagerie
 
 __all__ = ["describe", "knows", "rltrain_provides", "tasks"]

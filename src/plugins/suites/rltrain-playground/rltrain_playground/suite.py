@@ -24,7 +24,7 @@ class PlaygroundSuite:
             UsageError: an `env.` option is wrong, or MuJoCo cannot render for a video.
         """
         config, device = session.config, session.world.device
-        from rltrain.launch import check_mujoco_draws
+        from rltrain_adapters import check_mujoco_draws
         from rltrain_playground.config import with_options
         from rltrain_playground.env import PlaygroundEnv
 

@@ -7,9 +7,10 @@ import threading
 from typing import TYPE_CHECKING, TextIO
 
 from rltrain.builtin.console import RunState, summary
-from rltrain.launch import LinesOfOthers
-from rltrain.terminal import Plain, plain, plain_stream, raw
+from rltrain.terminal import plain, plain_stream, raw
+from rltrain_console.others import LinesOfOthers
 from rltrain_console.panel import LOWEST, WIDEST, panel
+from rltrain_console.plain import Plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

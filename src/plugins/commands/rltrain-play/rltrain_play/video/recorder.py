@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import PluginError, RltrainError, UsageError
-from rltrain.launch import cannot_draw
+from rltrain_adapters import cannot_draw
 
 __all__ = ["Recorder", "draw_frame", "frames_per_second"]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.options import unknown_env_option
+from rltrain_adapters import unknown_env_option
 from rltrain_gymnasium.tasks.base import BatchedTask
 from rltrain_gymnasium.tasks.camera import (
     CartPoleCamera,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from rltrain.terminal import note
 
 __all__ = ["still_there"]
 
@@ -35,6 +36,5 @@ def still_there(
         elif name in now or name not in before:
             kept[name] = value
         elif value is not None:
-            text = f"{prefix}{name}: is left out: the task has no such part as it is played"
-            print(f"rltrain: {text}", file=sys.stderr, flush=True)
+            note(f"{prefix}{name}: is left out: the task has no such part as it is played")
     return kept

@@ -6,9 +6,9 @@ import signal
 import subprocess
 import sys
 
-from rltrain.launch import LinesOfOthers
 from rltrain.launch.ending import announce_training, ask_to_end
 from rltrain.logs.rank_log import RankLog, say
+from rltrain_console.others import LinesOfOthers
 
 
 def test_the_view_shows_the_lines_of_every_process_of_the_node(tmp_path, capsys):

@@ -1,9 +1,9 @@
-"""What every rank of a run imports, for launchers that fork ranks."""
+"""What every rank of a run imports: it is imported once, before ranks are forked."""
 
 from __future__ import annotations
 
 from rltrain.config import Placement, RunConfig
-from rltrain.plugins.registry import discover
+from rltrain.plugins import discover
 from rltrain.specs import LibrarySpec
 
 __all__ = ["imports_of_library"]

@@ -6,26 +6,20 @@ import argparse
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
-from rltrain.builtin.commands import TRAIN
-from rltrain.cli.flags import add_flags
-from rltrain.cli.parser import Loaded, make_parser
-from rltrain.errors import RltrainError
-from rltrain.options.run import RunOptions
-from rltrain.plugins.registry import discover
-from rltrain.plugins.usual import frameworks
-from rltrain.specs import KINDS, LibrarySpec, Spec, SuiteSpec
-from rltrain.storage.finding import CHOICES
-from rltrain.storage.metrics_file import METRICS
+from rltrain.commands import add_flags, command_of, commands, make_parser
+from rltrain.errors import RltrainError, UsageError
+from rltrain.options import RunOptions
+from rltrain.plugins import discover
+from rltrain.runs import all_runs, shortest
+from rltrain.specs import KINDS, BackendSpec, LibrarySpec, Spec, SuiteSpec
 from rltrain.terminal import one_line
 
-__all__ = ["complete"]
+__all__ = ["CompleteCommand"]
 
 Completer = Callable[..., Iterable[str]]
 """Called with `prefix`, what is typed of the word, and `parsed_args`, the words before it."""
-CommandOf = Callable[[list[str]], tuple[str | None, Loaded, list[str]]]
 
 _FILES = ("FILE", "DIR")
 """How flags write a value that is a file or folder."""
@@ -33,16 +27,29 @@ _KIND_OF = {"writers": "writer", "observers": "observer", "grad_sync": "gradient
 """Options that are not called as the kind of plugin that they name."""
 
 
-def complete(commands: Sequence[str], command_of: CommandOf) -> int:
-    """Print what the word at the cursor may become, for the shell that has set `_ARGCOMPLETE`.
+class CompleteCommand:
+    """Complete words by the tab key: the shell calls it, once it is told to.
 
-    Args:
-        commands: the names of all commands.
-        command_of: finds the command that words begin with.
-
-    Returns:
-        The exit status. Nothing else may be done, whatever the line says.
+    In ~/.bashrc or ~/.zshrc: eval "$(register-python-argcomplete rltrain)"
     """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add nothing: the shell tells the line by variables."""
+
+    def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
+        """Print what the word at the cursor may become.
+
+        Raises:
+            UsageError: no shell asks.
+        """
+        if "_ARGCOMPLETE" not in os.environ:
+            raise UsageError(
+                'complete: the shell calls it: eval "$(register-python-argcomplete rltrain)"'
+            )
+        return _complete()
+
+
+def _complete() -> int:
     try:
         import argcomplete
         from argcomplete.completers import ChoicesCompleter
@@ -55,7 +62,7 @@ def complete(commands: Sequence[str], command_of: CommandOf) -> int:
     if words and not words[0].startswith(("-", "+")) and "=" not in words[0]:
         os.environ["_ARGCOMPLETE"] = str(start + 1)
     try:
-        parser = _parser(words, commands, command_of)
+        parser = _parser(words)
     except RltrainError:  # There is no such command, or it cannot be used.
         return 1
     nothing = ChoicesCompleter({})
@@ -63,13 +70,12 @@ def complete(commands: Sequence[str], command_of: CommandOf) -> int:
     return 0
 
 
-def _parser(
-    words: Sequence[str], commands: Sequence[str], command_of: CommandOf
-) -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of the command, which knows what its arguments may be."""
+    names = [*commands(), "help"]
     if list(words) == ["help"]:
         parser = argparse.ArgumentParser(add_help=False)
-        parser.add_argument("command", choices=commands)
+        parser.add_argument("command", choices=names)
         return parser
     name, loaded, _ = command_of(list(words[:1]))
     parser = make_parser(loaded, name)
@@ -78,8 +84,8 @@ def _parser(
     for action in parser._actions:
         _complete_by(action, _completer(name, action))
     if not words:
-        _complete_by(parser.add_argument("task", nargs="?"), _first(commands))
-    elif loaded.spec is TRAIN and name is not None and len(words) == 1:
+        _complete_by(parser.add_argument("task", nargs="?"), _first(names))
+    elif loaded.spec.name == "train" and name is not None and len(words) == 1:
         _complete_by(parser.add_argument("task", nargs="?"), _plain(_tasks))
     return parser
 
@@ -111,11 +117,11 @@ def _plain(completer: Completer) -> Completer:
     return lambda **given: [word for word in completer(**given) if word == one_line(word)]
 
 
-def _first(commands: Sequence[str]) -> Completer:
+def _first(names: Sequence[str]) -> Completer:
     """Complete the first word: a command, or else a task; suites are asked for tasks alone."""
 
     def completer(prefix: str, **given: Any) -> Iterable[str]:
-        found = [name for name in commands if name.startswith(prefix)]
+        found = [name for name in names if name.startswith(prefix)]
         return found or _tasks()
 
     return _plain(completer)
@@ -130,7 +136,7 @@ def _plugins(**given: Any) -> list[str]:
 
 
 def _frameworks(**given: Any) -> list[str]:
-    return frameworks(discover())
+    return sorted({spec.framework for spec in discover().all(BackendSpec)})
 
 
 def _algorithms(parsed_args: argparse.Namespace, **given: Any) -> list[str]:
@@ -149,13 +155,12 @@ def _tasks(**given: Any) -> list[str]:
 
 
 def _runs(prefix: str, parsed_args: argparse.Namespace, **given: Any) -> list[str]:
-    root = Path(getattr(parsed_args, "log_root", RunOptions.log_root)).expanduser()
-    runs = [str(path.parent) for path in root.glob(f"*/*/*/{METRICS}")]
+    runs = map(shortest, all_runs(getattr(parsed_args, "log_root", RunOptions.log_root)))
     return ["latest", *runs, *(_files(prefix) if prefix else ())]
 
 
 def _checkpoints(prefix: str, **given: Any) -> list[str]:
-    return [*CHOICES, *(_files(prefix) if prefix else ())]
+    return ["latest", "best", *(_files(prefix) if prefix else ())]
 
 
 def _files(prefix: str, **given: Any) -> Iterable[str]:

@@ -10,9 +10,7 @@ import contextlib
 import functools
 import importlib
 import importlib.util
-import os
 import re
-import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -21,7 +19,6 @@ from rltrain.errors import UsageError, in_a_line
 
 __all__ = [
     "compared_with",
-    "find_modules_here",
     "first_arguments",
     "import_for",
     "mentions",
@@ -33,17 +30,6 @@ __all__ = [
 _REGISTERED = r"""(?:\b{argument}\s*=|\b{function}\()\s*["']([^"'{{}}]+)["']"""
 
 _LITERALS = (ast.Dict, ast.List, ast.Tuple, ast.Set)
-
-
-def find_modules_here() -> None:
-    """Let modules in the current folder be imported, as `python -m rltrain` does.
-
-    Called only for a task that the user has named with its module. The folder comes last, so that
-    no file there takes the place of an installed package.
-    """
-    folder = os.getcwd()
-    if not {"", folder} & set(sys.path):
-        sys.path.append(folder)
 
 
 def import_for(task: str, module: str | None = None) -> str:

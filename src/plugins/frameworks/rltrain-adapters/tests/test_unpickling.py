@@ -23,7 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from watched import nothing_runs
 
-from rltrain.unpickling import NARROW, UnsafePickle, _names, load_data
+from rltrain.data import NARROW
+from rltrain.unpickling import UnsafePickle
+from rltrain_adapters.unpickling import _names, load_data
 
 DATA = [
     None,

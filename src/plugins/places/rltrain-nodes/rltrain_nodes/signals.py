@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from rltrain.interrupts import OF_SCHEDULERS, REQUESTS, is_free
+from rltrain.launch import OF_SCHEDULERS, REQUESTS, is_free
 
 __all__ = ["CaughtSignals", "caught_signals"]
 

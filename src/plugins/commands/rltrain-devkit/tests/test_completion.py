@@ -74,7 +74,7 @@ def test_bash_offers_what_fits(complete, line):
 @pytest.mark.parametrize("before", ["", "train ", "--task ", "tasks ", "evaluate --task "])
 def test_tasks_are_offered_where_one_is_taken(complete, before):
     # EnvPool is left out, which takes seconds to import.
-    only = {"RLTRAIN_PLUGINS": "gymnasium,play"}
+    only = {"RLTRAIN_PLUGINS": "gymnasium,play,devkit"}
     assert complete(f"rltrain {before}rltrain/CartPole-", **only) == {"rltrain/CartPole-v1"}
 
 
@@ -105,7 +105,7 @@ def run(code, tmp_path, **environ):
 def test_without_a_shell_that_asks_nothing_of_it_is_imported(tmp_path):
     code = (
         "import sys; from rltrain.cli.main import main; main(['help', 'checkpoint']); "
-        "sys.exit({'argcomplete', 'rltrain.cli.completion'} & set(sys.modules) != set())"
+        "sys.exit('argcomplete' in sys.modules)"
     )
     assert run(code, tmp_path).returncode == 0
 

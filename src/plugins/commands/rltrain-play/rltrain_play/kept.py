@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rltrain.files.reading import Unreadable, read_text
-from rltrain.storage.fitting import check_fields
+from rltrain.runs import check_fields, read_text
 
 __all__ = ["EVALUATIONS", "Evaluated", "add_evaluation", "read_evaluations"]
 
@@ -69,7 +68,7 @@ def add_evaluation(run: Path, found: Evaluated, env: Mapping[str, Any]) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with os.fdopen(os.open(run / EVALUATIONS, flags, 0o666), "wb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise Unreadable(0, "it is no plain file", str(run / EVALUATIONS))
+            raise OSError(0, "it is no plain file", str(run / EVALUATIONS))
         file.write(line.encode())
 
 

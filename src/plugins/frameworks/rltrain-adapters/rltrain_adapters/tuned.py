@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rltrain.files.yaml import load_yaml
+from rltrain.options import load_yaml
 from rltrain.types import TaskInfo
 
 __all__ = ["MANY_ENVS", "tuned_in"]

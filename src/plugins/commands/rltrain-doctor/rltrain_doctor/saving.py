@@ -1,0 +1,41 @@
+"""Saves what lets ranks communicate, for all runs of this user; see `rltrain.options`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from rltrain.errors import UsageError
+from rltrain.options import load_yaml, saved_variables, user_config_file
+
+__all__ = ["save_variables"]
+
+_HEAD = """\
+# Applied to every run of rltrain, by backend. A variable that the environment sets already keeps
+# its value. `rltrain doctor --fix` writes this file; change it or delete it as you like.
+"""
+
+
+def save_variables(
+    backend: str, variables: Mapping[str, str], environ: Mapping[str, str] = os.environ
+) -> Path:
+    """Save a backend's variables, replacing those saved before, and return the file's path.
+
+    Raises:
+        UsageError: the file cannot be written, or its contents are invalid.
+    """
+    import yaml
+
+    file = user_config_file(environ)
+    saved_variables(backend, environ)  # Do not overwrite a file that cannot be read.
+    content = load_yaml(str(file), "The file") if file.is_file() else {}
+    content["environment"] = {**(content.get("environment") or {}), backend: dict(variables)}
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(_HEAD + yaml.safe_dump(content, sort_keys=False))
+        os.replace(partial, file)
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror}.") from error
+    return file

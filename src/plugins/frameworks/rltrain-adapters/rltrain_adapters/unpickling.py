@@ -1,0 +1,306 @@
+"""Pickled files of other programs, read by a machine that cannot run code.
+
+Python's own unpickler imports what a file names, and calls it. This one imports nothing that a file
+names: a name is one of `_names`, which says what is done for it, or it is refused. The standard
+library takes the bytes apart into opcodes (`pickletools.genops`); only those of protocols 4 and 5
+that make data are known.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import math
+import pickle
+import pickletools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rltrain.data import NARROW, narrow_dtype
+from rltrain.unpickling import UnsafePickle, load_trusted
+
+__all__ = [
+    "ArrayType",
+    "Name",
+    "fill_array",
+    "load_data",
+    "scalar",
+]
+
+_TYPE = re.compile(r"[?biufc]\d{0,2}|[SU]\d{1,9}")
+"""numpy's types of truth values, numbers and text; never Python's objects."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name that a pickle may have, and what is done for it."""
+
+    make: Callable[..., Any] | None = None
+    """Returns an object for the arguments in the pickle; None if the name is only an argument."""
+    update: Callable[[Any, Any], None] | None = None
+    """Gives that object the state in the pickle; None if it has none."""
+    numbers: str = ""
+    """The type of numbers, one of `NARROW`, that it is a name of."""
+
+
+def load_data(
+    data: bytes,
+    trusted: bool = False,
+    persistent: Callable[[Any], Any] | None = None,
+    names: Mapping[str, Name] | None = None,
+) -> Any:
+    """Unpickle data: numbers, text, containers, and numpy's arrays and numbers.
+
+    Args:
+        data: what was pickled.
+        trusted: whether to let Python build whatever it names, which may run any code.
+        persistent: returns what an id stands for that the pickler wrote in an object's place.
+        names: what else it may name, such as "datetime.datetime".
+
+    Raises:
+        UnsafePickle: it is not trusted, and it names what is not known to be data only.
+        pickle.UnpicklingError: it is damaged.
+        Exception: it is trusted; whatever its code raises.
+    """
+    if trusted:
+        return load_trusted(data, persistent)
+    try:
+        return _Machine({**_names(), **(names or {})}, persistent).run(data)
+    except pickle.UnpicklingError:
+        raise
+    except Exception as error:  # Wrong contents are refused in many ways.
+        text = f"{type(error).__name__}: {error}"
+        raise pickle.UnpicklingError(f"damaged ({text[:_LONGEST]})") from error
+
+
+_LONGEST = 200
+"""Letters of a message that come from the file."""
+
+_MARK = object()
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_EMPTY = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple, "EMPTY_SET": set}
+_LISTS = (list, collections.deque)
+_MAPPINGS = (dict, collections.OrderedDict, collections.Counter)
+
+
+class _Machine:
+    """Does what a pickle's opcodes say, on a stack of its own."""
+
+    def __init__(self, names: Mapping[str, Name], persistent: Callable[[Any], Any] | None) -> None:
+        self._names, self._persistent = names, persistent
+        self._stack: list[Any] = []
+        self._memo: list[Any] = []
+        self._made: dict[int, tuple[Any, Name]] = {}
+        """What `Name.make` returned, by its id; kept, so that no other object gets the id."""
+
+    def run(self, data: bytes) -> Any:
+        for opcode, argument, _ in pickletools.genops(data):
+            if opcode.name == "STOP":
+                (whole,) = self._stack
+                return whole
+            step = self._STEPS.get(opcode.name)
+            if step is None:
+                raise UnsafePickle(f"the opcode {opcode.name}")
+            step(self, argument, opcode.name)
+        raise ValueError("it ends too early")
+
+    def _skip(self, argument: Any, opcode: str) -> None:
+        """Ignore what only tells a reader how the bytes are divided."""
+
+    def _push(self, argument: Any, opcode: str) -> None:
+        self._stack.append(argument)
+
+    def _push_constant(self, argument: None, opcode: str) -> None:
+        self._stack.append(_CONSTANTS[opcode])
+
+    def _push_empty(self, argument: None, opcode: str) -> None:
+        self._stack.append(_EMPTY[opcode]())
+
+    def _push_mark(self, argument: None, opcode: str) -> None:
+        self._stack.append(_MARK)
+
+    def _memoize(self, argument: None, opcode: str) -> None:
+        self._memo.append(self._stack[-1])
+
+    def _recall(self, argument: int, opcode: str) -> None:
+        self._stack.append(self._memo[argument])
+
+    def _marked(self) -> list[Any]:
+        """Take everything above the last mark off the stack."""
+        at = len(self._stack) - 1
+        while self._stack[at] is not _MARK:  # Below the first, -1 would be the last again.
+            at -= 1
+            if at < 0:
+                raise ValueError("no mark")
+        taken = self._stack[at + 1 :]
+        del self._stack[at:]
+        return taken
+
+    def _short_tuple(self, argument: None, opcode: str) -> None:
+        size = int(opcode[-1])
+        if len(self._stack) < size:
+            raise ValueError("an empty stack")
+        self._stack[-size:] = [tuple(self._stack[-size:])]
+
+    def _tuple(self, argument: None, opcode: str) -> None:
+        self._stack.append(tuple(self._marked()))
+
+    def _frozenset(self, argument: None, opcode: str) -> None:
+        self._stack.append(frozenset(self._marked()))
+
+    def _append(self, argument: None, opcode: str) -> None:
+        items = self._marked() if opcode == "APPENDS" else [self._stack.pop()]
+        self._target(_LISTS).extend(items)
+
+    def _add(self, argument: None, opcode: str) -> None:
+        items = self._marked()
+        self._target((set,)).update(items)
+
+    def _set_item(self, argument: None, opcode: str) -> None:
+        if opcode == "SETITEM":
+            self._stack.insert(len(self._stack) - 2, _MARK)
+        items = self._marked()
+        self._target(_MAPPINGS).update(zip(items[::2], items[1::2], strict=True))
+
+    def _target(self, types: tuple[type, ...]) -> Any:
+        if type(self._stack[-1]) not in types:
+            raise TypeError(f"a {type(self._stack[-1]).__name__} for a {types[0].__name__}")
+        return self._stack[-1]
+
+    def _name(self, argument: None, opcode: str) -> None:
+        name, module = self._stack.pop(), self._stack.pop()
+        found = self._names.get(f"{module}.{name}")
+        if found is None:
+            raise UnsafePickle(f"{module}.{name}"[:_LONGEST])
+        self._stack.append(found)
+
+    def _call(self, argument: None, opcode: str) -> None:
+        arguments, name = self._stack.pop(), self._stack.pop()
+        if not isinstance(name, Name) or name.make is None or type(arguments) is not tuple:
+            raise UnsafePickle("a call of what makes no data")
+        made = name.make(*arguments)
+        self._made[id(made)] = made, name
+        self._stack.append(made)
+
+    def _build(self, argument: None, opcode: str) -> None:
+        state = self._stack.pop()
+        made, name = self._made.get(id(self._stack[-1]), (None, Name()))
+        if name.update is None:
+            raise UnsafePickle("a state for what has none")
+        name.update(made, state)
+
+    def _persistent_id(self, argument: None, opcode: str) -> None:
+        if self._persistent is None:
+            raise UnsafePickle("an object that was kept elsewhere")
+        self._stack.append(self._persistent(self._stack.pop()))
+
+    _STEPS: Mapping[str, Callable[[_Machine, Any, str], None]] = {
+        **dict.fromkeys(("PROTO", "FRAME"), _skip),
+        **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT"), _push),
+        **dict.fromkeys(("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"), _push),
+        **dict.fromkeys(("SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8"), _push),
+        **dict.fromkeys(_CONSTANTS, _push_constant),
+        **dict.fromkeys(_EMPTY, _push_empty),
+        **dict.fromkeys(("TUPLE1", "TUPLE2", "TUPLE3"), _short_tuple),
+        **dict.fromkeys(("BINGET", "LONG_BINGET"), _recall),
+        **dict.fromkeys(("APPEND", "APPENDS"), _append),
+        **dict.fromkeys(("SETITEM", "SETITEMS"), _set_item),
+        **dict.fromkeys(("REDUCE", "NEWOBJ"), _call),
+        "MARK": _push_mark,
+        "MEMOIZE": _memoize,
+        "TUPLE": _tuple,
+        "FROZENSET": _frozenset,
+        "ADDITEMS": _add,
+        "STACK_GLOBAL": _name,
+        "BUILD": _build,
+        "BINPERSID": _persistent_id,
+    }
+
+
+class ArrayType:
+    """A type of numpy's arrays, which a pickle makes in two steps.
+
+    numpy's own `__setstate__` of a type crashes on a state that is none.
+    """
+
+    def __init__(self, code: Any, *flags: Any) -> None:
+        if isinstance(code, Name) and code.numbers:
+            self.dtype = narrow_dtype(code.numbers)
+        elif isinstance(code, str) and _TYPE.fullmatch(code):
+            import numpy as np
+
+            self.dtype = np.dtype(code)
+        else:
+            raise UnsafePickle(f"arrays of {code}"[:_LONGEST])
+
+    def __setstate__(self, state: Any) -> None:
+        """Set the order of bytes, which types of `ml_dtypes` do not have."""
+        if state[1] in ("<", ">") and self.dtype.isbuiltin == 1:
+            self.dtype = self.dtype.newbyteorder(state[1])
+
+
+def _empty_array(*arguments: Any) -> Any:
+    import numpy as np
+
+    return np.empty(0, np.int8)
+
+
+def fill_array(array: Any, state: Any) -> None:
+    """Give an array its contents, as `ndarray.__setstate__` does."""
+    _, shape, kind, by_columns, contents = state
+    if not isinstance(kind, ArrayType) or not isinstance(contents, bytes):
+        raise UnsafePickle("an array of objects")
+    if math.prod(map(_length, shape)) * kind.dtype.itemsize != len(contents):
+        raise ValueError("an array of another size")
+    array.__setstate__((1, tuple(shape), kind.dtype, bool(by_columns), contents))
+
+
+def _array(contents: Any, kind: Any, shape: Any, order: Any) -> Any:
+    array = _empty_array()
+    fill_array(array, (1, shape, kind, order == "F", bytes(contents)))
+    return array
+
+
+def scalar(kind: Any, contents: Any) -> Any:
+    """Return a number of numpy's.
+
+    Args:
+        kind: an `ArrayType`.
+        contents: its bytes.
+    """
+    return _array(contents, kind, (), "C")[()]
+
+
+def _length(length: Any) -> int:
+    if type(length) is not int or length < 0:
+        raise ValueError("an array's shape")
+    return length
+
+
+def _bytearray(contents: bytes = b"") -> bytearray:
+    if not isinstance(contents, bytes):  # A number would be a size.
+        raise UnsafePickle("a bytearray of no bytes")
+    return bytearray(contents)
+
+
+@functools.cache
+def _names() -> dict[str, Name]:
+    """Return what every pickle may name: what only makes data."""
+    names = {
+        **{f"builtins.{kind.__name__}": Name(kind) for kind in (complex, range, slice)},
+        "builtins.bytearray": Name(_bytearray),
+        **{
+            f"collections.{kind.__name__}": Name(kind)
+            for kind in (collections.OrderedDict, collections.Counter, collections.deque)
+        },
+        "numpy.ndarray": Name(),
+        "numpy.dtype": Name(ArrayType, ArrayType.__setstate__),
+        **{f"ml_dtypes.{name}": Name(numbers=name) for name in NARROW},
+    }
+    for core in ("numpy._core", "numpy.core"):  # numpy 2 and numpy 1.
+        names[f"{core}.multiarray._reconstruct"] = Name(_empty_array, fill_array)
+        names[f"{core}.multiarray.scalar"] = Name(scalar)
+        names[f"{core}.numeric._frombuffer"] = Name(_array)
+    return names
