@@ -9,33 +9,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_up_runs import make_run
+from in_bash import BIN, completer
+from made_up_plugins import Site
 
-pytest.importorskip("argcomplete")
-
-BIN = Path(sys.executable).parent
-"""Of `rltrain` and `register-python-argcomplete`, as the shell finds them."""
-IN_BASH = """
-eval "$(register-python-argcomplete rltrain)"
-COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
-_python_argcomplete rltrain
-printf '%s\\n' "${COMPREPLY[@]}"
-"""
 CASES = {
-    "rltrain ev": {"evaluate"},
-    "rltrain help doc": {"doctor"},
+    "rltrain ta": {"tasks"},
+    "rltrain help plu": {"plugins"},
     "rltrain --ta": {"--task", "--target-return"},
-    "rltrain evaluate latest --epi": {"--episodes"},
-    "rltrain play latest --viewer na": {"native"},
-    "rltrain --library r": {"rl_games", "rsl_rl"},
-    "rltrain --library=rs": {"rsl_rl"},
-    "rltrain scale --ranks 1 2 --library sk": {"skrl"},
-    "rltrain rltrain/CartPole-v1 --library rs": {"rsl_rl"},
-    "rltrain --library rl_games --algorithm p": {"ppo"},
+    "rltrain --library st": {"stub"},
+    "rltrain --library=st": {"stub"},
+    "rltrain Stub-v0 --library st": {"stub"},
+    "rltrain --library stub --algorithm p": {"ppo"},
     "rltrain --writer con": {"console"},
-    "rltrain --no-plugin sk": {"skrl"},
-    "rltrain plugins sk": {"skrl"},
-    "rltrain new mine --kind la": {"launcher"},
+    "rltrain --no-plugin st": {"stub"},
+    "rltrain plugins st": {"stub"},
     "rltrain --resume la": {"latest"},
     "rltrain --config b": {"b.yaml", "below/"},
     "rltrain --num-envs b": set(),
@@ -45,25 +32,12 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def complete(tmp_path_factory):
-    """Return what bash offers for a line, in a folder with two runs and a file."""
+    """What bash offers where the stub is installed beside the core."""
+    site = Site(tmp_path_factory.mktemp("site"))
+    site.install("rltrain-stub", point="stub", module="stub_plugin")
+    paths = [str(site.path), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     here = tmp_path_factory.mktemp("here")
-    for name in ("one", "two"):
-        make_run(here / "logs" / "rl_games" / "T" / name)
-    (here / "b.yaml").touch()
-    (here / "below").mkdir()
-    paths = f"{BIN}{os.pathsep}{os.environ['PATH']}"
-    environ = {**os.environ, "PATH": paths, "HOME": str(here)}
-
-    def offered(line, **more):
-        found = subprocess.run(
-            [*("bash", "--norc", "-c", IN_BASH, "bash"), line],
-            **{"cwd": here, "env": {**environ, **more}, "timeout": 60},
-            **{"capture_output": True, "text": True, "check": True},
-        )
-        assert found.stderr == ""
-        return {each.strip() for each in found.stdout.splitlines()} - {""}
-
-    return offered
+    return completer(here, PYTHONPATH=os.pathsep.join(filter(None, paths)))
 
 
 @pytest.mark.parametrize("line", CASES)
@@ -71,27 +45,20 @@ def test_bash_offers_what_fits(complete, line):
     assert complete(line) == CASES[line]
 
 
-@pytest.mark.parametrize("before", ["", "train ", "--task ", "tasks ", "evaluate --task "])
+@pytest.mark.parametrize("before", ["", "train ", "--task ", "tasks "])
 def test_tasks_are_offered_where_one_is_taken(complete, before):
-    # EnvPool is left out, which takes seconds to import.
-    only = {"RLTRAIN_PLUGINS": "gymnasium,play"}
-    assert complete(f"rltrain {before}rltrain/CartPole-", **only) == {"rltrain/CartPole-v1"}
+    assert complete(f"rltrain {before}StubO", RLTRAIN_PLUGINS="stub") == {"StubOpen-v0"}
 
 
 def test_the_first_word_is_a_command(complete):
     offered = complete("rltrain ")
-    assert {"train", "evaluate", "report", "help"} <= offered
+    assert {"train", "tasks", "plugins", "help"} <= offered
     assert not any("-" in each for each in offered), "neither flags nor tasks"
 
 
-@pytest.mark.parametrize("line", ["rltrain evaluate ", "rltrain report one ", "rltrain --resume "])
-def test_runs_are_offered_where_one_is_taken(complete, line):
+def test_runs_are_offered_where_one_is_taken(complete):
     runs = {f"logs/rl_games/T/{name}" for name in ("one", "two")}
-    assert complete(line) == {"latest", *runs}
-
-
-def test_runs_are_looked_for_below_the_log_root_of_the_line(complete):
-    assert complete("rltrain evaluate --log-root elsewhere ") == {"latest"}
+    assert complete("rltrain --resume ") == {"latest", *runs}
 
 
 def run(code, tmp_path, **environ):
