@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -49,3 +51,13 @@ def test_a_command_that_does_not_train_is_no_run():
 
 def test_a_command_of_another_program_that_trains_is_read():
     assert read_run(["train_multigpu"])["distributed"] is True
+
+
+def test_the_help_imports_nothing_that_only_a_run_needs():
+    """Each command pays for what the module of any plugin imports."""
+    code = (
+        "import sys; from rltrain.cli.main import main; main(['--help']); "
+        "sys.exit(', '.join({'rltrain.launch', 'rltrain_nodes'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
