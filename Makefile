@@ -98,13 +98,14 @@ STAGES = @mkdir -p build; for stage in $(1); do \
 	begin=$$(date +%s); $(MAKE) $$stage || exit; seconds=$$(($$(date +%s) - begin)); \
 	printf '%3d:%02d  %s\n' $$((seconds / 60)) $$((seconds % 60)) $$stage | tee -a $(MINUTES); done
 
-.PHONY: help bench train test test-all test-fast test-ranks test-long test-slow test-rest test-cuda fuzz environments docs lint format clean resolve \
+.PHONY: help bench train test test-core test-all test-fast test-ranks test-long test-slow test-rest test-cuda fuzz environments docs lint format clean resolve \
 	$(SETS:%=test-%) $(ALONE:%=test-%)
 
 help:
 	@echo "make train      set up, and train the default task on two ranks until it is solved"
 	@echo "make test       set up, lint, the fast tests, and real ranks of each library and launcher"
 	@echo "make test-fast  make test without real ranks"
+	@echo "make test-core  the core's own tests, where neither torch, jax nor a library is installed"
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
 	@echo "make test-NAME  the fast tests of one plugin: make test-rl-games"
@@ -130,6 +131,10 @@ test-ranks: $(READY)
 	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" --sample 23:0.03 \
 		tests/integration tests/policies tests/shards $(COMPLETE) $(BY_FILE) 2 $(call REPORT,tested.ranks)
 
+# Where the core is alone: what its tests need beside it is declared in the group.
+test-core: .venv-core/.ready
+	$(TIMEOUT) 300 .venv-core/bin/python -m pytest tests/core $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,core.fast)
+
 # Those of one plugin; mjlab's need its version set.
 $(ALONE:%=test-%): test-%: $(READY)
 	$(BIN)/python -m pytest $(call plugin,$*) $(FAST) $(SIDE_BY_SIDE)
@@ -140,7 +145,7 @@ test-all: $(READY)
 	+$(MAKE) test-rest
 
 test-rest:
-	+$(call STAGES,docs test-long test-slow $(SETS:%=test-%))
+	+$(call STAGES,docs test-core test-long test-slow $(SETS:%=test-%))
 	$(BIN)/python tests/integration/version_table.py $(FOUND)
 
 test-long: $(READY)
@@ -154,10 +159,10 @@ fuzz: SECONDS ?= 3600
 fuzz: $(READY)
 	$(BIN)/python -m pytest tests/fuzz -k refused --fuzz $(SECONDS) --fuzz-seed $$(date +%s) --timeout 0 -s
 
-environments: $(SETS:%=.venv-%/.ready) .venv-docs/.ready
+environments: $(SETS:%=.venv-%/.ready) .venv-core/.ready .venv-docs/.ready
 
 # Of the fast tests in a version set: few of the core's and the docs' depend on a version.
-DRAWN = $(if $(SAMPLE),--sample $(SAMPLE):tests/core:tests/docs --cases $(SAMPLE))
+DRAWN = $(if $(SAMPLE),--sample $(SAMPLE):tests/core:tests/docs:tests/installed --cases $(SAMPLE))
 
 # The oldest and newest versions that each plugin supports: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready
@@ -230,6 +235,12 @@ $(READY): constraints/tested.txt $(PROJECTS)
 	@$(UV) pip install --python $(VENV) -c $< -e ".[all,jax]" --group dev $(PLUGINS:%=-e %)
 	@touch $@
 
+.venv-core/.ready: constraints/tested.txt pyproject.toml $(READY)
+	@echo "Installing the core alone into .venv-core."
+	@$(UV) venv --clear --python $(PYTHON) .venv-core
+	@$(UV) pip install --python .venv-core -c $< -e . --group core-tests
+	@touch $@
+
 .venv-docs/.ready: constraints/docs.txt $(PROJECTS) $(READY)
 	@echo "Installing what the site needs into .venv-docs."
 	@$(UV) venv --clear --python $(PYTHON) .venv-docs
@@ -253,4 +264,4 @@ $(RESOLVED:%=resolve-%): resolve-%: $(READY)
 		build/$*.in | sed '/^-e/d' > constraints/$*.txt
 
 clean:
-	rm -rf $(VENV) $(SETS:%=.venv-%) .venv-docs build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(SETS:%=.venv-%) .venv-core .venv-docs build .mypy_cache .ruff_cache .pytest_cache

@@ -20,11 +20,3 @@ def small_disk(tmp_path):
         pytest.skip("only root can mount a small disk")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=False)  # A test may have lost it.
-
-
-@pytest.fixture
-def typed(site, capsys, monkeypatch):
-    """Run a documented line with --dry-run appended; return its exit status and its output."""
-    from typed_lines import typer
-
-    return typer(site, capsys, monkeypatch)

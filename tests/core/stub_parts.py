@@ -190,6 +190,7 @@ class StubLauncher:
 @dataclass(frozen=True)
 class SchedulerOptions:
     queue: str = field(default="short", metadata=naming("text"))
+    cores: int = 1
 
 
 class StubScheduler:

@@ -176,14 +176,13 @@ def test_the_given_options_of_a_run_are_read(stub):
     assert options["agent"] == {"learn.rate": 0.5}
     assert not {"nnodes", "dry_run"} & set(options)
     assert read_run(["Stub-v0"])["task"] == "Stub-v0"
-    assert read_run(["train_multigpu"])["distributed"] is True
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("--libary stub", "Unknown argument '--libary'. Did you mean '--library'"),
-        ("doctor --no-ranks", "rltrain doctor: does not train. Give the flags of a run."),
+        ("tasks --json", "rltrain tasks: does not train. Give the flags of a run."),
         ("trian", "Unknown command 'trian'. Did you mean 'train'"),
     ],
 )

@@ -13,7 +13,7 @@ DIALECT = """
 from rltrain.dialects import Dialect, refusals
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import WriterSpec
+from rltrain.specs import CommandSpec, WriterSpec
 
 def translate(words):
     if "--pocket" in words:
@@ -29,9 +29,19 @@ def remarks(settings, config, world):
         raise UsageError("--lint much: this run has little.")
     return [f"{name}: not used" for name in settings if name.startswith("pocketrl ")]
 
+class Unfold:
+    __doc__ = "Unfold a run."
+
+    def add_arguments(self, parser):
+        parser.add_argument("run")
+
+    def run(self, arguments, rest):
+        return 0
+
 @hookimpl
 def rltrain_provides():
-    return [WriterSpec(name="pocket", factory="x:Y")]
+    unfold = CommandSpec(name="unfold", factory=f"{__name__}:Unfold", takes="options")
+    return [WriterSpec(name="pocket", factory="x:Y"), unfold]
 
 @hookimpl
 def rltrain_dialect():
@@ -82,7 +92,7 @@ def test_what_changes_nothing_is_remarked_on_or_refused(pocket, capsys, monkeypa
     ("words", "says"),
     [
         ("--fold 1", "--fold: paper only. Leave it out."),
-        ("play RUN --fold", "--fold: it is folded. Unfold it."),
+        ("unfold RUN --fold", "--fold: it is folded. Unfold it."),
         ("--pocket", "--pocket: needs a size, as in --pocket=9."),
         ("watch", "watch: is a command of PocketRL. Type rltrain play RUN."),
     ],
@@ -100,15 +110,17 @@ def test_it_counts_where_what_the_plugin_adapts_is_not_installed(site, monkeypat
     needs = ("no-such-simulator>=2; extra == 'library'",)
     site.install("rltrain-pocket", DIALECT, point="pocket", requires=needs)
     assert "PocketRL" in programs()
-    monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-torch")
+    monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-stub")
     assert "PocketRL" not in programs()
 
 
 def test_a_dialect_that_is_none_breaks_its_plugin_alone(site):
     source = DIALECT.replace("return Dialect(", "return dict(")
     site.install("rltrain-pocket", source, point="pocket")
+    other = DIALECT.replace("PocketRL", "OtherRL").replace('name="pocket"', 'name="other"')
+    site.install("rltrain-other", other, point="other")
     assert "PocketRL" not in programs()
-    assert "torchrun" in programs()
+    assert "OtherRL" in programs()
     (record,) = [each for each in discover().records if each.name == "pocket"]
     assert (record.status, record.reason.partition(";")[0]) == (
         "broken",

@@ -10,7 +10,7 @@ from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry, discover
-from rltrain.specs import BackendSpec, LibrarySpec, Spec, SuiteSpec, WriterSpec, load_object
+from rltrain.specs import LibrarySpec, Spec, SuiteSpec, WriterSpec, load_object
 
 WRITER = """
 from rltrain.hookspecs import hookimpl
@@ -211,8 +211,8 @@ def test_what_gives_way_is_used_where_nothing_else_has_its_name(site):
 
 
 def test_an_unknown_name_suggests_the_closest(site):
-    with pytest.raises(UsageError, match=r"Unknown backend 'glo'\. Did you mean 'gloo'\?"):
-        discover().get(BackendSpec, "glo")
+    with pytest.raises(UsageError, match=r"Unknown writer 'consol'\. Did you mean 'console'\?"):
+        discover().get(WriterSpec, "consol")
 
 
 def test_an_unknown_name_reports_that_nothing_is_installed(site):

@@ -146,26 +146,3 @@ def test_the_command_line_wins_over_the_file(tmp_path, monkeypatch):
     assert main(["--config", str(config), "tensorboard.flush=7"]) == 2
     assert main(["+tensorboard.flush=7"]) == 2  # Refused before.
     assert seen == [{"tensorboard": {"flush": 2}}, {"tensorboard": {"flush": 7}}]
-
-
-def test_a_run_writes_plugin_options_to_its_config(tmp_path):
-    import rltrain
-    from rltrain.options import load_yaml
-
-    pytest.importorskip("tensorboard")
-    pytest.importorskip("rl_games")
-    options = {"max_iterations": 1, "num_envs": 8, "device": "cpu", "log_root": str(tmp_path)}
-    result = rltrain.train(writers=["tensorboard"], tensorboard={"flush": 4}, **options)
-    config = load_yaml(f"{result.run_dir}/config.yaml", "--config")
-    assert config["tensorboard"] == {"flush": 4}
-    assert RunOptions.from_mapping(config).plugins == {"tensorboard": {"flush": 4}}
-
-
-def test_plugins_name_lists_a_plugins_options(capsys):
-    pytest.importorskip("rltrain_tensorboard")
-    assert main(["plugins", "tensorboard"]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("writer tensorboard, from rltrain-tensorboard ")
-    assert "\n  tensorboard.flush=1  (int)\n      Iterations between two flushes" in shown
-    assert main(["plugins", "tensorbord"]) == 2
-    assert "Did you mean 'tensorboard'?" in capsys.readouterr().err

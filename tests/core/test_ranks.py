@@ -10,6 +10,7 @@ import pytest
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
+from rltrain.interrupts import OF_SCHEDULERS
 from rltrain.launch.ranks import (
     MAX_CPU_RANKS,
     count_ranks,
@@ -249,21 +250,29 @@ def test_a_rank_can_see_its_own_gpu_only(monkeypatch, visible, ids, local, shown
     assert os.environ["CUDA_VISIBLE_DEVICES"] == shown
 
 
-def test_ranks_that_all_are_local_rank_0_leave_each_others_files_alone(monkeypatch, tmp_path):
+@pytest.fixture
+def launched():
+    """Run a rank here; later tests, and what they start, handle signals as before."""
+    numbers = (signal.SIGTERM, *OF_SCHEDULERS)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield run_launched
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_ranks_that_all_are_local_rank_0_leave_each_others_files_alone(
+    launched, monkeypatch, tmp_path
+):
     for name, value in (("RANK", 1), ("LOCAL_RANK", 1), ("WORLD_SIZE", 2), ("LOCAL_WORLD_SIZE", 2)):
         monkeypatch.setenv(name, str(value))
     peer = tmp_path / "rank_0.log"
     peer.touch()
     placement = Placement(backend="gloo", device_kind="cpu", virtual_local_rank=True)
-    end = signal.getsignal(signal.SIGTERM)
-    try:
-        run_launched(placement, str(tmp_path), lambda config, world, log: None)
-    finally:
-        signal.signal(signal.SIGTERM, end)
+    launched(placement, str(tmp_path), lambda config, world, log: None)
     assert peer.exists()
 
 
-def test_a_task_starts_processes_in_a_rank_as_it_does_alone(monkeypatch, tmp_path):
+def test_a_task_starts_processes_in_a_rank_as_it_does_alone(launched, monkeypatch, tmp_path):
     """The method that multiprocessing fixed when it started the rank is not the task's."""
     for name, value in (("RANK", 0), ("LOCAL_RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_WORLD_SIZE", 1)):
         monkeypatch.setenv(name, str(value))
@@ -272,12 +281,11 @@ def test_a_task_starts_processes_in_a_rank_as_it_does_alone(monkeypatch, tmp_pat
     def work(config, world, log):
         found.append(multiprocessing.get_start_method(allow_none=True))
 
-    end, before = signal.getsignal(signal.SIGTERM), multiprocessing.get_start_method(True)
+    before = multiprocessing.get_start_method(True)
     multiprocessing.set_start_method("forkserver", force=True)
     try:
-        run_launched(Placement(backend="gloo", device_kind="cpu"), str(tmp_path), work)
+        launched(Placement(backend="gloo", device_kind="cpu"), str(tmp_path), work)
     finally:
-        signal.signal(signal.SIGTERM, end)
         multiprocessing.set_start_method(before, force=True)
     assert found == [None]
 

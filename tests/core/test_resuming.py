@@ -95,19 +95,6 @@ def test_options_beside_it_win(begun):
     assert (config.env, config.keep) == ({"gravity": 1.6}, 3)
 
 
-def test_options_of_plugins_are_kept_and_may_be_changed(begun):
-    run = begun(1)
-    with (run / "config.yaml").open("a") as file:
-        file.write("video: {length: 7, interval: 9}\nscheduler: {queue: long}\n")
-    kept = {"length": 7, "interval": 9}
-    of_run = with_options_of_run({"resume": str(run), "video_length": 8})
-    given = RunOptions.from_mapping({**of_run, "video": True}).plugins
-    assert given == {"video": {**kept, "length": 8}, "scheduler": {"queue": "long"}}
-    for changed in ({"scheduler.queue": "short"}, {"plugins": {"scheduler": {"queue": "short"}}}):
-        found = RunOptions.from_mapping(with_options_of_run({"resume": str(run), **changed}))
-        assert found.plugins == {"video": kept, "scheduler": {"queue": "short"}}
-
-
 def test_a_checkpoint_of_a_run_and_the_latest_run(begun, tmp_path):
     first = begun(1, 2)
     second = begun(1, algorithm="sac")
@@ -207,3 +194,12 @@ def test_what_contradicts_it_is_refused(begun, refused):
 def test_the_library_of_train_multigpu_gives_way_to_that_of_the_run():
     options = read_options({"usual_library": "rsl_rl", "resume": "latest"}, [])
     assert "library" not in options
+
+
+def test_options_of_plugins_are_kept_and_may_be_changed(begun):
+    run = begun(1)
+    with (run / "config.yaml").open("a") as file:
+        file.write("scheduler: {queue: long, cores: 7}\n")
+    for changed in ({"scheduler.queue": "short"}, {"plugins": {"scheduler": {"queue": "short"}}}):
+        found = RunOptions.from_mapping(with_options_of_run({"resume": str(run), **changed}))
+        assert found.plugins == {"scheduler": {"queue": "short", "cores": 7}}

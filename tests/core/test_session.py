@@ -16,6 +16,7 @@ import pytest
 import stub_parts
 from fake_ranks import run_ranks
 from gymnasium.vector import AutoresetMode
+from made_up_arrays import MadeUpArrays, tensor
 
 from rltrain import train
 from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageError
@@ -30,7 +31,6 @@ from rltrain.storage.checkpoints import read_state
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
 from rltrain.watch.profile import ITERATIONS, PROFILE, Profile
-from rltrain_torch.arrays import TorchArrays
 
 
 @pytest.fixture
@@ -758,22 +758,21 @@ def test_nan_of_the_first_reset_ends_all_ranks_before_a_checkpoint(ranks, stub, 
 
 
 def test_nan_in_gradients_is_named_by_the_model_that_has_the_parameter(ranks):
-    import torch
-
     def body(session):
         steps(session, 1)
-        model = session.wrap_model(torch.nn.Linear(1, 1), "actor")
-        parameters = [*model.parameters()]
+        layer = {"weight": tensor([0.0]), "bias": tensor([0.0])}
+        parameters = [*session.wrap_model(layer, "actor").values()]
         sync = session.gradient_sync(parameters)
-        bad = torch.full((1,), np.inf if session.world.rank else 1.0)
-        with_extra = session.gradient_sync([*parameters, torch.zeros(())], extras=1)
-        with_extra([torch.ones(1, 1), torch.ones(1), torch.tensor(np.inf)])
-        sync([torch.ones(1, 1), bad])
+        good, broken = tensor([1.0]), tensor([np.inf])
+        bad = broken if session.world.rank else good
+        with_extra = session.gradient_sync([*parameters, tensor(0.0)], extras=1)
+        with_extra([good, good, tensor(np.inf)])
+        sync([good, bad])
         sync = session.gradient_sync(parameters, may_overflow=True)
-        sync([torch.full((1, 1), np.inf), bad])
+        sync([broken, bad])
         session.record(Scalars(1, {}))
 
-    for error in ranks(body, arrays={"torch": TorchArrays()}):
+    for error in ranks(body, framework="numpy", arrays={"numpy": MadeUpArrays()}):
         assert "in iteration 1: rank 1: gradients of actor.bias. " in str(error)
 
 

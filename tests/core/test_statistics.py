@@ -4,42 +4,22 @@ from __future__ import annotations
 
 import functools
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
+from made_up_arrays import MadeUpArrays, tensor
 
-from rltrain.data import pack_state, unpack_state
 from rltrain.metrics.episodes import EpisodeCounter, EpisodeWindow
-from rltrain.plugins.manager import arrays_by_framework
-from rltrain.plugins.registry import discover
-from rltrain_torch.arrays import TorchArrays
+
+KINDS = {"numpy": (None, np.asarray), "tensor": (MadeUpArrays(), tensor)}
 
 
-class OnDevice(TorchArrays):
-    """Arrays that are not on the host."""
-
-    def view_on_host(self, x):
-        return x
-
-
-ARRAYS = {**arrays_by_framework(discover()), "device": OnDevice()}
-MAKE = {
-    "numpy": np.asarray,
-    "torch": torch.as_tensor,
-    "device": torch.as_tensor,
-    "jax": jnp.asarray,
-}
-
-
-@pytest.fixture(params=MAKE)
+@pytest.fixture(params=KINDS)
 def array(request):
-    """Make an array of each framework, and counters of its arrays."""
-    make = MAKE[request.param]
-    array = functools.partial(make)
-    array.counter = lambda: EpisodeCounter(ARRAYS.get(request.param))
-    return array
+    """Make an array of each kind, and counters of its arrays. Frameworks' tests have theirs."""
+    arrays, make = KINDS[request.param]
+    made = functools.partial(make)
+    made.counter = lambda: EpisodeCounter(arrays)
+    return made
 
 
 def test_episodes_are_counted_exactly(array):
@@ -82,16 +62,6 @@ def test_successes_are_counted_among_the_episodes_that_end(array):
     assert counter.take() == (0, 6, 4, 1, 2)
 
 
-def test_a_counter_on_the_cpu_continues_from_one_on_a_device():
-    """What was on a device is loaded as tensors."""
-    counter = EpisodeCounter(ARRAYS["torch"])
-    tensors = torch.tensor([5.0, 0.0]), torch.tensor([1.0, 0.0])
-    sums = (torch.zeros(2),) * 5
-    counter.set_state({"steps": 2, "_return": tensors[0], "_length": tensors[1], "_sums": sums})
-    counter.step(torch.ones(2), torch.tensor([True, False]), torch.tensor([False, False]))
-    assert counter.take() == (6, 2, 1, 0, 0)
-
-
 def test_a_counter_continues_from_another(array):
     counter, other, done = array.counter(), array.counter(), array([True])
     counter.step(array([5.0]), array([False]), array([False]))
@@ -108,44 +78,6 @@ def test_inputs_are_not_changed(array):
     for _ in range(2):
         counter.step(rewards, array([True, False]), array([False, False]))
     assert list(rewards) == [1.0, 2.0]
-
-
-def test_counting_with_jax_is_one_program(caplog):
-    """Not compiled again after it was read or restarted, and nothing is sent to or fro."""
-    counter, none = EpisodeCounter(ARRAYS["jax"]), jnp.zeros(3, bool)
-    given = jnp.ones(3), none, none
-    counter.step(*given)
-    counter.take()
-    with jax.log_compiles(), jax.transfer_guard("disallow"):
-        for _ in range(3):
-            counter.step(*given)
-            with jax.transfer_guard("allow"):
-                counter.take()
-            counter.step(*given)
-            counter.restart()
-            counter.step(*given)
-    assert not [r.message for r in caplog.records if "XLA compilation" in r.message]
-
-
-def test_counting_with_jax_starts_at_zero_for_any_reward():
-    counter, none = EpisodeCounter(ARRAYS["jax"]), jnp.zeros(2, bool)
-    counter.step(jnp.array([jnp.nan, 1.0]), none, none)
-    counter.restart()
-    counter.step(jnp.ones(2), ~none, none)
-    assert counter.take()[:3] == (2, 2, 2)
-
-
-def test_a_jax_counter_resumes_from_a_file():
-    counter, other, done = (
-        EpisodeCounter(ARRAYS["jax"]),
-        EpisodeCounter(ARRAYS["jax"]),
-        jnp.ones(1, bool),
-    )
-    counter.step(jnp.array([5.0]), ~done, ~done)
-    other.set_state(unpack_state(pack_state(counter.get_state(), ARRAYS), "cpu", ARRAYS))
-    for one in (counter, other):
-        one.step(jnp.array([1.0]), done, ~done)
-    assert counter.take() == other.take() == (6, 2, 1, 0, 0)
 
 
 def test_without_episodes_there_is_no_mean():

@@ -10,12 +10,9 @@ from made_up_runs import made_state
 
 from rltrain import __version__
 from rltrain.plan.resolve import make_plan
-from rltrain.plan.upgrades import changed_versions
-from rltrain.plugins.registry import discover
 from rltrain.storage.checkpoints import save_with_state
 from rltrain.storage.manifest import versions, write_config
 from rltrain.storage.run_folder import create_run_folder
-from rltrain.testing import make_config
 
 
 @pytest.fixture
@@ -58,17 +55,6 @@ def test_python_rltrain_and_the_plugins_of_the_run_are_compared(told):
 
 def test_a_checkpoint_that_was_named_is_as_one_of_a_run_that_goes_on(told):
     assert "rltrain-stub 0.9 -> " in told({**versions(), **OLD}, "latest")
-
-
-def test_the_library_and_the_framework_are_compared(tmp_path):
-    chosen = {"library": "rl_games", "suite": "gymnasium", "backend": "gloo", "grad_sync": "flat"}
-    config = make_config(**chosen, launcher="elastic", writers=(), task="CartPole-v1")
-    found = dict.fromkeys(("torch", "rl-games", "skrl"), "0.1")
-    (tmp_path / "manifest.json").write_text(json.dumps({"config": {}, "versions": found}))
-    note = changed_versions(tmp_path / "checkpoints" / "1.pth", config, discover())
-    assert "torch 0.1 -> " in note
-    assert "rl-games 0.1 -> " in note
-    assert "skrl" not in note
 
 
 def test_what_is_no_part_of_the_run_is_not_compared(told):

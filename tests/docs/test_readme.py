@@ -22,6 +22,7 @@ from rltrain_isaaclab.dialect import TRANSLATED
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
+PLUGINS = sorted(path.parent for path in ROOT.glob("src/plugins/*/*/pyproject.toml"))
 README = PAGES[0].read_text()
 BY_HAND = (ROOT / "docs" / "plugin-by-hand.md").read_text()
 TRAINING = (ROOT / "docs" / "training.md").read_text()
@@ -58,7 +59,9 @@ def blocks(language, page):
     return ["".join(block[1:-1]) for block in lines]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [*PAGES, *(folder / "README.md" for folder in PLUGINS)], ids=lambda page: page.name
+)
 def test_every_flag_that_a_page_names_exists(page):
     known, commands = set(), (*COMMANDS, *discover().all(CommandSpec))
     for spec in commands:
@@ -79,6 +82,16 @@ def test_every_page_that_is_linked_exists():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), (page, target)
+
+
+@pytest.mark.parametrize("folder", PLUGINS, ids=lambda folder: folder.name)
+def test_each_distribution_says_what_it_is_and_what_it_adapts(folder):
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    text = (folder / project["readme"]).read_text()
+    assert text.startswith(f"# {folder.name}\n")
+    assert "In rltrain's documentation:" in text
+    kinds = ("libraries", "frameworks", "suites")
+    assert ("Adapts" in project.get("urls", {})) >= (folder.parent.name in kinds)
 
 
 def test_the_readme_is_one_page():

@@ -1,4 +1,4 @@
-"""Lines from Isaac Lab's and skrl's docs, executed; tests/core/test_typed_lines.py plans all."""
+"""Lines from Isaac Lab's and skrl's docs, executed; those of tests/installed are planned."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rltrain.clusters import StartedRank, read_port
-from rltrain.launch import rank_from_env
 
 __all__ = ["find"]
 
@@ -21,6 +20,8 @@ def find(environ: Mapping[str, str]) -> StartedRank | None:
     Raises:
         UsageError: the variables contradict each other, or the port is none.
     """
+    from rltrain.launch import rank_from_env  # Each command imports this module.
+
     world = rank_from_env(environ)
     if world is None:
         return None

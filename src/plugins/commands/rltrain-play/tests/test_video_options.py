@@ -9,15 +9,19 @@ import sys
 
 import pytest
 import stub_plugin
+from test_resuming import begun
 
 from rltrain.cli.main import main
 from rltrain.cli.train import separate
 from rltrain.errors import UsageError
 from rltrain.options import RunOptions
 from rltrain.plan.resolve import make_plan
+from rltrain.plan.resuming import with_options_of_run
 from rltrain.plan.table import plan_table
 from rltrain.specs import SuiteSpec
 from rltrain_play.video.observer import VideoOptions
+
+__all__ = ["begun"]
 
 
 def asked(options):
@@ -257,3 +261,12 @@ def test_a_plan_with_videos_imports_nothing_heavy():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ran.stdout.strip() == "set()", ran.stderr
+
+
+def test_a_run_that_goes_on_keeps_its_options_of_videos(begun):
+    run = begun(1)
+    with (run / "config.yaml").open("a") as file:
+        file.write("video: {length: 7, interval: 9}\n")
+    of_run = with_options_of_run({"resume": str(run), "video_length": 8})
+    given = RunOptions.from_mapping({**of_run, "video": True}).plugins
+    assert given == {"video": {"length": 8, "interval": 9}}

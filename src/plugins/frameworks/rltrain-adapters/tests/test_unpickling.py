@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import collections
 import datetime
-import importlib
+import importlib.util
 import io
 import pickle
 import pickletools
 import random
 import struct
 
-import ml_dtypes
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from watched import nothing_runs
 
-from rltrain.data import NARROW
 from rltrain.unpickling import UnsafePickle
 from rltrain_adapters.unpickling import _names, load_data
 
@@ -46,7 +43,6 @@ ARRAYS = [
     np.arange(3, dtype=">i4"),
     np.float32(1.5),
     np.bool_(True),
-    *(np.ones(3, getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3fn", "int4")),
 ]
 
 
@@ -70,12 +66,6 @@ def test_names_of_numpy_1_are_read():
     assert load_data(written).tolist() == [0.0, 1.0, 2.0]
 
 
-@pytest.mark.parametrize("name", NARROW)
-def test_every_narrow_type_is_one_of_numbers(name):
-    if hasattr(ml_dtypes, name):
-        assert np.dtype(getattr(ml_dtypes, name)).itemsize <= 2
-
-
 class OfAClass:
     pass
 
@@ -89,7 +79,6 @@ NOT_DATA = [
     np.zeros(1, [("a", "f8")]),
     np.dtype("O"),
     np.random.default_rng(),
-    torch.ones(1),
     datetime.datetime(2020, 1, 1),
     io.BytesIO(),
     ValueError("no"),
@@ -174,7 +163,9 @@ def modules_of_the_list():
     # numpy has its core under one of two names.
     other = "numpy.core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy._core"
     of_other_numpy = {module for module in modules if module.startswith(other)}
-    return sorted(modules - of_other_numpy | {"os", "posix", "sys", "copyreg", "_codecs", "pickle"})
+    missing = {name for name in modules if importlib.util.find_spec(name.split(".")[0]) is None}
+    others = {"os", "posix", "sys", "copyreg", "_codecs", "pickle"}
+    return sorted(modules - of_other_numpy - missing | others)
 
 
 def reachable():

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import BackendSpec, Checkup, ClusterSpec, GradientSyncSpec, LauncherSpec, Spec
 from rltrain_jax.clusters import skrl_jax
-from rltrain_nodes import NCCL_FALLBACKS
 
 __all__ = ["rltrain_checkup", "rltrain_provides"]
 
@@ -75,6 +74,8 @@ def rltrain_provides() -> Iterable[Spec]:
 @hookimpl
 def rltrain_checkup() -> Checkup:
     """Say what jax is installed for, and what to try if NCCL fails."""
+    from rltrain_nodes import NCCL_FALLBACKS  # Each command imports this module.
+
     return Checkup(
         facts={"jax": "rltrain_jax.devices:about"}, remedies={"jax-cuda": NCCL_FALLBACKS}
     )

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from rltrain.dialects import Dialect
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import BackendSpec, Checkup, GradientSyncSpec, LauncherSpec, Spec
-from rltrain_nodes import NCCL_FALLBACKS
 from rltrain_torch.torchrun import DIALECT
 
 __all__ = ["rltrain_checkup", "rltrain_dialect", "rltrain_provides"]
@@ -84,6 +83,8 @@ def rltrain_dialect() -> Dialect:
 @hookimpl
 def rltrain_checkup() -> Checkup:
     """Say what torch is built for, and what to try if NCCL fails."""
+    from rltrain_nodes import NCCL_FALLBACKS  # Each command imports this module.
+
     return Checkup(
         facts={"torch": "rltrain_torch.devices:about"}, remedies={"nccl": NCCL_FALLBACKS}
     )

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from rltrain.config import Placement
 from rltrain.hookspecs import hookimpl
-from rltrain.launch import available_cores
 from rltrain.specs import BackendSpec, Checkup, LauncherSpec, Spec
 
 __all__ = ["rltrain_checkup", "rltrain_provides"]
@@ -48,6 +47,8 @@ def rltrain_checkup() -> Checkup:
 
 def _advice(placement: Placement) -> str | None:
     """Recommend MPI for several ranks of this machine, each with a core of its own."""
+    from rltrain.launch import available_cores
+
     ranks = int(placement.nproc_per_node or 1)
     fits = placement.launcher == "elastic" and placement.nnodes == 1
     if fits and placement.device_kind == "cpu" and 1 < ranks <= available_cores():

@@ -1,4 +1,4 @@
-"""What the plugin provides. Light: Gymnasium is imported only to look up a task."""
+"""What the plugin provides. Light: tasks and Gymnasium are imported only to look up a task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_adapters import tuned_in
 from rltrain_gymnasium.packages import tasks_of_packages
-from rltrain_gymnasium.tasks import EMBEDDED, configured
 
 __all__ = ["describe", "rltrain_provides", "tasks"]
 
@@ -27,6 +26,8 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     Raises:
         UsageError: the task cannot be made on this machine, or no library can train it.
     """
+    from rltrain_gymnasium.tasks import EMBEDDED, configured
+
     embedded = EMBEDDED.get(task)
     if embedded is None:
         from rltrain_gymnasium.single import describe_registered
@@ -50,6 +51,8 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
 def tasks() -> list[str]:
     """Return the names of all tasks: the embedded ones, then those registered with Gymnasium."""
     import gymnasium
+
+    from rltrain_gymnasium.tasks import EMBEDDED
 
     return [*EMBEDDED, *(name for name in gymnasium.registry if name not in EMBEDDED)]
 

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.launch import environments_are_made_here, hide_rank_variables, private_folder
 
 __all__ = ["ask"]
 
@@ -53,6 +52,8 @@ def ask(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
 
 @functools.cache
 def _ask(task: str, env: str) -> dict[str, Any] | None:
+    from rltrain.launch import environments_are_made_here
+
     here = environments_are_made_here() and not _has_app()
     return _ask_here(task, env) if here else _ask_elsewhere(task, env)
 
@@ -74,6 +75,8 @@ def _ask_here(task: str, env: str) -> dict[str, Any] | None:
 
 
 def _ask_elsewhere(task: str, env: str) -> dict[str, Any] | None:
+    from rltrain.launch import hide_rank_variables, private_folder
+
     environ = dict(os.environ)
     hide_rank_variables(environ)
     with private_folder() as folder:

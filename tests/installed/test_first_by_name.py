@@ -7,8 +7,6 @@ import dataclasses
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.options.run import RunOptions
-from rltrain.place.cluster import find_place
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
 from rltrain.plugins import exporters
@@ -128,65 +126,3 @@ def test_a_backend_of_the_template_averages_by_the_plain_mean(from_template, tmp
     assert type(arrays_by_framework(discover(), "mine")["torch"]).__module__ == (
         "rltrain_torch.arrays"
     )
-
-
-NO_DEFAULT = """
-from rltrain import hookimpl
-from rltrain.specs import *
-
-@hookimpl
-def rltrain_provides():
-    return [
-        BackendSpec(name="alone", factory="x:X", framework="numpy", device="cpu", launcher="l"),
-        LauncherSpec(name="l", factory="x:X", frameworks=("numpy",)),
-        GradientSyncSpec(name="s1", factory="x:X", frameworks=("numpy",)),
-        GradientSyncSpec(name="s2", factory="x:X", frameworks=("numpy",)),
-        LibrarySpec(
-            name="n", factory="x:X", frameworks=("numpy",), algorithms=("PPO",),
-            default_agent=lambda task, algorithm: {"a": 1}, required_keys=("a",),
-        ),
-        SuiteSpec(
-            name="numpies", factory="x:X", frameworks=("numpy",), tasks=lambda: ["Numpy-v0"],
-            describe=lambda task, env: make() if task == "Numpy-v0" else None,
-        ),
-    ]
-
-def make():
-    from rltrain.types import TaskInfo
-    return TaskInfo("Numpy-v0", "continuous")
-"""
-
-
-def test_a_framework_without_a_declared_gradient_sync_has_no_default(site, tmp_path):
-    site.install("rltrain-alone", NO_DEFAULT, point="alone")
-    options = {"library": "n", "framework": "numpy", "task": "Numpy-v0", "log_root": str(tmp_path)}
-    with pytest.raises(UsageError, match=r"--grad-sync: .*numpy.* Give --grad-sync s1 or s2"):
-        make_plan(options, {})
-    assert make_plan({**options, "grad_sync": "s2"}, {}).config.grad_sync == "s2"
-
-
-CLUSTER = """
-import dataclasses
-
-from rltrain import hookimpl
-from rltrain.builtin.clusters.mpi import open_mpi
-from rltrain.specs import ClusterSpec
-
-def find(environ):
-    return dataclasses.replace(open_mpi(environ), master_addr=environ["AAA"] or None)
-
-@hookimpl
-def rltrain_provides():
-    return [ClusterSpec(name="aaa", order=10, find=find, variables=("AAA",))]
-"""
-
-
-def test_two_clusters_that_agree_on_the_rank_must_agree_on_where_ranks_meet(site):
-    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
-    started = {f"OMPI_COMM_WORLD_{name}": x for name, x in zip(names, "1212", strict=True)}
-    site.install("rltrain-aaa", CLUSTER, point="aaa")
-    requested = RunOptions(distributed=True)
-    spec, place = find_place(requested, discover(), {**started, "AAA": ""})
-    assert (spec.name, place.master_addr) == ("open-mpi", "127.0.0.1")
-    with pytest.raises(UsageError, match=r"aaa .*open-mpi .*contradict each other. Choose one"):
-        find_place(requested, discover(), {**started, "AAA": "10.0.0.1"})

@@ -1,0 +1,178 @@
+"""The plan of a run with the real plugins: what jax lacks, and what libraries refuse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rltrain.errors import UsageError
+from rltrain.plan.resolve import make_plan
+from rltrain.types import World
+
+TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+
+JAX = {"library": "skrl", "framework": "jax", "device": "cpu"}
+
+
+SKRL = {"JAX_RANK": "1", "JAX_LOCAL_RANK": "1", "JAX_WORLD_SIZE": "2"}
+
+
+SLURM = {
+    **{"SLURM_JOB_ID": "12", "SLURM_STEP_NODELIST": "n1", "SLURM_NTASKS": "2"},
+    **{"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "2"},
+}
+
+
+@pytest.fixture
+def jax_plan(tmp_path):
+    """Plan a distributed run of skrl on jax."""
+
+    def make(environ, **options):
+        options = {**JAX, "distributed": True, "log_root": str(tmp_path), **options}
+        return make_plan({k: v for k, v in options.items() if v is not None}, environ)
+
+    return make
+
+
+def test_jax_has_its_own_defaults(jax_plan):
+    made = jax_plan({}, nproc_per_node=2, coordinator_address="[::1]:5")
+    assert (made.config.backend, made.config.grad_sync) == ("jax", "tree")
+    assert (made.config.launcher, made.world) == ("processes", None)
+    assert (made.config.master_addr, made.config.master_port) == ("::1", 5)
+
+
+@pytest.mark.parametrize("variables", [TORCHRUN, SKRL, SLURM])
+def test_ranks_of_jax_are_joined(jax_plan, variables):
+    assert jax_plan(variables).world == World(1, 1, 0, 2, 2, 1, "cpu")
+
+
+@pytest.mark.parametrize("variables", [TORCHRUN, SKRL, SLURM])
+def test_started_ranks_without_distributed_are_refused(jax_plan, variables):
+    with pytest.raises(UsageError, match=r"started 2 ranks \(.*=.*\), but --distributed was not"):
+        jax_plan(variables, distributed=None)
+    alone = jax_plan(variables, distributed=None, cluster="none")
+    assert alone.world == World(device="cpu")
+
+
+def test_ranks_that_were_started_for_jax_do_not_train_on_torch():
+    with pytest.raises(UsageError, match=r"for jax, and the run is on torch.*Add --framework jax"):
+        make_plan({"device": "cpu", "distributed": True}, SKRL)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"launcher": "elastic"},
+            "--launcher elastic: works with torch, not jax. Instead: --launcher processes.",
+        ),
+        (
+            {"grad_sync": "flat"},
+            "--grad-sync flat: works with torch, not jax. Instead: --grad-sync tree.",
+        ),
+        (
+            {"max_restarts": 1, "nnodes": 2},
+            "--max-restarts 1: the launcher processes does not have it for several nodes.",
+        ),
+        ({"rdzv_id": "x"}, "--rdzv-id x: the launcher processes does not have it."),
+        ({"backend": "gloo"}, "--backend gloo: does not run jax on cpu."),
+        ({"no_plugins": ["jax"]}, "--framework jax: no installed backend runs it."),
+    ],
+)
+def test_options_that_jax_lacks_are_refused(jax_plan, options, message):
+    with pytest.raises(UsageError) as caught:
+        jax_plan({}, nproc_per_node=2, **options)
+    assert message in str(caught.value)
+
+
+def test_on_one_node_every_launcher_has_restarts(jax_plan):
+    assert jax_plan({}, nproc_per_node=2, max_restarts=3).config.max_restarts == 3
+
+
+def test_the_ranks_of_jax_do_not_come_and_go(jax_plan):
+    nodes = {"nnodes": "1:4", "rdzv_endpoint": "node0:29400", "rdzv_id": "mine"}
+    with pytest.raises(UsageError, match=r"--nnodes 1:4: the launcher processes needs a fixed"):
+        jax_plan({}, nproc_per_node=2, max_restarts=3, **nodes)
+
+
+def test_without_its_plugin_jax_says_what_to_install(jax_plan):
+    with pytest.raises(UsageError, match=r"pip install 'rltrain-jax\[library\]'"):
+        jax_plan({}, no_plugins=["jax"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"library": "rsl_rl", "task": "CartPole-v1"}, "CartPoleContinuous-v1"),
+        ({"library": "rl_games", "framework": "jax"}, "rl_games runs on torch only"),
+        ({"library": "rl_gamse"}, "Did you mean 'rl_games'?"),
+        ({"task": "rltrain/CartPole-v2"}, "Did you mean 'rltrain/CartPole-v1'?"),
+    ],
+)
+def test_real_combinations_that_cannot_work_are_refused(options, message):
+    with pytest.raises(UsageError) as caught:
+        make_plan({"device": "cpu", **options}, {})
+    assert message in str(caught.value)
+
+
+def test_a_checkpoint_of_another_library_names_that_library(tmp_path):
+    path = tmp_path / "agent.pt"
+    torch.save({"policy": {}, "value": {}, "optimizer": {}}, path)
+    with pytest.raises(UsageError, match=r"It looks like one of skrl: try --library skrl\."):
+        make_plan({"library": "rsl_rl", "device": "cpu", "checkpoint": str(path)}, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"grad_sync": "flat"}, r"--grad-sync flat: works with torch, not numpy\."),
+        ({"backend": "gloo"}, "--backend gloo: does not run numpy"),
+    ],
+)
+def test_parts_of_another_framework_are_refused(stub, options, message):
+    with pytest.raises(UsageError, match=message):
+        make_plan({**stub.OPTIONS, **options}, {})
+
+
+def test_the_installed_writers_are_the_default(stub):
+    options = {name: value for name, value in stub.OPTIONS.items() if name != "writers"}
+    assert make_plan(options, {}).config.writers == ("console", "tensorboard")
+
+
+def test_variables_that_count_nodes_are_not_joined(stub):
+    def plan(environ, **options):
+        return make_plan({**stub.OPTIONS, **options}, environ)
+
+    variables = {"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "node-0"}
+    assert plan(variables).world == World(device="cpu")
+    made = plan(variables, distributed=True)
+    assert made.world is None
+    assert (made.config.nnodes, made.config.node_rank) == (4, 0)
+    assert made.config.master_addr == "node-0"
+    flags = plan(variables, distributed=True, nnodes=2, node_rank=1, master_addr="me").config
+    assert (flags.nnodes, flags.node_rank, flags.master_addr) == (2, 1, "me")
+
+
+def test_a_suite_of_another_framework_is_refused_with_what_works(site, stub):
+    site.install(
+        "jax-suite",
+        """
+        from rltrain.hookspecs import hookimpl
+        from rltrain.specs import SuiteSpec
+        from rltrain.types import TaskInfo
+
+        def describe(task, env):
+            return TaskInfo(task, "continuous") if task == "Program-v0" else None
+
+        @hookimpl
+        def rltrain_provides():
+            facts = {"frameworks": ("jax",), "describe": describe, "tasks": list}
+            return [SuiteSpec(name="programs", factory="x:y", **facts)]
+        """,
+    )
+    with pytest.raises(UsageError) as caught:
+        make_plan({**stub.OPTIONS, "task": "Program-v0"}, {})
+    assert str(caught.value) == (
+        "--framework numpy: the environments of the suite programs support jax only. "
+        "Give --framework jax --library skrl."
+    )
