@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from rltrain.data import pack_state, unpack_state
-from rltrain.unpickling import NARROW, load_data
+from rltrain.data import NARROW, pack_state, unpack_state
+from rltrain_adapters.unpickling import load_data
 from rltrain_jax.arrays import JaxArrays
 
 ARRAYS = {"jax": JaxArrays()}

@@ -7,10 +7,11 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from test_data import pickled_before_0_2
+from test_data import pickled_by_0_1
 
 from rltrain.data import pack_object, pack_state, unpack_state
-from rltrain.unpickling import UnsafePickle, load_data
+from rltrain.unpickling import UnsafePickle
+from rltrain_adapters.unpickling import load_data
 from rltrain_torch.arrays import TorchArrays
 
 ARRAYS = {"torch": TorchArrays()}
@@ -42,9 +43,11 @@ def test_tensors_are_restored():
     assert dumps(state([1.0, 2.0])) == dumps(state([1.0, 2.0])) != dumps(state([1.0, 3.0]))
 
 
-@pytest.mark.parametrize("trusted", [False, True])
-def test_tensors_of_versions_before_0_2_are_read(trusted):
-    same(unpack_state(pickled_before_0_2(state([1.0, 2.0]), ARRAYS), "cpu", ARRAYS, trusted))
+def test_tensors_of_version_0_1_are_read_for_who_trusts_their_writer():
+    pickled = pickled_by_0_1(state([1.0, 2.0]), ARRAYS)
+    with pytest.raises(UnsafePickle):
+        unpack_state(pickled, "cpu", ARRAYS)
+    same(unpack_state(pickled, "cpu", ARRAYS, trusted=True))
 
 
 def test_a_tensor_is_not_data_only():
