@@ -319,7 +319,7 @@ def _read_environment(data: bytes, folder: Path) -> None:
 TARGETS = {
     "pickled files": Target(_pickles, lambda data, _: load_data(data), (pickle.UnpicklingError,)),
     "messages of ranks": Target(_messages, lambda data, _: unpack_object(data), (MalformedData,)),
-    "states": Target(lambda: [pack_state(STATE, {}), pickle.dumps(STATE)], _read_saved),
+    "states": Target(lambda: [pack_state(STATE, {})], _read_saved),
     "indices of checkpoints": Target(
         lambda: [json.dumps([{"name": "a", "iteration": 1, "episode_return": 2.0}]).encode()],
         _read_index,
