@@ -32,8 +32,8 @@ for project in . src/plugins/*/*; do
   pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/gpu/wheels "$project"
 done
 download --constraint "$constraints" --dest build/gpu/wheels \
-  gymnasium farama-notifications rl-games rsl-rl-lib skrl tensordict omegaconf gitpython gitdb smmap tensorboardx setproctitle \
-  watchdog pyvers orjson importlib-metadata mujoco glfw pyopengl etils onnxscript onnx-ir
+  gymnasium cloudpickle farama-notifications rl-games rsl-rl-lib skrl tensordict omegaconf gitpython gitdb smmap tensorboardx setproctitle \
+  watchdog pyvers orjson importlib-metadata 'mujoco<3.12' imageio glfw pyopengl tqdm etils onnxscript onnx-ir
 [ -z "${SIMULATORS:-}" ] ||
   download --constraint constraints/mjlab.txt --dest build/gpu/wheels mjlab mujoco-warp warp-lang
 
