@@ -225,9 +225,9 @@ def table(rows: list[Row], faults: list[str]) -> None:
 
 
 def drawn(number: int, seed: int) -> list[Fault]:
-    """Draw faults: one in five iterations, on any rank, in any step."""
+    """Draw faults of all kinds: one in five iterations, on any rank, in any step."""
     draw, plan = random.Random(seed), []
-    kinds = ["raise", "kill", "stop", "nan"] + (["disk"] if os.geteuid() == 0 else [])
+    kinds = [*IN_STEP, "cleaned"] if os.geteuid() == 0 else [*IN_STEP[:-1], "cleaned"]
     for count in range(number):
         rank, at, kind = draw.randrange(2), 5 * count + draw.randrange(1, 5), draw.choice(kinds)
         plan.append((rank, at, draw.randrange(24), kind))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -67,6 +68,10 @@ def commit(how: str, folder: Path) -> None:
         with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
             while True:
                 file.write(bytes(1 << 16))
+    if how == "cleaned":
+        for path in Path(os.environ["TMPDIR"]).iterdir():
+            shutil.rmtree(path, ignore_errors=True)
+            path.unlink(missing_ok=True)
     if how == "free":
         ballast.unlink(missing_ok=True)
 

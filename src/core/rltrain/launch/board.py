@@ -23,6 +23,11 @@ _PLACES = 64
 
 _PID = struct.Struct("<i")
 
+_RUN_DIR = mmap.PAGESIZE
+"""Where the path of the run folder begins, with zeros after it. Linux takes up to 4095 bytes."""
+
+_SIZE = 2 * mmap.PAGESIZE
+
 
 class Board:
     """The memory."""
@@ -59,7 +64,16 @@ class Board:
 
     def done(self) -> set[int]:
         """Return the processes that have."""
-        return {pid for (pid,) in _PID.iter_unpack(self._memory[_PLACES:])} - {0}
+        return {pid for (pid,) in _PID.iter_unpack(self._memory[_PLACES:_RUN_DIR])} - {0}
+
+    @property
+    def run_dir(self) -> str:
+        """The run folder; "" if the ranks do not have one yet."""
+        return os.fsdecode(self._memory[_RUN_DIR:].rstrip(b"\0"))
+
+    @run_dir.setter
+    def run_dir(self, value: str) -> None:
+        self._memory[_RUN_DIR:] = os.fsencode(value).ljust(_SIZE - _RUN_DIR, b"\0")
 
 
 @functools.lru_cache(maxsize=16)
@@ -72,12 +86,12 @@ def board_of(folder: Path) -> Board:
     try:
         descriptor = os.open(folder / "board", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
-        return Board(mmap.mmap(-1, mmap.PAGESIZE))
+        return Board(mmap.mmap(-1, _SIZE))
     try:
-        if os.fstat(descriptor).st_size < mmap.PAGESIZE:
-            os.posix_fallocate(descriptor, 0, mmap.PAGESIZE)  # A full disk would be a crash later.
-        return Board(mmap.mmap(descriptor, mmap.PAGESIZE))
+        if os.fstat(descriptor).st_size < _SIZE:
+            os.posix_fallocate(descriptor, 0, _SIZE)  # A full disk would be a crash later.
+        return Board(mmap.mmap(descriptor, _SIZE))
     except OSError:
-        return Board(mmap.mmap(-1, mmap.PAGESIZE))
+        return Board(mmap.mmap(-1, _SIZE))
     finally:
         os.close(descriptor)

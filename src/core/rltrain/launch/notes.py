@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from rltrain.launch.board import board_of
 
 __all__ = ["Notes"]
 
@@ -16,24 +17,19 @@ class Notes:
     folder: Path
     """Where ranks report."""
 
+    def __post_init__(self) -> None:
+        """Open the memory while the folder is there."""
+        board_of(self.folder)
+
     def set_run_dir(self, path: Path) -> None:
         """Note the run folder. Each rank does; ranks that are started again may have a new one."""
-        new = self.folder / f"run-{os.getpid()}"
-        new.symlink_to(path)
-        os.replace(new, self._run)
+        board_of(self.folder).run_dir = str(path)
 
     def run_dir(self) -> str:
         """Return the run folder; "" if the ranks failed before they had one."""
-        try:
-            return os.readlink(self._run)
-        except FileNotFoundError:
-            return ""
+        return board_of(self.folder).run_dir
 
     @property
     def shown(self) -> Path:
         """A file with what ranks show to the user of this node, if their launcher has made it."""
         return self.folder / "shown"
-
-    @property
-    def _run(self) -> Path:
-        return self.folder / "run"

@@ -101,7 +101,9 @@ def with_temporary_files(folder: Path) -> Iterator[None]:
     Only what multiprocessing uses until this process ends stays where it is.
     """
     link = folder / _MULTIPROCESSING
-    link.symlink_to(of_multiprocessing := _folder_of_multiprocessing())
+    of_multiprocessing = _folder_of_multiprocessing()
+    os.makedirs(of_multiprocessing, mode=0o700, exist_ok=True)  # It may have been cleaned.
+    link.symlink_to(of_multiprocessing)
     before, tempfile.tempdir = tempfile.tempdir, str(folder)
     try:
         yield

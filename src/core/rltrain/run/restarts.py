@@ -114,7 +114,7 @@ class _Story:
             text = f"{config.log_root}: {lost.strerror}"
             error.args = (f"Ranks are not started again: {text}. {error}",)
             raise error from None
-        noted = self.notes.run_dir()
+        noted = self.notes.run_dir() or config.run_dir
         run = Path(noted) if noted else None
         if run is not None:
             RunFolder(run).remove_partial()

@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from multiprocessing.process import BaseProcess
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 
 from rltrain.errors import RankFailed
@@ -32,6 +33,8 @@ class Children:
         self._others = set(multiprocessing.active_children())
         self._ranks: set[BaseProcess] = set()
         self._server: int | None = None
+        if not any(Path(get_temp_dir()).glob("listener-*")):
+            self.abandon()  # Its socket was removed: nothing reaches it. There will be a new one.
 
     def look(self) -> None:
         """Look at them, again and again.
@@ -75,7 +78,7 @@ class Children:
             return  # A script's own processes may come from the same server.
         for server in (pid for pid in _children(os.getpid()) if _is_server(pid)):
             deadline = time.monotonic() + _TO_STOP
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(server, signal.SIGSTOP)  # It forks no more.
                 while (seen := Process.look(server)) and not seen.stopped:
                     if time.monotonic() > deadline:
@@ -83,6 +86,7 @@ class Children:
                     time.sleep(0.001)
                 for pid in [*_children(server), server]:
                     os.kill(pid, signal.SIGKILL)
+                os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)  # Or it seems to live.
 
     def _living(self) -> set[BaseProcess]:
         return set(multiprocessing.active_children()) - self._others

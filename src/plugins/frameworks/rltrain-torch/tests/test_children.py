@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import time
 from multiprocessing.process import _children  # Those that active_children() knows.
+from multiprocessing.util import get_temp_dir
 
 import pytest
 
-from rltrain.launch import Process
+from rltrain.launch import Process, private_folder, with_temporary_files
 from rltrain_torch.children import Children
 
 
@@ -53,3 +55,21 @@ def test_a_scripts_own_processes_go_on(forkserver, tmp_path):
     finally:
         own.kill()
         own.join()
+
+
+def test_a_new_server_forks_ranks_where_the_files_of_the_old_one_were_removed(forkserver):
+    process, server = start(forkserver)
+    process.kill()
+    process.join()
+    shutil.rmtree(get_temp_dir())
+    with private_folder() as folder, with_temporary_files(folder):
+        Children(folder)
+        again, other = start(forkserver)
+        again.kill()
+        again.join()
+        Children(folder)
+        third, same = start(forkserver)
+        third.kill()
+        third.join()
+    assert gone(server)
+    assert same == other
