@@ -48,6 +48,7 @@ PATIENCE = 60
 TORCHRUN = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
 START = ["--distributed", "--nproc-per-node", "2"]
 HERE = Path(__file__).parent
+PATHS = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
 
 
 class Row(NamedTuple):
@@ -58,6 +59,8 @@ class Row(NamedTuple):
     native: bool = False
     before: Sequence[str] = ()
     """Words before Python's, of what starts the command."""
+    folder: Path | None = None
+    """Where it runs, if not in a new folder. Processes that know it beforehand do not count."""
 
 
 ROWS = [
@@ -94,10 +97,11 @@ class Run:
         self, folder: Path, command: list[str], plan: list[Fault], before: Sequence[str] = ()
     ) -> None:
         self.folder, self.logs = folder, folder / "logs"
+        self._others = set(knowing(folder))
         self.lines: list[tuple[float, str]] = []
         (folder / "tmp").mkdir(exist_ok=True)
         self.logs.mkdir(exist_ok=True)
-        path = f"{install(folder, plan)}{os.pathsep}{HERE}"
+        path = os.pathsep.join([str(install(folder, plan)), str(HERE), *PATHS])
         own = {FOLDER: str(folder), "PYTHONPATH": path, "TMPDIR": str(folder / "tmp")}
         self.process = subprocess.Popen(
             [*before, sys.executable, *command],
@@ -126,14 +130,7 @@ class Run:
 
     def left(self) -> list[int]:
         """Return the processes of the run that are there."""
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if f"{FOLDER}={self.folder}".encode() in (entry / "environ").read_bytes().split(
-                    b"\0"
-                ):
-                    found.append(int(entry.name))
-        return found
+        return [pid for pid in knowing(self.folder) if pid not in self._others]
 
     def end(self) -> None:
         """End what is left."""
@@ -154,6 +151,16 @@ class Run:
         """Return the iteration of the newest checkpoint that rsl_rl itself has written."""
         saved = (path.stem.removeprefix("model_") for path in self.logs.rglob("model_*.pt"))
         return max(map(int, saved), default=0)
+
+
+def knowing(folder: Path) -> list[int]:
+    """Return the processes that have the variable with this folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"{FOLDER}={folder}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
 
 
 @contextlib.contextmanager
@@ -216,7 +223,7 @@ def table(rows: list[Row], faults: list[str]) -> None:
     for row in rows:
         for fault in faults:
             if not row.native or fault not in ("nan", "disk"):
-                folder = Path(tempfile.mkdtemp(prefix="faults-"))
+                folder = row.folder or Path(tempfile.mkdtemp(prefix="faults-"))
                 try:
                     cells = [row.name, fault, *measure(row, fault, folder)]
                 finally:

@@ -6,7 +6,8 @@
 
 - "mpiexec" starts the ranks, as does "srun", of a real SLURM of two nodes;
 - "--launcher slurm" submits a job to it;
-- "machines" are two network namespaces, each with a rank; "cut" takes the cable out.
+- "machines" are two network namespaces, each with a rank; "cut" takes the cable out;
+- "--launcher ray" starts them on a Ray cluster of two nodes, both of them this machine.
 
 SLURM and machines need root. What cannot be had here is named, and left out.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import os
 import shlex
 import shutil
@@ -70,18 +72,46 @@ def with_machines() -> Iterator[faults.Row]:
         yield faults.Row("machines", [*RUN, *nodes], before=["bash", "-c", script, "bash"])
 
 
+@contextlib.contextmanager
+def with_ray() -> Iterator[faults.Row]:
+    """Start a Ray cluster, and yield the row of a run on it."""
+    folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))  # Paths of sockets must be short.
+    path = [str(folder / "run" / "plugins"), str(faults.HERE), *faults.PATHS]
+    # Ray's workers have the variables of what started its nodes.
+    os.environ.update({faults.FOLDER: str(folder / "run"), "PYTHONPATH": os.pathsep.join(path)})
+    # It never warns that a disk is nearly full.
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_local_fs_capacity_threshold": "1"}
+    os.environ.update({**quiet, "RAY_AUTH_MODE": "disabled"})
+    from ray.cluster_utils import Cluster
+
+    (Path(tempfile.gettempdir()) / "ray").mkdir(exist_ok=True)  # Ray notes its address there.
+    node, cluster = {"num_cpus": 2, "object_store_memory": 80 << 20}, Cluster()
+    try:
+        cluster.add_node(**node, temp_dir=str(folder / "ray"), include_dashboard=False)
+        cluster.add_node(**node)
+        cluster.wait_for_nodes(timeout=60)
+        os.environ["RAY_ADDRESS"] = cluster.address
+        job = ["--launcher", "ray", "--nnodes", "2", "--nproc-per-node", "1"]
+        yield faults.Row("--launcher ray", [*RUN, *job], folder=folder / "run")
+    finally:
+        cluster.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def missing(name: str) -> str | None:
     """Return why a row cannot be had here."""
     if name in ("srun", "--launcher slurm"):
         return slurm_cluster.missing()
     if name == "machines":
         return machines.missing()
+    if name == "--launcher ray" and importlib.util.find_spec("ray") is None:
+        return "ray is not installed"
     return None
 
 
 def main() -> int:
     """Print the table."""
-    names = ["mpiexec", "srun", "--launcher slurm", "machines"]
+    names = ["mpiexec", "srun", "--launcher slurm", "machines", "--launcher ray"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--row", nargs="*", default=names, help="names of rows")
     parser.add_argument("--fault", nargs="*", default=FAULTS, help="names of faults")
@@ -92,6 +122,7 @@ def main() -> int:
         "srun": lambda: with_slurm("srun"),
         "--launcher slurm": lambda: with_slurm("--launcher slurm"),
         "machines": with_machines,
+        "--launcher ray": with_ray,
     }
     for name in arguments.row:
         if why := missing(name):
