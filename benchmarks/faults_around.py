@@ -5,7 +5,7 @@
     python benchmarks/faults_around.py --rltrain OTHER_CHECKOUT
 
 Each line is a run, or two of them. "as it should" says whether its status and words are what
-docs/faults.md promises. A lost mount needs root.
+docs/faults.md promises. A lost mount needs root, and a firewall nftables too.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "integration"))
+
+import machines
 
 HERE = Path(__file__).parent
 PATIENCE = 60
@@ -57,12 +61,14 @@ class Place:
         own = {"TMPDIR": str(self.temporary), "PYTHONPATH": os.pathsep.join(path)}
         self.environ = {**os.environ, **own, MARK: str(self.folder), "OMP_NUM_THREADS": "1"}
 
-    def start(self, *words: str, how: str = "", **more: str) -> subprocess.Popen[str]:
+    def start(
+        self, *words: str, how: str = "", before: Sequence[str] = (), **more: str
+    ) -> subprocess.Popen[str]:
         """Start a command that trains."""
         output = (self.folder / "output").open("a")
         with output:
             return subprocess.Popen(
-                [sys.executable, "-m", "rltrain", *words, "--log-root", str(self.logs)],
+                [*before, sys.executable, "-m", "rltrain", *words, "--log-root", str(self.logs)],
                 cwd=self.folder,
                 env={**self.environ, "AROUND": how, **more},
                 stdin=subprocess.DEVNULL,
@@ -186,6 +192,21 @@ def kills(at: Place) -> Ended:
     return at.wait(process, since)
 
 
+def again(at: Place) -> Ended:
+    """Remove all temporary files, kill rank 1, and ask the run to end when it goes on."""
+    process = at.start(*LONG, *TWO, "--max-restarts", "3")
+    at.begun(process)
+    since = time.monotonic()
+    cleaned(at)
+    os.kill(int((at.folder / "rank_1").read_text()), signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while "Resuming" not in (at.folder / "output").read_text() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(4)
+    process.terminate()
+    return at.wait(process, since)
+
+
 def over(at: Place) -> Ended:
     """Let a run end by its own limit, and go on with it."""
     limit = ("--library", "skrl", "--task", TASK[3], "--num-envs", "2", "--target-return", "15")
@@ -234,6 +255,23 @@ def lost(at: Place) -> Ended:
         return asked(signal.SIGTERM, lambda at: subprocess.run(took, timeout=10, check=True))(at)
 
 
+def walled(at: Place) -> Ended:
+    """Start three machines, the third of which is behind a firewall."""
+    with machines.connected_machines(3) as three:
+        three[2].open_only(29877)
+        nodes = ["--distributed", "--nnodes", "3", "--nproc-per-node", "1", "--device", "cpu"]
+        nodes += ["--master-addr", three[0].address, "--master-port", "29877", "--node-rank"]
+        began = time.monotonic()
+        runs = [
+            at.start(*RUN, *nodes, str(number), before=machine.inside)
+            for number, machine in enumerate(three)
+        ]
+        ended = at.wait(runs[0], began)
+        for run in runs[1:]:
+            run.wait(10)
+        return ended
+
+
 def cleaned(at: Place) -> None:
     """Remove all temporary files."""
     shutil.rmtree(at.temporary, ignore_errors=True)
@@ -273,6 +311,14 @@ FAULTS = [
         r"not written: checkpoints",
         needs_root=True,
     ),
+    Fault(
+        "a firewall lets in the master's port only: node 0",
+        walled,
+        (2,),
+        r"does not reach node 2 .*: timed out\. A firewall may",
+        needs_root=True,
+    ),
+    Fault("temporary files removed, rank 1 killed", again, (75,), r"from checkpoints/"),
 ]
 
 

@@ -51,6 +51,22 @@ class Machine:
         """Put the cable in again."""
         _ip("-n", self.name, "link", "set", "cable", "up")
 
+    def open_only(self, port: int) -> None:
+        """Drop what comes by TCP to other ports; it needs nft (Debian's nftables)."""
+        self._nft(
+            "table inet filter { chain input { type filter hook input priority 0; policy accept; "
+            f"iifname lo accept; ct state established accept; tcp dport {port} accept; "
+            "meta l4proto tcp drop; }; }"
+        )
+
+    def open_all(self) -> None:
+        """Let all in again."""
+        self._nft("flush", "ruleset")
+
+    def _nft(self, *words: str) -> None:
+        inside = ("ip", "netns", "exec", self.name, "nft")
+        subprocess.run([*inside, *words], check=True, timeout=30)
+
 
 def missing() -> str | None:
     """Return why there can be no machines here, or None."""

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 
 import pytest
@@ -20,13 +19,6 @@ TORCH = ("--task", "probe_plugin:Slow-v0", "--num-envs", "2")
 JAX = ("--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--device", "cpu")
 LIMIT = 30
 """Seconds in which a lost node must have ended the others."""
-
-FIREWALL = (
-    "table inet filter { chain input { type filter hook input priority 0; policy accept; "
-    "iifname lo accept; ct state established accept; tcp dport 29500 accept; "
-    "meta l4proto tcp drop; }; }"
-)
-"""Drops what comes by TCP to other ports than the master's."""
 
 WRITES = '''
 """An observer with a file of each rank in the run folder, and a message to the user."""
@@ -289,8 +281,7 @@ def test_a_rank_that_hangs_is_named_on_all_machines(command, machines):
 def test_a_firewall_that_is_open_at_the_masters_port_only_is_named(command, three):
     if shutil.which("nft") is None:
         pytest.skip("nft is not installed: apt-get install nftables")
-    into_third = ("ip", "netns", "exec", three[2].name, "nft")
-    subprocess.run([*into_third, FIREWALL], check=True, timeout=30)
+    three[2].open_only(29500)
     words = (*TORCH, *SHORT, "--nproc-per-node", "1")
     where = ("--rdzv-backend", "c10d", "--rdzv-id", "x")
     where = (*where, "--rdzv-endpoint", f"{three[0].address}:29500", "--nnodes", "3")
@@ -301,7 +292,7 @@ def test_a_firewall_that_is_open_at_the_masters_port_only_is_named(command, thre
         ]
         selves = [command.finish(each, timeout=LIMIT) for each in starts]
     finally:
-        subprocess.run([*into_third, "flush", "ruleset"], check=True, timeout=30)
+        three[2].open_all()
     # Where nodes number themselves, the third machine has any number.
     for run in selves:
         assert run.returncode == 2, run.stderr
