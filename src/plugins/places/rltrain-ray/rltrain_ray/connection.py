@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
-import threading
 from collections.abc import Iterator, Mapping
-from types import FrameType
 
 import ray
 
 from rltrain.errors import UsageError
-from rltrain.launch import ended_by_signal
 from rltrain_ray.options import RayOptions
 
-__all__ = ["address_of", "connected", "ended_by_sigterm"]
+__all__ = ["address_of", "connected"]
 
 _ANSWER = 10.0
 """Seconds in which the cluster's address must answer. Ray itself would try for minutes."""
@@ -71,26 +67,3 @@ def address_of(options: RayOptions, environ: Mapping[str, str]) -> str:
                 "--head` has printed, or leave it out on a node of the cluster."
             ) from error
     return address
-
-
-@contextlib.contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """Raise in the main thread on SIGTERM, which Ray would answer with its own words and status."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    received = threading.Event()
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        received.set()
-        raise KeyboardInterrupt  # The only one that Ray's functions let through.
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        if received.is_set():
-            raise ended_by_signal(signal.SIGTERM) from None
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
-import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-# Ray reads it when it is imported. Lines of a run may repeat.
+# Ray reads them when it is imported. Lines of a run may repeat, and colors are shown as text.
 os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+os.environ.setdefault("RAY_COLOR_PREFIX", "0")
 
 import ray
-from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
+from ray.exceptions import GetTimeoutError, RayError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rltrain.config import Placement
-from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
-from rltrain.launch import SECRET
+from rltrain.errors import RankFailed, UsageError
 from rltrain.types import TrainResult
-from rltrain_ray.connection import connected, ended_by_sigterm
+from rltrain_ray.asked import Asked, handled_requests
+from rltrain_ray.connection import connected
+from rltrain_ray.nodes import Node, Place, error_of, error_to_show
 from rltrain_ray.options import RayOptions
 
-__all__ = [
-    "Node",
-    "RayLauncher",
-    "error_of",
-    "error_to_show",
-    "place_of",
-    "request",
-]
+__all__ = ["RayLauncher", "place_of", "request"]
 
 _OUTPUT = 1.5
 """Seconds in which Ray brings what the nodes have printed last. It says nowhere when it is done."""
@@ -63,22 +57,28 @@ class RayLauncher:
             UsageError: the cluster is not there, or has too little.
             RankFailed: a rank or a node failed.
         """
-        with connected(self._options), ended_by_sigterm():
+        with connected(self._options), handled_requests() as asked:
             for left in range(config.max_restarts, 0, -1):
                 try:
-                    return self._attempt(config, work)
+                    return self._attempt(config, work, asked)
                 except RankFailed as error:
+                    if asked.last is not None:
+                        raise
                     print(
                         f"{error}\nStarting all nodes again; restarts left: {left - 1}.", flush=True
                     )
-            return self._attempt(config, work)
+            return self._attempt(config, work, asked)
 
-    def _attempt(self, config: Placement, work: Callable[..., TrainResult]) -> TrainResult:
+    def _attempt(
+        self, config: Placement, work: Callable[..., TrainResult], asked: Asked
+    ) -> TrainResult:
         with _reserved(config, self._options) as group:
             actors = _actors(config, self._options, group)
             try:
+                places = _places(actors)
                 again = self._again(config)
-                return _run(config, work, actors, again, self._options.cpus_per_rank)
+                calls = _start(config, work, actors, places[0], again, self._options.cpus_per_rank)
+                return _wait(calls, asked, functools.partial(_ask, group, places[0].process))
             finally:
                 for actor in actors:  # Ranks end with the process that started them.
                     ray.kill(actor)
@@ -90,41 +90,6 @@ class RayLauncher:
             return {}
         name = getattr(config, "run_name", None) or self._name
         return {"max_restarts": 0, "auto_resume": True, "run_name": name}
-
-
-class _NodeLost(RankFailed):
-    """A node has gone, and only Ray says so."""
-
-
-class Node:
-    """Runs on a node. Ray shows its name before each line that the node prints."""
-
-    def endpoint(self) -> tuple[str, int]:
-        """Return the node's address, and a free port."""
-        with socket.socket() as probe:
-            probe.bind(("", 0))
-            return ray.util.get_node_ip_address(), probe.getsockname()[1]
-
-    def run(
-        self,
-        work: Callable[..., TrainResult],
-        options: Mapping[str, Any],
-        cpus_per_rank: int,
-        secret: str,
-    ) -> TrainResult:
-        """Start the node's ranks and wait for them. The nodes know each other by the secret."""
-        os.environ.setdefault(SECRET, secret)
-        # Unless the user has set it, Ray allows each of them the threads of all.
-        if b"OMP_NUM_THREADS=" not in Path("/proc/self/environ").read_bytes():
-            os.environ["OMP_NUM_THREADS"] = str(max(cpus_per_rank, 1))
-        try:
-            return work(options)
-        except RankFailed as error:
-            if "node_rank" not in options or _is_consequence(error):
-                raise
-            node = f"Node {options['node_rank']} ({socket.gethostname()})"
-            text = f"{node} failed. {error}"
-            raise RankFailed(text, rank=error.rank, exit_code=error.exit_code) from None
 
 
 def request(config: Placement, options: RayOptions) -> dict[str, float]:
@@ -180,53 +145,72 @@ def _actors(config: Placement, options: RayOptions, group: PlacementGroup) -> li
     ]
 
 
-def _run(
+def _start(
     config: Placement,
     work: Callable[..., TrainResult],
     actors: list[Any],
+    first: Place,
     again: Mapping[str, Any],
     cpus_per_rank: int,
-) -> TrainResult:
-    """Start the run on all nodes, and wait for them."""
-    meeting = _endpoints(actors)[0] if len(actors) > 1 else None
+) -> list[Any]:
+    """Start the run on all nodes, and return what Ray promises of each."""
+    meeting = (first.address, first.port) if len(actors) > 1 else None
     shared, secret = ray.put(work), secrets.token_hex(32)
-    calls = [
+    return [
         actor.run.remote(
             shared, {**place_of(config, number, meeting), **again}, cpus_per_rank, secret
         )
         for number, actor in enumerate(actors)
     ]
+
+
+def _ask(group: PlacementGroup, process: int, number: int) -> None:
+    """Send a signal to a process of the first node; its ranks let those of the others know."""
+    there = PlacementGroupSchedulingStrategy(group, 0)
+    send = ray.remote(num_cpus=0, max_retries=0)(_send).options(scheduling_strategy=there)
+    send.remote(process, number)
+
+
+def _send(process: int, number: int) -> None:
+    os.kill(process, number)
+
+
+def _wait(calls: list[Any], asked: Asked, ask: Callable[[int], None]) -> TrainResult:
+    """Wait for all nodes, pass on what this process is asked, and return what rank 0 returned."""
     errors: dict[int, Exception] = {}
     waiting, deadline = list(calls), float("inf")
-    while waiting and time.monotonic() < deadline:
-        done, waiting = ray.wait(waiting, timeout=1)
-        for call in done:
-            try:
-                ray.get(call)
-            except RayError as error:
-                failed = errors[calls.index(call)] = error_of(error, calls.index(call))
-                time_left = _REFUSED if isinstance(failed, UsageError) else _ENDING
-                deadline = min(deadline, time.monotonic() + time_left)
+    with asked.noting() as noted:
+        while waiting and time.monotonic() < deadline:
+            while noted:
+                ask(noted.pop())
+            done, waiting = ray.wait(waiting, timeout=1)
+            for call in done:
+                try:
+                    ray.get(call)
+                except RayError as error:
+                    failed = errors[calls.index(call)] = error_of(error, calls.index(call))
+                    time_left = _REFUSED if isinstance(failed, UsageError) else _ENDING
+                    deadline = min(deadline, time.monotonic() + time_left)
     if errors:
         raise error_to_show(errors)
     result: TrainResult = ray.get(calls[0])
     return result
 
 
-def _endpoints(actors: list[Any]) -> list[tuple[str, int]]:
-    """Return the addresses of the nodes, once all actors have started.
+def _places(actors: list[Any]) -> list[Place]:
+    """Return where the nodes' launchers run, once all actors have started.
 
     Raises:
         UsageError: a node cannot start one.
         RankFailed: a node was lost.
     """
-    endpoints: list[tuple[str, int]] = []
+    places: list[Place] = []
     for number, actor in enumerate(actors):
         try:
-            endpoints.append(ray.get(actor.endpoint.remote()))
+            places.append(ray.get(actor.place.remote()))
         except RayError as error:
             raise error_of(error, number) from None
-    return endpoints
+    return places
 
 
 def place_of(config: Placement, number: int, meeting: tuple[str, int] | None) -> dict[str, Any]:
@@ -241,33 +225,3 @@ def place_of(config: Placement, number: int, meeting: tuple[str, int] | None) ->
     if meeting is not None:
         place |= {"master_addr": meeting[0], "master_port": meeting[1], "node_rank": number}
     return place
-
-
-def error_of(error: RayError, node: int) -> Exception:
-    """Return the error that a node's launcher raised, or that of a node that has gone."""
-    if isinstance(error, RayTaskError) and isinstance(error.cause, RltrainError):
-        return error.cause
-    if isinstance(error, ActorDiedError) and error.actor_init_failed:
-        cause = str(error).strip().splitlines()[-1].strip()
-        return UsageError(
-            f"--launcher ray: node {node} cannot start rltrain: {cause}. Install rltrain-ray and "
-            "the run's plugins on every node, for the Python with which Ray was started there."
-        )
-    return _NodeLost(f"Ray lost node {node}, or its actor failed. {error}")
-
-
-def error_to_show(errors: Mapping[int, Exception]) -> Exception:
-    """Return the error of the node that failed by itself, else of one that can name a lost one.
-
-    Args:
-        errors: by node, in the order in which they came.
-    """
-    return min(
-        errors.values(),
-        key=lambda error: (isinstance(error, _NodeLost), _is_consequence(error)),
-    )
-
-
-def _is_consequence(error: Exception) -> bool:
-    """Whether a launcher only says that another node has failed."""
-    return isinstance(error, PeerLost) or (isinstance(error, RankFailed) and error.rank is None)

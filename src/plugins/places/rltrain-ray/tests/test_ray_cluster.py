@@ -171,13 +171,34 @@ def test_all_nodes_start_again_and_go_on_from_the_checkpoint(start, tmp_path):
     assert "finished  iteration 4/4" in out
 
 
-def test_ctrl_c_ends_the_ranks_of_all_nodes(start, tmp_path):
-    run = start(*RUN, *FOREVER)
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGUSR1, 75)])
+def test_a_run_that_is_asked_to_end_saves_a_checkpoint(start, tmp_path, number, status):
+    run = start(*RUN, *FOREVER, "--checkpoint-interval", "100000")
+    wait_until(
+        lambda: any(path.stat().st_size for path in tmp_path.glob("logs/*/*/*/metrics.jsonl"))
+    )
+    run.send_signal(number)
+    ended, out, err = finished(run, 60)
+    assert ended == status, out + err
+    assert "ending after this iteration, with a checkpoint" in out
+    assert "stopped  iteration" in out
+    assert "Traceback" not in err
+    (index,) = tmp_path.glob("logs/*/*/*/checkpoints.json")
+    assert max(each["iteration"] for each in json.loads(index.read_text())) > 0
+    wait_until(lambda: not ranks_of(tmp_path), 10)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_request_ends_the_ranks_of_all_nodes_at_once(start, tmp_path, number, status):
+    run = start(*RUN, *FOREVER[:-1], "1", "agent.num_steps_per_env=100000000")
     wait_until(lambda: list(tmp_path.glob("logs/*/*/*/logs/rank_1.log")))
-    run.send_signal(signal.SIGINT)
-    status, _out, err = finished(run, 30)
-    assert status == 130
-    assert err.rstrip().endswith("rltrain: interrupted.")
+    time.sleep(3)
+    run.send_signal(number)
+    time.sleep(3)
+    run.send_signal(number)
+    ended, out, err = finished(run, 30)
+    assert ended == status, out + err
+    assert "Traceback" not in err
     wait_until(lambda: not ranks_of(tmp_path), 10)
 
 
@@ -187,7 +208,7 @@ def test_sigterm_ends_the_ranks_which_have_the_cpus_of_one_each(start, tmp_path)
     wait_until(lambda: [path.read_text() for path in tmp_path.glob("threads_*")] == ["1", "1"])
     run.terminate()
     status, _out, err = finished(run, 30)
-    assert (status, err) == (143, "rltrain: The launcher received SIGTERM and ended the run.\n")
+    assert (status, err) == (75, "")
     wait_until(lambda: not ranks_of(tmp_path), 10)
 
 

@@ -17,8 +17,10 @@ pytest.importorskip("ray")
 
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from rltrain_ray.connection import address_of, ended_by_sigterm
-from rltrain_ray.launcher import Node, error_of, error_to_show, place_of, request
+from rltrain_ray.asked import handled_requests
+from rltrain_ray.connection import address_of
+from rltrain_ray.launcher import place_of, request
+from rltrain_ray.nodes import Node, error_of, error_to_show
 from rltrain_ray.options import RayOptions
 
 RUN = {"library": "rsl_rl", "launcher": "ray", "nnodes": 2, "writers": ["console"]}
@@ -138,7 +140,7 @@ def test_an_address_that_cannot_work_is_refused_at_once(address, message):
 
 def test_a_signal_ends_the_run_with_its_status():
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(RankFailed, match="SIGTERM") as raised, ended_by_sigterm():
+    with pytest.raises(RankFailed, match="SIGTERM") as raised, handled_requests():
         os.kill(os.getpid(), signal.SIGTERM)
     assert raised.value.exit_code == 143
     assert signal.getsignal(signal.SIGTERM) is before
