@@ -178,6 +178,19 @@ def test_ranks_in_different_collectives_are_told_apart_before_both_are_late(tmp_
     assert hang.message.startswith("The ranks wait in different collectives, for 2 s (x=1): rank 1")
 
 
+def test_where_nobody_is_seen_to_wait_the_rank_that_has_begun_fewer_collectives_hangs(tmp_path):
+    begun = (7, 5, 7)
+    places = [
+        Place(rank, Pulse(1, 1, 2, 9, count, "learning", waiting=False, call="x"), seconds=9.0)
+        for rank, count in enumerate(begun)
+    ]
+    hang = find_missing(
+        places, places, tmp_path / "rank_1.pulse", has_neighbors=False, option="step=1"
+    )
+    assert hang.culprits == (1,)
+    assert hang.message.startswith("Rank 1 hangs, without progress for 9 s (step=1): rank 1")
+
+
 def test_a_node_whose_ranks_all_wait_gives_the_others_time_to_name_theirs(ranks, tmp_path):
     ranks.start("waits barrier", "waits barrier", nodes=2)
     hang, seconds = ranks.hang()

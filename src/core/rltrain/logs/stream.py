@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import select
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO, cast
@@ -26,7 +27,10 @@ class _UnreadFile(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
         """Write, or leave it out."""
         try:
-            return super().write(data) or 0
+            while (written := super().write(data)) is None:
+                # Another process that shares it has made it non-blocking, and its reader is slow.
+                select.select([], [self], [])
+            return written
         except BrokenPipeError:
             return memoryview(data).nbytes
 

@@ -9,6 +9,7 @@ import torch
 
 from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
+from rltrain_torch.gradients import _LARGE as LARGE
 from rltrain_torch.gradients import FlatGradientSync, FlatSync, synchronize
 from rltrain_torch.late_mean import LateMean
 
@@ -56,7 +57,7 @@ def test_large_gradients_are_averaged_to_the_same_numbers(world_size):
     """In one pass for two ranks; also those that have accumulated in the buffer itself."""
 
     def work(group):
-        made = [torch.nn.Parameter(torch.zeros(300, 1000)), torch.nn.Parameter(torch.zeros(7))]
+        made = [torch.nn.Parameter(torch.zeros(2, LARGE // 2)), torch.nn.Parameter(torch.zeros(7))]
         sync = FlatSync(InPlace(group), made)
         first = [each.clone() for each in sync(gradients(made, group.rank))]
         views = sync(gradients(made, group.rank))
@@ -65,7 +66,7 @@ def test_large_gradients_are_averaged_to_the_same_numbers(world_size):
         again = [each.clone() for each in sync(views)]
         return first, again, sync([None, gradients(made, group.rank)[1]])
 
-    made = [torch.zeros(300, 1000), torch.zeros(7)]
+    made = [torch.zeros(2, LARGE // 2), torch.zeros(7)]
     per_rank = [gradients(made, rank) for rank in range(world_size)]
     total = [sum(rank[index] for rank in per_rank) for index in (0, 1)]
     for first, again, partly in FakeWorld(world_size).run(work):
