@@ -70,7 +70,7 @@ def run(each, log_root, writer=None, iterations=5):
         config = make_config(
             distributed=True, log_root=str(log_root), num_envs=2, max_iterations=iterations
         )
-        return RankSession(config, World(group.rank, group.rank, 0, 2, 2), plugins).run()
+        return RankSession(config, World(group.rank, 0, group.rank, 2, 1, 2), plugins).run()
 
     return FakeWorld(2).run(rank)[0]
 

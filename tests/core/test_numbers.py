@@ -100,7 +100,7 @@ def test_numbers_whose_sum_overflows_pass(array):
 
 def test_skip_puts_zero_in_their_place(array):
     env = EnvNumbers(array.arrays, replaces=True)
-    observations, rewards = env.step(
+    observations, rewards, _ = env.step(
         {"policy": array([[1.0, NAN], [INF, 2.0]]), "image": array([[3], [4]])}, array([-INF, 1.0])
     )
     assert observations["policy"].tolist() == [[1.0, 0.0], [0.0, 2.0]]
@@ -108,6 +108,30 @@ def test_skip_puts_zero_in_their_place(array):
     assert rewards.tolist() == [0.0, 1.0]
     assert env.count() == {"observations": 2, "rewards": 1}
     assert env.reset(array([[NAN]])).tolist() == [[0.0]]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_final_observations_of_ended_episodes_are_checked(array):
+    env, good = EnvNumbers(array.arrays), array([[1.0], [1.0], [1.0]])
+    info = {
+        "final_obs": {"policy": array([[NAN], [2.0], [NAN]]), "step": array([1, 2, 3])},
+        "_final_obs": array([False, True, True]),
+    }
+    env.step({"policy": good}, array([1.0] * 3), info)
+    assert env.count() == {"observations": 1, "rewards": 0}
+    assert found(env) == "rank 2: final observations[policy], first in environment 2"
+    env.restart()
+    env.step({"policy": good}, array([1.0] * 3), {**info, "_final_obs": array([True, True, False])})
+    assert found(env) == "rank 2: final observations[policy], first in environment 0"
+
+
+def test_skip_puts_zero_in_final_observations_and_leaves_the_tasks_own(array):
+    env, good = EnvNumbers(array.arrays, replaces=True), array([[1.0], [1.0]])
+    info = {"final_obs": array([[NAN], [2.0]]), "_final_obs": array([True, False]), "log": 3}
+    *_, given = env.step(good, array([1.0, 1.0]), info)
+    assert given["final_obs"].tolist() == [[0.0], [2.0]]
+    assert (given["log"], given["_final_obs"].tolist()) == (3, [True, False])
+    assert math.isnan(info["final_obs"][0][0])
 
 
 # Ranks
@@ -167,9 +191,9 @@ def test_skip_warns_once_for_each_kind_and_counts():
     assert first[0].startswith("NaN or infinity in iteration 1: rank 0: loss; rank 1: loss.")
     assert (second[0], third[0]) == ("", "")
     assert [counts for _, counts in (first, second, third)] == [
+        {"nonfinite/losses": 1.0},
         {"nonfinite/losses": 2.0},
-        {"nonfinite/losses": 4.0},
-        {"nonfinite/losses": 4.0},
+        {"nonfinite/losses": 2.0},
     ]
 
 
@@ -230,8 +254,40 @@ def test_skip_leaves_out_an_update_on_all_ranks(checked):
         return skipped, kept[0].tolist(), numbers.count({})
 
     first, second = run_ranks(2, one)
-    assert first == (None, [1.0], [0.0] * 4)
-    assert second == (None, [1.0], [0.0, 0.0, 1.0, 0.0])
+    assert first == (None, [1.0], [0.0] * 5)
+    assert second == (None, [1.0], [0.0, 0.0, 1.0, 0.0, 0.0])
+
+
+def test_updates_that_were_left_out_are_counted_once_whatever_the_number_of_ranks(checked):
+    def one(group):
+        numbers = Numbers("skip", checked.arrays)
+
+        def average(gradients):
+            return [group.all_reduce(gradient, "mean") for gradient in gradients]
+
+        sync = numbers.checked(average, [checked([0.0])])
+        for value in (NAN, 1.0, INF):
+            sync([checked([value])])
+        counts = group.all_reduce(np.array(numbers.count({}), float), "sum")
+        return numbers.react(group, list(counts), 1)[1]
+
+    assert run_ranks(3, one) == [{"nonfinite/gradients": 2.0}] * 3
+    assert run_ranks(1, one) == [{"nonfinite/gradients": 2.0}]
+
+
+@pytest.mark.parametrize("reaction", ["stop", "skip", "rollback"])
+def test_parameters_that_an_update_has_broken_end_the_run_before_its_checkpoint(reaction):
+    def body(numbers, rank):
+        parameters = {"weight": tensor([1.0]), "bias": tensor([1.0])}
+        numbers.add_model(parameters, "actor")
+        update(numbers, numbers.checked(list, [*parameters.values()]), [1.0], [1.0])
+        parameters["bias"][0] = INF
+
+    error = losses(body, reaction=reaction)[1]
+    assert isinstance(error, NonFiniteError)
+    assert "rank 0: actor.bias; rank 1: actor.bias. " in str(error)
+    assert error.may_restart is (reaction == "rollback")
+    assert ("--on-nonfinite skip" in str(error)) is (reaction == "stop")
 
 
 def test_nothing_is_explained_where_all_is_finite():

@@ -140,7 +140,8 @@ def train(stub, tmp_path):
             plugins.register(suites[group.rank], "suite")
             plugins.register(Parts(group, notes), "parts")
             rank = group.rank
-            return RankSession(config, World(rank, rank, 0, world_size, world_size), plugins).run()
+            world = World(rank, 0, rank, world_size, 1, world_size)  # Each on a node of its own.
+            return RankSession(config, world, plugins).run()
 
         results = run_ranks(world_size, one)
         failed = [result for result in results if isinstance(result, BaseException)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rltrain.metrics.finite import EnvNumbers, Finding
@@ -19,6 +19,7 @@ class CheckedSync:
     after the update, every rank has it.
 
     Attributes:
+        left_out: the updates that were left out in this iteration, alike on all ranks.
         idle: the last iterations in which every update was left out, alike on all ranks.
     """
 
@@ -46,7 +47,7 @@ class CheckedSync:
         self._arrays, self._env, self._skips = arrays, env, skips
         self._counts: Any = None
         self._updates: list[int] = []
-        self._learned, self.idle = False, 0
+        self._learned, self.left_out, self.idle = False, 0, 0
 
     def __call__(self, gradients: Any) -> Any:
         """Return the averages; None if this update is to be skipped, on all ranks."""
@@ -56,6 +57,7 @@ class CheckedSync:
             self._updates.append(self._env.tick())
         averaged = self._sync(gradients)
         if self._skips and not self._is_finite(averaged):
+            self.left_out += 1
             return None
         self._learned = True
         return averaged
@@ -72,6 +74,16 @@ class CheckedSync:
         """How many updates of this iteration had gradients that are not finite; None if none."""
         return self._counts[self._checked].max() if self._updates else None
 
+    @property
+    def broken(self) -> Any:
+        """How many parameters are not finite after this iteration's updates.
+
+        jax's are other arrays after each update: there the next gradients tell.
+        """
+        if not self._learned or not isinstance(self._parameters, Sequence):
+            return 0.0
+        return self._arrays.compile(_broken)(self._arrays.norms(self._parameters)).sum()
+
     def findings(self, rank: int, models: Mapping[str, Any]) -> list[Finding]:
         """Return what was found in this iteration.
 
@@ -80,25 +92,37 @@ class CheckedSync:
             models: by role, models to which the parameters may belong.
         """
         counts = self._counts[self._checked].tolist() if self._updates else [0]
-        most = max(counts)
-        if not most:
-            return []
-        # A parameter that breaks stays broken: those with the most were the first.
-        first = [index for index, count in enumerate(counts) if count == most]
-        name = self._arrays.names(self._parameters, models)[first[0]]
-        others = f" and {len(first) - 1} more parameters" if first[1:] else ""
-        return [Finding(rank, "gradients", f"gradients of {name}{others}", self._updates[-most])]
+        found, most = [], max(counts)
+        if most:
+            # A parameter that breaks stays broken: those with the most were the first.
+            first = [index for index, count in enumerate(counts) if count == most]
+            text = f"gradients of {self._name(first, models)}"
+            found.append(Finding(rank, "gradients", text, self._updates[-most]))
+        if self.broken:
+            broken = self._arrays.compile(_broken)(self._arrays.norms(self._parameters)).tolist()
+            which = [index for index, value in enumerate(broken) if value]
+            found.append(Finding(rank, "parameters", self._name(which, models), math.inf))
+        return found
+
+    def _name(self, which: list[int], models: Mapping[str, Any]) -> str:
+        """Name parameters by the first of them."""
+        name = self._arrays.names(self._parameters, models)[which[0]]
+        return name + (f" and {len(which) - 1} more parameters" if which[1:] else "")
 
     def restart(self) -> None:
         """Begin an iteration."""
         if self._updates:
             self.idle = 0 if self._learned else self.idle + 1
-        self._updates, self._learned = [], False
+        self._updates, self._learned, self.left_out = [], False, 0
         if self._counts is not None:
             self._counts = self._arrays.zeros_like(self._counts)
 
 
 def _count(counts: Any, norms: Any) -> Any:
     """Return how many updates were not finite, by parameter, after another one."""
-    broken = norms - norms != 0  # NaN, also for infinity.
+    broken = _broken(norms)
     return broken * 1 if counts is None else counts + broken
+
+
+def _broken(norms: Any) -> Any:
+    return norms - norms != 0  # NaN, also for infinity.

@@ -94,7 +94,7 @@ class CountedEnv(_Wrapper):
         """Step all environments and count."""
         with self._during("stepping the environment"):
             observations, rewards, terminations, truncations, info = self.env.step(actions)
-        observations, rewards = self.numbers.step(observations, rewards)
+        observations, rewards, info = self.numbers.step(observations, rewards, info)
         self.episodes.step(rewards, terminations, truncations, info.get("success"))
         self._observations = observations
         return observations, rewards, terminations, truncations, info

@@ -16,8 +16,11 @@ from rltrain.types import Arrays
 
 __all__ = ["KINDS", "EnvNumbers", "Finding", "describe"]
 
-KINDS = ("observations", "rewards", "gradients", "losses")
+KINDS = ("observations", "rewards", "gradients", "losses", "parameters")
 """What is checked."""
+
+_FINAL = "final observations"
+"""The name of `info["final_obs"]`."""
 
 _SHOWN = 4
 """How many findings a message names."""
@@ -75,10 +78,22 @@ class EnvNumbers:
         self._check(_named("observations", observations))
         return self._kept(observations)
 
-    def step(self, observations: Any, rewards: Any) -> tuple[Any, Any]:
-        """Check a step of every environment; return what it returned, or finite numbers."""
-        self._check(_named("observations", observations) | _named("rewards", rewards))
-        return self._kept(observations), self._kept(rewards)
+    def step(
+        self, observations: Any, rewards: Any, info: dict[str, Any] | None = None
+    ) -> tuple[Any, Any, dict[str, Any]]:
+        """Check a step of every environment; return what it returned, or finite numbers.
+
+        Rows of `info["final_obs"]` whose episode has not ended may hold anything.
+        """
+        info = info or {}
+        final, ended = info.get("final_obs"), info.get("_final_obs")
+        named = _named("observations", observations) | _named("rewards", rewards)
+        if ended is not None:
+            named |= _named(_FINAL, final)
+        self._check(named, ended)
+        if final is not None and self._replaces:
+            info = {**info, "final_obs": self._kept(final)}
+        return self._kept(observations), self._kept(rewards), info
 
     def count(self) -> dict[str, Any]:
         """Return by kind the steps of single environments with a number that is not finite.
@@ -87,7 +102,7 @@ class EnvNumbers:
         """
         counted: dict[str, Any] = dict.fromkeys(("observations", "rewards"), 0.0)
         for name, count in self._counts.items():
-            kind = name.partition("[")[0]
+            kind = _kind(name)
             counted[kind] = counted[kind] + count.sum()
         return counted
 
@@ -99,7 +114,7 @@ class EnvNumbers:
             most = int(counts.max())
             if most:
                 what = f"{name}, first in environment {int(counts.argmax())}"
-                found.append(Finding(rank, name.partition("[")[0], what, self._checks[-most]))
+                found.append(Finding(rank, _kind(name), what, self._checks[-most]))
         return found
 
     def restart(self) -> None:
@@ -107,15 +122,22 @@ class EnvNumbers:
         self._ticks, self._checks = 0, []
         self._counts = {name: self._zeros_like(count) for name, count in self._counts.items()}
 
-    def _check(self, values: Mapping[str, Any]) -> None:
+    def _check(self, values: Mapping[str, Any], ended: Any = None) -> None:
+        """Count what is not finite.
+
+        Args:
+            values: arrays by name.
+            ended: the environments whose final observations count, shape (num_envs,).
+        """
         self._checks.append(self.tick())
         if not values:
             return
         if self._arrays is not None:
             values = {name: self._arrays.view_on_host(x) for name, x in values.items()}
+            ended = self._arrays.view_on_host(ended)
             if self._arrays.owns(next(iter(values.values()))):
                 counts = {name: self._counts[name] for name in values if name in self._counts}
-                self._counts |= self._arrays.compile(_count)(counts, values)
+                self._counts |= self._arrays.compile(_count)(counts, values, ended)
                 return
         import numpy as np
 
@@ -126,7 +148,7 @@ class EnvNumbers:
                 for name, x in values.items()
                 if name not in self._counts or not math.isfinite(x.sum())
             }
-            self._counts |= _count(self._counts, new)
+            self._counts |= _count(self._counts, new, ended)
 
     def _zeros_like(self, count: Any) -> Any:
         if self._arrays is not None and self._arrays.owns(count):
@@ -145,6 +167,11 @@ class EnvNumbers:
         import numpy as np
 
         return np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _kind(name: str) -> str:
+    kind = name.partition("[")[0]
+    return "observations" if kind == _FINAL else kind
 
 
 def _named(kind: str, values: Any) -> dict[str, Any]:
@@ -166,8 +193,8 @@ def _names_float(dtype: Any) -> bool:
     return "float" in str(dtype)
 
 
-def _count(counts: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the counts, each of shape (num_envs,), after another check."""
+def _count(counts: Mapping[str, Any], values: Mapping[str, Any], ended: Any) -> dict[str, Any]:
+    """Return the counts, each of shape (num_envs,), after another check: see `_check`."""
     added = {}
     for name, x in values.items():
         zeros = x - x  # Or NaN. On the CPU, sums are ten times as fast as comparing and `all`.
@@ -175,5 +202,6 @@ def _count(counts: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
             zeros = zeros.reshape((len(x), -1))
         if x.ndim > 1:
             zeros = zeros.sum(1)
-        added[name] = counts.get(name, 0) + (zeros != 0)
+        broken = (zeros != 0) & ended if name.startswith(_FINAL) else zeros != 0
+        added[name] = counts.get(name, 0) + broken
     return added

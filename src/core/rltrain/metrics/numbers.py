@@ -19,6 +19,7 @@ _SKIPS = {
     "rewards": "0 takes their place",
     "gradients": "all ranks skip such updates",
     "losses": "an update is skipped where its gradients are not finite either",
+    "parameters": "the run ends",
 }
 """What `--on-nonfinite skip` does about each kind."""
 
@@ -74,6 +75,7 @@ class Numbers:
         found = self.env.count()
         updates = [sync.most for sync in self._syncs if sync.most is not None]
         found |= {"gradients": sum(updates, 0.0), "losses": float(len(self._losses))}
+        found["parameters"] = sum((sync.broken for sync in self._syncs), 0.0)
         return [found[kind] for kind in KINDS]
 
     def react(
@@ -98,11 +100,11 @@ class Numbers:
                 [dataclasses.astuple(x) for x in self._findings(group.rank)]
             )
             found = [Finding(*finding) for findings in ranks for finding in findings]
-            if self._reaction != "skip":
+            broken = [each for each in found if each.kind == "parameters"]
+            if self._reaction != "skip" or broken:
                 raise self._error(describe(found), iteration)
             warning = self._warning(found, iteration)
-        for kind, count in zip(KINDS, counts, strict=True):
-            self._counts[kind] += count
+            self._add(counts, found)
         self.env.restart()
         for sync in self._syncs:
             sync.restart()
@@ -113,6 +115,14 @@ class Numbers:
                     "parameters in its checkpoints are finite."
                 )
         return warning, {f"nonfinite/{kind}": x for kind, x in self._counts.items() if x}
+
+    def _add(self, counts: Sequence[float], found: list[Finding]) -> None:
+        """Count what was found so far, as one rank with all environments would."""
+        new = dict(zip(KINDS, counts, strict=True))
+        new["gradients"] = float(sum(sync.left_out for sync in self._syncs))
+        new["losses"] = float(len({each.what for each in found if each.kind == "losses"}))
+        for kind, count in new.items():
+            self._counts[kind] += count
 
     def explain(self, rank: int, iteration: int) -> NonFiniteError | None:
         """Return why a library has failed in this iteration, if it was because of such numbers."""
@@ -127,16 +137,16 @@ class Numbers:
         return found + [Finding(rank, "losses", name, math.inf) for name in self._losses]
 
     def _error(self, described: str, iteration: int) -> NonFiniteError:
-        goes_back = self._reaction == "rollback"
+        goes_back, then = self._reaction == "rollback", "No checkpoint of this iteration was saved."
+        if not goes_back:
+            skip = "without such numbers: --on-nonfinite skip; "
+            then = (
+                "The run ends without a checkpoint of this iteration. To go on "
+                f"{skip if self._reaction == 'stop' else ''}from the newest checkpoint: "
+                "--on-nonfinite rollback."
+            )
         return NonFiniteError(
-            f"NaN or infinity in iteration {iteration}: {described}. "
-            + (
-                "No checkpoint of this iteration was saved."
-                if goes_back
-                else "The run ends without a checkpoint of this iteration. To go on without such "
-                "numbers: --on-nonfinite skip; from the newest checkpoint: --on-nonfinite rollback."
-            ),
-            may_restart=goes_back,
+            f"NaN or infinity in iteration {iteration}: {described}. {then}", may_restart=goes_back
         )
 
     def _warning(self, found: list[Finding], iteration: int) -> str:

@@ -43,7 +43,7 @@ class Evaluation:
         """
         with open_session(config, world, discover(config.no_plugins), log) as session:
             found = []
-            blocks = self.blocks[world.rank :: world.world_size]
+            blocks = self.share(world)
             share = len(blocks) * len(self.checkpoints) * session.env.num_envs
             progress = Progress(share, _say if world.is_root else lambda text: None)
             for checkpoint in self.checkpoints:
@@ -62,6 +62,10 @@ class Evaluation:
                     mean = sum(each.episode_return for each in found[-1]) / len(found[-1])
                     _say(f"{Path(checkpoint).name}: {len(found[-1])} episodes, return {mean:.2f}")
         return found if world.is_root else None
+
+    def share(self, world: World) -> tuple[Block, ...]:
+        """Return the blocks that a rank plays."""
+        return self.blocks[world.rank :: world.world_size]
 
 
 def _say(text: str) -> None:

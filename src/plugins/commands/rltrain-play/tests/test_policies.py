@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -20,7 +21,9 @@ from rltrain.policies.finding import find_trained
 from rltrain.policies.planning import plan_policy, with_drawing
 from rltrain.policies.session import open_session
 from rltrain.specs import SuiteSpec
+from rltrain.types import World
 from rltrain_play.episodes import Block, Episode, make_blocks, play_block
+from rltrain_play.evaluating import Evaluation
 from rltrain_play.statistics import summarize
 
 
@@ -264,15 +267,39 @@ def test_an_episode_without_an_end_is_named(session, monkeypatch):
 # Statistics and the command
 
 
-def test_statistics_are_of_the_right_numbers():
-    found = summarize([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1000.0])
-    assert found.mean == pytest.approx(127.625)
+def test_statistics_are_those_of_scipy():
+    data = [0.0, 0.0, 2.0, 3.0, 4.0, 5.0, 60.0, 1000.0]
+    found = summarize(data)
+    assert found.mean == 134.25
     assert found.iqm == 3.5  # Of 2, 3, 4, 5.
-    assert found.mean_interval[0] < found.mean < found.mean_interval[1]
-    assert 1.0 <= found.iqm_interval[0] < 3.5 < found.iqm_interval[1]
-    assert found == summarize([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1000.0])
+    assert found.std == pytest.approx(350.4017, abs=1e-4)  # scipy.stats.tstd
+    # scipy.stats.bootstrap with 200,000 resamples.
+    assert found.mean_interval == pytest.approx((1.875, 384.0), rel=0.02)
+    assert found.iqm_interval == pytest.approx((1.0, 267.25), rel=0.02)
+    assert (found.least, found.greatest) == (0.0, 1000.0)
+    assert found == summarize(data)
     assert summarize([2.0, 2.0]).mean_interval == (2.0, 2.0)
     assert summarize([True]).mean == 1.0
+
+
+def test_the_first_episode_of_each_environment_counts(session, monkeypatch):
+    step, steps = stub_parts.StubEnv.step, itertools.count()
+
+    def growing(self, actions):
+        observations, rewards, *rest = step(self, actions)
+        return (observations, rewards + next(steps), *rest)
+
+    monkeypatch.setattr(stub_parts.StubEnv, "step", growing)
+    episodes = play_block(session, session.load_policy(), Block(0, 0))
+    # Rewards of 1, 2, 3, 4: the first environment's second episode would have 7.
+    assert [(each.episode_return, each.length) for each in episodes] == [(3, 2), (6, 3), (10, 4)]
+
+
+def test_ranks_on_several_nodes_share_the_blocks():
+    blocks = tuple(Block(0, number) for number in range(5))
+    worlds = [World(rank, rank % 2, rank // 2, 4, 2, 2) for rank in range(4)]
+    shares = [Evaluation((), blocks).share(world) for world in worlds]
+    assert [[block.number for block in share] for share in shares] == [[0, 4], [1], [2], [3]]
 
 
 def test_evaluate_prints_a_table_and_json(run, capsys):

@@ -171,7 +171,7 @@ def session_of(group, tmp_path, fails=False, length=3):
         plugins.register(stub_parts.NotesWriter(), "writer")
     plugins.register(VideoObserver(VideoOptions(length, interval=length + 2)), "observer")
     ranks = group.world_size
-    return RankSession(config, World(group.rank, group.rank, 0, ranks, ranks), plugins), parts
+    return RankSession(config, World(group.rank, 0, group.rank, ranks, 1, ranks), plugins), parts
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -101,6 +101,6 @@ def test_jax_names_the_path_of_a_gradient():
     sync = numbers.checked(lambda gradients: gradients, tree)
     sync(tree)
     sync({"policy": {"bias": jnp.ones(2), "kernel": jnp.full((2, 2), math.nan)}})
-    assert numbers.count({}) == [0.0, 0.0, 1.0, 0.0]
+    assert numbers.count({}) == [0.0, 0.0, 1.0, 0.0, 0.0]
     error = numbers.explain(rank=0, iteration=3)
     assert "rank 0: gradients of ['policy']['kernel']" in str(error)
