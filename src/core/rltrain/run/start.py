@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rltrain.config import Placement, RunConfig
-from rltrain.errors import EndedBySignal, PluginError, UsageError
+from rltrain.errors import EndedBySignal, UsageError
 from rltrain.launch.ending import heard_requests, pass_on
 from rltrain.launch.notes import Notes
 from rltrain.launch.ranks import make_room
@@ -127,17 +127,11 @@ def _of_every_node(plan: Plan) -> dict[str, Any]:
 
 
 def launcher_of(placement: Placement, registry: Registry) -> Launcher:
-    """Return the launcher that was chosen.
-
-    Raises:
-        PluginError: its class breaks the contract.
-    """
+    """Return the launcher that was chosen."""
     name = placement.launcher
     assert name is not None, "a run whose ranks have not been started has a launcher"
     spec = registry.get(LauncherSpec, name)
     launcher: Launcher = make_plugin(spec, placement.plugins)
-    if not callable(getattr(launcher, "launch", None)):
-        raise PluginError(f"The launcher {spec.name!r} ({spec.factory}) has no method `launch`.")
     return launcher
 
 
