@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w-]*")
 @functools.lru_cache
 def hooks_of(plugin: InstalledPlugin) -> Any:
     """Import a plugin's module and return the callers of its hooks."""
-    found = plugin.point.load()
+    found = plugin.load()
     for broken in breaches(face_of(found), hooks=DeclarationHooks):
         raise PluginError(broken)
     manager = pluggy.PluginManager("rltrain")

@@ -16,6 +16,7 @@ from rltrain.errors import PluginError, UsageError, in_a_line, suggest
 from rltrain.plugins.declared import declarations, hooks_of
 from rltrain.plugins.installed import NAMELESS, Installed, InstalledPlugin, adapted
 from rltrain.plugins.ours import how_to_install
+from rltrain.plugins.uninstalled import given_plugins
 from rltrain.specs import Spec, SuiteSpec
 
 __all__ = ["PluginRecord", "Registry", "discover"]
@@ -150,6 +151,8 @@ class Registry:
 def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Registry:
     """Find every installed plugin.
 
+    Those that are given (`rltrain.plugins.given`) count as installed.
+
     The variable RLTRAIN_PLUGINS, if set, is a comma-separated list of the plugins that may be used
     besides the core's own. With RLTRAIN_STRICT=1, which helps plugin authors, a broken plugin
     raises its error immediately.
@@ -166,9 +169,11 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
     only = None if allowed is None else _spellings(*allowed.split(","))
     strict = environ.get("RLTRAIN_STRICT", "0") not in ("", "0")
     records = []
-    installed = Installed()
-    _check_known(blocked, installed.plugins())
-    for plugin in installed.plugins():
+    installed, given = Installed(), given_plugins()
+    values = {plugin.point.value for plugin in given}
+    plugins = [each for each in installed.plugins() if each.point.value not in values]
+    _check_known(blocked, [*plugins, *given])
+    for plugin in sorted([*plugins, *given], key=lambda plugin: plugin.name):
         record = _inspect(plugin, installed, _spellings(*blocked), only)
         if strict and record.error is not None:
             raise record.error
