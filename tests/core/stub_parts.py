@@ -190,7 +190,9 @@ class StubLauncher:
 @dataclass(frozen=True)
 class SchedulerOptions:
     queue: str = field(default="short", metadata=naming("text"))
+    """Where jobs wait."""
     cores: int = 1
+    """Of a rank."""
 
 
 class StubScheduler:

@@ -146,7 +146,7 @@ def test_only_an_applicable_library_extra_is_a_range(site, requirement):
         ("raise SystemExit('not on this machine')", "SystemExit: not on this machine"),
         ("raise GeneratorExit('not now')", "GeneratorExit: not now"),
         (writer("x") + "\n@hookimpl\ndef rltrain_provide(): ...", "rltrain_provide"),
-        (writer("x").replace("@hookimpl", ""), "is @hookimpl missing?"),
+        (writer("x").replace("@hookimpl", ""), "mark rltrain_provides with @rltrain.hookimpl"),
         (writer("x").replace("return [", "return ['a string', "), "got 'a string'"),
         (writer("x").replace("rltrain_provides()", "rltrain_provides(session)"), "session"),
         (writer("x").replace("return [", "yield from ["), None),

@@ -16,17 +16,22 @@ from rltrain.specs import *
 
 @hookimpl
 def rltrain_provides():
+    parts = "stub_parts:"
     return [
-        BackendSpec(name="alone", factory="x:X", framework="numpy", device="cpu", launcher="l"),
-        LauncherSpec(name="l", factory="x:X", frameworks=("numpy",)),
-        GradientSyncSpec(name="s1", factory="x:X", frameworks=("numpy",)),
-        GradientSyncSpec(name="s2", factory="x:X", frameworks=("numpy",)),
+        BackendSpec(
+            name="alone", factory=parts + "StubBackend", framework="numpy",
+            device="cpu", launcher="l",
+        ),
+        LauncherSpec(name="l", factory=parts + "StubLauncher", frameworks=("numpy",)),
+        GradientSyncSpec(name="s1", factory=parts + "StubSync", frameworks=("numpy",)),
+        GradientSyncSpec(name="s2", factory=parts + "StubSync", frameworks=("numpy",)),
         LibrarySpec(
-            name="n", factory="x:X", frameworks=("numpy",), algorithms=("PPO",),
+            name="n", factory=parts + "StubLibrary", frameworks=("numpy",), algorithms=("PPO",),
             default_agent=lambda task, algorithm: {"a": 1}, required_keys=("a",),
         ),
         SuiteSpec(
-            name="numpies", factory="x:X", frameworks=("numpy",), tasks=lambda: ["Numpy-v0"],
+            name="numpies", factory=parts + "StubSuite", frameworks=("numpy",),
+            tasks=lambda: ["Numpy-v0"],
             describe=lambda task, env: make() if task == "Numpy-v0" else None,
         ),
     ]

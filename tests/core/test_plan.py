@@ -625,7 +625,7 @@ def test_a_task_that_two_suites_have_needs_the_suite(site, refused, config):
         @hookimpl
         def rltrain_provides():
             facts = {"frameworks": ("numpy",), "describe": describe, "tasks": list}
-            return [SuiteSpec(name="second", factory="x:y", **facts)]
+            return [SuiteSpec(name="second", factory="stub_parts:StubSuite", **facts)]
         """,
     )
     assert "Several suites have a task 'Stub-v0': say which by --suite: second, stubs." in refused()
@@ -651,7 +651,7 @@ def test_the_options_of_the_task_reach_what_the_suite_tells_of_it(site, plan):
         @hookimpl
         def rltrain_provides():
             facts = {"frameworks": ("numpy",), "describe": describe, "tasks": list, "tuned": tuned}
-            return [SuiteSpec(name="crowds", factory="x:y", **facts)]
+            return [SuiteSpec(name="crowds", factory="stub_parts:StubSuite", **facts)]
         """,
     )
     made = plan(task="Crowd-v0", env={"crowd.size": 6, "+crowd.name": "few"})
@@ -810,7 +810,7 @@ AUTHORS = """
     @hookimpl
     def rltrain_provides():
         facts = {"frameworks": ("numpy",), "describe": describe, "tasks": list}
-        return [SuiteSpec(name="sevens", factory="x:y", **facts)]
+        return [SuiteSpec(name="sevens", factory="stub_parts:StubSuite", **facts)]
 """
 
 

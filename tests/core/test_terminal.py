@@ -91,9 +91,9 @@ def hostile_plugin(site) -> None:
         @hookimpl
         def rltrain_provides():
             return [
-                WriterSpec(name=TEXT, factory="a:B", summary=TEXT),
+                WriterSpec(name="hostile", factory="a:B", summary=TEXT),
                 SuiteSpec(
-                    name="hostile" + TEXT,
+                    name="hostile",
                     factory="a:B",
                     frameworks=("numpy",),
                     describe=lambda task, env: TaskInfo(task, TEXT, num_envs=1, actions=(1,)),

@@ -27,12 +27,13 @@ def agent(task, algorithm):
 @hookimpl
 def rltrain_provides():
     both = ("torch", "jax")
-    named = dict(name="aaa", factory="x:X")
+    named = dict(name="aaa", factory="{module}:count")
     return [
         *(
             BackendSpec(
-                name=f"aaa{{framework}}-{{device}}", factory="x:X", framework=framework,
-                device=device, arrays="x:X", exporter="x:X", launcher="aaa", grad_sync="aaa",
+                name=f"aaa{{framework}}-{{device}}", framework=framework,
+                device=device, factory="stub_parts:StubBackend", arrays="stub_parts:StubExporter",
+                exporter="stub_parts:StubExporter", launcher="aaa", grad_sync="aaa",
                 count_devices="{module}:count", usual={usual},
                 joins_first=True, needs_master=False,
             )
@@ -43,7 +44,7 @@ def rltrain_provides():
         ),
         SuiteSpec(frameworks=both, describe=lambda task, env: None, tasks=lambda: [], **named),
         LauncherSpec(frameworks=both, **named),
-        LauncherSpec(name="aab", factory="x:X", frameworks=both, starts_nodes=True),
+        LauncherSpec(name="aab", factory="{module}:count", frameworks=both, starts_nodes=True),
         ClusterSpec(name="aaa", order=0, find=lambda environ: None, variables=("AAA",)),
         WriterSpec(**named),
         GradientSyncSpec(frameworks=both, **named),

@@ -167,7 +167,7 @@ def test_a_suite_of_another_framework_is_refused_with_what_works(site, stub):
         @hookimpl
         def rltrain_provides():
             facts = {"frameworks": ("jax",), "describe": describe, "tasks": list}
-            return [SuiteSpec(name="programs", factory="x:y", **facts)]
+            return [SuiteSpec(name="programs", factory="stub_parts:StubSuite", **facts)]
         """,
     )
     with pytest.raises(UsageError) as caught:

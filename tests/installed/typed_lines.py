@@ -38,7 +38,7 @@ def rltrain_provides():
     return [
         SuiteSpec(
             name="seeds",
-            factory="x:y",
+            factory="stub_parts:StubSuite",
             frameworks=("torch", "jax"),
             describe=describe,
             tasks=lambda: TASKS,

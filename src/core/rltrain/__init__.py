@@ -31,6 +31,8 @@ def train(**options: Any) -> TrainResult:
     The keyword arguments are the fields of `rltrain.options.RunOptions`, which are the flags of the
     command line: `train(library="rl_games", distributed=True, nproc_per_node=2)`. `agent` and `env`
     take nested or dotted mappings of overrides, such as `agent={"params.config.gamma": 0.98}`.
+    `plugins` takes plugins that are not installed, `plugins=[my_plugin]`: modules, which started
+    ranks import too, or objects with the hook `rltrain_provides`, for a run in this process.
 
     A distributed run starts its ranks from this process: call it under
     `if __name__ == "__main__":` in a script, as for any use of `multiprocessing`.

@@ -164,6 +164,6 @@ def _first_of(error: Exception) -> str:
     return (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...") + more
 
 
-def in_a_line(error: Exception) -> str:
+def in_a_line(error: BaseException) -> str:
     """Return an error's class and text in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

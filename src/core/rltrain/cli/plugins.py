@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
-from rltrain.errors import UsageError, suggest
+from packaging.utils import canonicalize_name
+
+from rltrain.errors import PluginError, RltrainError, UsageError, suggest
 from rltrain.plugins.registry import PluginRecord, Registry, discover
+from rltrain.specs import BackendSpec, Spec, SuiteSpec
 from rltrain.terminal import one_line
 
 __all__ = ["PluginsCommand"]
+
+_DEFAULTS: tuple[Literal["launcher", "grad_sync"], ...] = ("launcher", "grad_sync")
+"""What a backend names, unless its framework has a usual one."""
 
 
 class PluginsCommand:
@@ -27,6 +36,11 @@ class PluginsCommand:
         parser.add_argument(
             "name", nargs="?", metavar="NAME", help="list the options of this plugin"
         )
+        parser.add_argument(
+            "--check",
+            action="store_true",
+            help="say what is wrong with NAME, a plugin or what it provides; status 1 if anything",
+        )
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
             "--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out"
@@ -38,6 +52,8 @@ class PluginsCommand:
         Raises:
             UsageError: no plugin that is ready has the given name.
         """
+        if arguments.check:
+            return _check(arguments.name, arguments.json)
         registry = discover(arguments.no_plugin)
         if arguments.name is not None:
             return _print_options(registry, arguments.name, arguments.json)
@@ -84,6 +100,76 @@ def _print_options(registry: Registry, name: str, as_json: bool) -> int:
         if not options[spec.kind]:
             print("  no options")
     return 0
+
+
+def _check(name: str | None, as_json: bool) -> int:
+    """Print what is wrong with a plugin, or with what it provides; return 1 if anything is."""
+    if name is None:
+        raise UsageError(
+            "--check: name a plugin, or what it provides. `rltrain plugins` lists all."
+        )
+    discover(environ={"RLTRAIN_PLUGINS": name})  # Alone: what is imported now is its own.
+    registry, same = discover(), canonicalize_name(name)
+    found = []
+    for record in registry.records:
+        whole = same in map(canonicalize_name, (record.name, record.distribution))
+        specs = [spec for spec in record.specs if whole or canonicalize_name(spec.name) == same]
+        if whole or specs:
+            found.append((record.origin, list(_wrong(record, specs, registry))))
+    if not found:
+        known = {record.name for record in registry.records}
+        raise UsageError(f"--check {name}: there is no such plugin.{suggest(name, known)}")
+    if as_json:
+        print(json.dumps(dict(found), indent=2))
+    else:
+        for origin, wrong in found:
+            for each in wrong or ["nothing is wrong"]:
+                print(one_line(f"{origin}: {each}"))
+    return int(any(wrong for _, wrong in found))
+
+
+def _wrong(record: PluginRecord, specs: Sequence[Spec], registry: Registry) -> Iterator[str]:
+    """Yield what is wrong with a plugin, and with these of its specs, each in a line."""
+    if record.status != "ready":
+        raised = record.error is not None and not isinstance(record.error, PluginError)
+        where = " RLTRAIN_STRICT=1 shows where." if raised else ""
+        yield f"is {record.status}: {record.reason.rstrip('.')}.{where}"
+    for spec in specs:
+        yield from (f"{spec.kind} {spec.name}: {each}" for each in _wrong_with(spec, registry))
+
+
+def _wrong_with(spec: Spec, registry: Registry) -> Iterator[str]:
+    from rltrain.plan.tasks import tasks_of
+    from rltrain.plugins.faults import faults, lapses
+    from rltrain.plugins.manager import RunPlugins
+    from rltrain.plugins.usual import frameworks, usual_of
+
+    fails = list(faults(spec))
+    yield from fails or lapses(spec, registry)
+    yield from _refusal(lambda: registry.get(type(spec), spec.name))
+    if spec.factory and not fails:
+        with contextlib.suppress(UsageError):  # An option that the user must give.
+            yield from _refusal(lambda: RunPlugins().choose(spec), PluginError)
+    if isinstance(spec, SuiteSpec):
+        yield from _refusal(lambda: tasks_of(spec))
+    if isinstance(spec, BackendSpec):
+        for what in _DEFAULTS:
+            if usual_of(registry, spec.framework, what, spec.name) is None:
+                yield f"name a {what}: runs of the framework {spec.framework} have no usual one."
+    known = frameworks(registry)
+    for each in [each for each in getattr(spec, "frameworks", ()) if each not in known]:
+        yield (
+            f"no installed backend knows the framework {each!r}.{suggest(each, known)} They know "
+            f"{', '.join(known)}: name one, or install a backend's plugin."
+        )
+
+
+def _refusal(step: Callable[[], object], kind: type[RltrainError] = RltrainError) -> Iterator[str]:
+    """Yield what a step raises of a kind."""
+    try:
+        step()
+    except kind as error:
+        yield str(error)
 
 
 def _rows(registry: Registry) -> list[dict[str, str]]:

@@ -12,6 +12,7 @@ from rltrain.config import RunConfig
 from rltrain.errors import RltrainError, UsageError, in_a_line
 from rltrain.machine.leftovers import private_folder
 from rltrain.options.agent import default_options
+from rltrain.plan.tasks import tasks_of
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.terminal import one_line
@@ -59,7 +60,7 @@ class TasksCommand:
             rows = [
                 _row(suite, task, registry)
                 for suite in asked or registry.all(SuiteSpec)
-                for task in suite.tasks()
+                for task in tasks_of(suite)
                 if all(word in task.lower() for word in wanted)
             ]
         if arguments.json:

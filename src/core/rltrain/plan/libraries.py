@@ -98,11 +98,11 @@ def get_library(name: str, requested: RunOptions, registry: Registry) -> tuple[L
         # Suggest others: the default library may be missing, for example next to mjlab.
         reason = str(error).rstrip(".")
         raise UsageError(f"{reason}. Ready: --library {' or '.join(ready)}.") from None
-    if requested.framework not in library.frameworks:
+    if requested.framework not in (able := library.frameworks):
         raise UsageError(
             f"--framework {requested.framework}: {library.name} runs on "
-            f"{' and '.join(library.frameworks)} only."
-            f"{suggest(requested.framework, library.frameworks)}"
+            f"{' and '.join(able)} only."
+            + (suggest(requested.framework, able) or f" Give --framework {able[0]}.")
         )
     names = {known.lower(): known for known in library.algorithms}
     algorithm = names.get((requested.algorithm or library.algorithms[0]).lower())  # Or PPO.

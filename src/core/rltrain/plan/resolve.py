@@ -37,6 +37,7 @@ from rltrain.plan.sizes import (
     written_for,
 )
 from rltrain.plan.tasks import find_task
+from rltrain.plugins.faults import check_chosen
 from rltrain.plugins.manager import chosen_specs
 from rltrain.plugins.options import check_options
 from rltrain.plugins.registry import Registry, discover
@@ -156,7 +157,9 @@ def make_plan(
     }
     # What nothing above resolves stays as the user set it.
     config = RunConfig(**requested.fields_of(RunConfig) | vars(placement) | resolved)
-    check_options(_specs(config, registry), config.plugins)
+    specs = _specs(config, registry)
+    tell(check_chosen(specs, registry), world)
+    check_options(specs, config.plugins)
     if not trains:
         return Plan(config, task, world, registry, options_from=source, options=dict(options))
     check_refusals(config, task, registry)

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rltrain.errors import UsageError, suggest
+from rltrain.errors import RltrainError, UsageError, in_a_line, suggest
 from rltrain.plugins.registry import Registry
 from rltrain.specs import SuiteSpec
 from rltrain.types import TaskInfo
 
-__all__ = ["find_modules_here", "find_task", "having"]
+__all__ = ["find_modules_here", "find_task", "having", "tasks_of"]
 
 
 def find_task(
@@ -70,8 +70,25 @@ def _known(task: str, suites: Sequence[SuiteSpec]) -> list[str]:
     module, named, _ = task.partition(":")
     asked = module if named else None
     told = [each for spec in suites if spec.unimported for each in spec.unimported(asked)]
-    known = [each for spec in suites for each in spec.tasks()]
+    known = [each for spec in suites for each in tasks_of(spec)]
     return (told or known) if named else known + told
+
+
+def tasks_of(suite: SuiteSpec) -> list[str]:
+    """Return the tasks that a suite lists.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    try:
+        return suite.tasks()
+    except RltrainError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"The suite {suite.name!r}: its tasks() raises {in_a_line(error)}. Its author must "
+            "mend it: --no-plugin leaves its plugin out."
+        ) from error
 
 
 def having(

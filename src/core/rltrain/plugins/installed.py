@@ -39,6 +39,12 @@ class InstalledPlugin:
     distribution: str
     version: str
     requires: tuple[str, ...]
+    given: object | None = None
+    """The plugin itself, if it is not to be imported."""
+
+    def load(self) -> Any:
+        """Return the plugin: its module, as a rule."""
+        return self.point.load() if self.given is None else self.given
 
     @property
     def name(self) -> str:

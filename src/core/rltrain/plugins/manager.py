@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pluggy
@@ -10,6 +10,7 @@ import pluggy
 from rltrain.config import RunConfig
 from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import RunHooks
+from rltrain.plugins.contract import breaches, face_of
 from rltrain.plugins.options import make_plugin
 from rltrain.plugins.registry import Registry
 from rltrain.plugins.usual import frameworks, usual_of
@@ -97,35 +98,22 @@ class RunPlugins:
             raise PluginError(
                 f"The {label} could not be loaded: {type(error).__name__}: {error}"
             ) from error
-        self.register(plugin, f"{spec.kind}:{spec.name}", label)
-        caller_names = {caller.name for caller in self._manager.get_hookcallers(plugin) or []}
-        lacking = [name for name in type(spec).requires if name not in caller_names]
-        if lacking:
-            self._manager.unregister(plugin)
-            verb = "mark" if hasattr(plugin, lacking[0]) else "implement"
-            raise PluginError(
-                f"The {label} does not implement what a {spec.kind} must: {verb} {lacking[0]} with "
-                f"@rltrain.hookimpl. Required: {', '.join(type(spec).requires)}."
-            )
+        self.register(plugin, f"{spec.kind}:{spec.name}", label, type(spec).requires)
         return plugin
 
-    def register(self, plugin: object, name: str, label: str = "") -> None:
+    def register(
+        self, plugin: object, name: str, label: str = "", requires: Iterable[str] = ()
+    ) -> None:
         """Register an object's hooks under a unique name.
 
         Raises:
-            PluginError: it implements a hook that does not exist, or one with wrong arguments.
+            PluginError: it implements a hook that does not exist, or one with wrong arguments, or
+                lacks one that it must implement.
         """
-        try:
-            self._manager.register(plugin, name=name)
-            self._manager.check_pending()
-        except pluggy.PluginValidationError as error:
-            # Without this, a plugin that fails validation would stay registered and be called.
-            if self._manager.is_registered(plugin):
-                self._manager.unregister(plugin)
-            hooks = [hook for hook in vars(RunHooks) if hook.startswith("rltrain_")]
-            raise PluginError(
-                f"The {label or name} breaks the hook contract: {error}. Hooks: {', '.join(hooks)}."
-            ) from error
+        broken = list(breaches(face_of(plugin), requires))
+        if broken:
+            raise PluginError(f"The {label or name} breaks the hook contract: {' '.join(broken)}")
+        self._manager.register(plugin, name=name)
 
     def call_each(self, hook: str, **arguments: Any) -> dict[str, BaseException | None]:
         """Call a hook of every plugin, even if one raises; return the errors by plugin's name."""

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-import pluggy
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rltrain.dialects import Dialect
-from rltrain.errors import PluginError, UsageError, suggest
-from rltrain.hookspecs import DeclarationHooks
+from rltrain.errors import PluginError, UsageError, in_a_line, suggest
+from rltrain.plugins.declared import declarations, hooks_of
 from rltrain.plugins.installed import NAMELESS, Installed, InstalledPlugin, adapted
 from rltrain.plugins.ours import how_to_install
-from rltrain.specs import KINDS, Spec, SuiteSpec
+from rltrain.plugins.uninstalled import given_plugins
+from rltrain.specs import Spec, SuiteSpec
 
 __all__ = ["PluginRecord", "Registry", "discover"]
 
@@ -42,6 +42,8 @@ class PluginRecord:
     specs: tuple[Spec, ...] = ()
     """What it provides; empty unless it is ready."""
     error: BaseException | None = None
+    heavy: tuple[str, ...] = ()
+    """What its module imported, although listing plugins must be light."""
     plugin: InstalledPlugin | None = None
 
     @property
@@ -55,7 +57,7 @@ class PluginRecord:
         Raises:
             Exception: whatever the plugin raises.
         """
-        return list(getattr(_hooks(self.plugin), hook)()) if self.plugin is not None else []
+        return list(getattr(hooks_of(self.plugin), hook)()) if self.plugin is not None else []
 
 
 class Registry:
@@ -149,6 +151,8 @@ class Registry:
 def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Registry:
     """Find every installed plugin.
 
+    Those that are given (`rltrain.plugins.given`) count as installed.
+
     The variable RLTRAIN_PLUGINS, if set, is a comma-separated list of the plugins that may be used
     besides the core's own. With RLTRAIN_STRICT=1, which helps plugin authors, a broken plugin
     raises its error immediately.
@@ -165,9 +169,11 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
     only = None if allowed is None else _spellings(*allowed.split(","))
     strict = environ.get("RLTRAIN_STRICT", "0") not in ("", "0")
     records = []
-    installed = Installed()
-    _check_known(blocked, installed.plugins())
-    for plugin in installed.plugins():
+    installed, given = Installed(), given_plugins()
+    values = {plugin.point.value for plugin in given}
+    plugins = [each for each in installed.plugins() if each.point.value not in values]
+    _check_known(blocked, [*plugins, *given])
+    for plugin in sorted([*plugins, *given], key=lambda plugin: plugin.name):
         record = _inspect(plugin, installed, _spellings(*blocked), only)
         if strict and record.error is not None:
             raise record.error
@@ -206,9 +212,11 @@ def _inspect(
         unmet = _unmet_requirement(plugin.requires, installed)
         if unmet:
             return record("unmet", unmet)
-        return record("ready", specs=_declarations(plugin))
+        specs, heavy = declarations(plugin)
+        return record("ready", specs=specs, heavy=heavy)
     except (Exception, SystemExit, GeneratorExit) as error:
-        return record("broken", f"{type(error).__name__}: {error}", error=error)
+        reason = str(error) if isinstance(error, PluginError) else in_a_line(error)
+        return record("broken", reason, error=error)
 
 
 def _may_provide(plugin: InstalledPlugin | None, kind: type[Spec]) -> bool:
@@ -220,7 +228,7 @@ def _may_provide(plugin: InstalledPlugin | None, kind: type[Spec]) -> bool:
 def _declared(plugin: InstalledPlugin | None, kind: type[Spec]) -> list[str] | None:
     """Return the names that a plugin declares of a kind; None if it cannot be asked."""
     try:
-        specs = _declarations(plugin) if plugin is not None else None
+        specs = declarations(plugin)[0] if plugin is not None else None
     except (Exception, SystemExit, GeneratorExit):
         return None
     return None if specs is None else [spec.name for spec in specs if isinstance(spec, kind)]
@@ -241,7 +249,9 @@ def _spellings(*names: str) -> set[str]:
 
 def _unmet_requirement(requires: tuple[str, ...], installed: Installed) -> str:
     """Describe the first requirement that is not met, or return ""; read only metadata."""
-    for requirement in adapted(requires):
+    plain = [each for each in map(Requirement, requires) if each.marker is None]
+    of_core = [each for each in plain if canonicalize_name(each.name) == CORE]
+    for requirement in (*of_core, *adapted(requires)):
         wanted = f"{requirement.name}{requirement.specifier}"
         version = installed.version(requirement.name)
         if version is None:
@@ -249,42 +259,3 @@ def _unmet_requirement(requires: tuple[str, ...], installed: Installed) -> str:
         if not requirement.specifier.contains(version, prereleases=True):
             return f"needs {wanted}, but {version} is installed: pip install '{wanted}'"
     return ""
-
-
-@functools.lru_cache
-def _hooks(plugin: InstalledPlugin) -> Any:
-    """Import a plugin's module and return the callers of its hooks."""
-    manager = pluggy.PluginManager("rltrain")
-    manager.add_hookspecs(DeclarationHooks)
-    manager.register(plugin.point.load(), name=plugin.name)
-    manager.check_pending()
-    return manager.hook
-
-
-@functools.lru_cache
-def _declarations(plugin: InstalledPlugin) -> tuple[Spec, ...]:
-    """Return a plugin's declared specs; it is asked once."""
-    hooks = _hooks(plugin)
-    specs: list[Spec] = []
-    for provided in hooks.rltrain_provides():
-        # Consume generators here, so that their errors count as the plugin's.
-        specs.extend(provided)
-    wrong = [spec for spec in specs if not isinstance(spec, tuple(KINDS.values()))]
-    dialects = hooks.rltrain_dialect()
-    if wrong or not (specs or dialects):
-        what = f"got {wrong[0]!r}" if wrong else "got none (is @hookimpl missing?)"
-        raise PluginError(f"rltrain_provides must return specs from rltrain.specs; {what}")
-    for spec in specs:
-        if not spec.name or not isinstance(spec.name, str):
-            raise PluginError(f"a {spec.kind}'s name must be text, not {spec.name!r}")
-        for name in ("frameworks", "algorithms", "required_keys"):
-            if not isinstance(value := getattr(spec, name, ()), (tuple, list, set, frozenset)):
-                raise PluginError(f"{spec.name}: {name} must be a tuple, such as ({value!r},)")
-        for name in ("describe", "tasks"):
-            if not callable(value := getattr(spec, name, len)):
-                raise PluginError(f"{spec.name}: {name} must be a function, not {value!r}")
-        if not isinstance(spec.summary, str):
-            raise PluginError(f"{spec.name}: summary must be text, not {spec.summary!r}")
-    if not all(isinstance(each, Dialect) for each in dialects):
-        raise PluginError(f"rltrain_dialect must return a rltrain.dialects.Dialect; got {dialects}")
-    return tuple(specs)

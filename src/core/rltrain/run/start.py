@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rltrain.config import Placement, RunConfig
-from rltrain.errors import EndedBySignal, PluginError, UsageError
+from rltrain.errors import EndedBySignal, UsageError
 from rltrain.launch.ending import heard_requests, pass_on
 from rltrain.launch.notes import Notes
 from rltrain.launch.ranks import make_room
@@ -27,6 +27,7 @@ from rltrain.place.telling import telling_others
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.plugins.options import make_plugin
 from rltrain.plugins.registry import Registry
+from rltrain.plugins.uninstalled import check_travel, without_given
 from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.run.worker import run_here, run_rank, work
 from rltrain.specs import LauncherSpec
@@ -39,9 +40,14 @@ __all__ = ["NodeWork", "apply_saved_variables", "launcher_of", "run", "start"]
 def run(options: Mapping[str, Any]) -> TrainResult:
     """Plan a run and start it, for a script; see `rltrain.train`."""
     refuse_in_import(bool(options.get("distributed")))
-    with lasting_output(), heard_requests() as heard, telling_others(lambda: options):
+    with (
+        without_given(options) as chosen,
+        lasting_output(),
+        heard_requests() as heard,
+        telling_others(lambda: chosen),
+    ):
         try:
-            result = start(make_plan(options))
+            result = start(make_plan(chosen))
         except EndedBySignal as error:
             note(str(error))
             raise SystemExit(error.exit_code) from error
@@ -58,6 +64,8 @@ def start(plan: Plan) -> TrainResult:
             raised.
     """
     config = plan.config
+    if config.launcher is not None:
+        check_travel()
     if plan.starts_nodes:
         of_node = NodeWork(_of_every_node(plan), tuple(sys.argv), os.getcwd())
         return launcher_of(config, plan.registry).launch(config, of_node)
@@ -127,17 +135,11 @@ def _of_every_node(plan: Plan) -> dict[str, Any]:
 
 
 def launcher_of(placement: Placement, registry: Registry) -> Launcher:
-    """Return the launcher that was chosen.
-
-    Raises:
-        PluginError: its class breaks the contract.
-    """
+    """Return the launcher that was chosen."""
     name = placement.launcher
     assert name is not None, "a run whose ranks have not been started has a launcher"
     spec = registry.get(LauncherSpec, name)
     launcher: Launcher = make_plugin(spec, placement.plugins)
-    if not callable(getattr(launcher, "launch", None)):
-        raise PluginError(f"The launcher {spec.name!r} ({spec.factory}) has no method `launch`.")
     return launcher
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from rltrain.plugins.uninstalled import without_given
 from rltrain.testing.fake.collectives import Collective
 from rltrain.testing.fake.faults import Fault
 from rltrain.testing.fake.group import FakeGroup
@@ -109,8 +110,8 @@ class FakeWorld:
         Args:
             observers: each is called once on every rank. The returned objects are registered with
                 the run, to wrap or watch its hooks.
-            **options: fields of `rltrain.options.RunOptions`. By default there are no writers and
-                the device is the CPU.
+            **options: as for `rltrain.train`, with `plugins` that are not installed. By default
+                there are no writers and the device is the CPU.
 
         Returns:
             Each rank's result, models and observers.
@@ -119,9 +120,10 @@ class FakeWorld:
             rltrain.errors.UsageError: an option is wrong, or a combination cannot work.
             BaseException: what `run` raises.
         """
-        plan = plan_for(options, rank_variables(self._worlds[0]))
-        on_torch = self._torch or plan.config.framework == "torch"
-        return self._run(lambda group: train_rank(plan, group, observers), on_torch)
+        with without_given(options) as chosen:
+            plan = plan_for(chosen, rank_variables(self._worlds[0]))
+            on_torch = self._torch or plan.config.framework == "torch"
+            return self._run(lambda group: train_rank(plan, group, observers), on_torch)
 
     def _run(self, function: Callable[[FakeGroup], T], on_torch: bool) -> list[T]:
         if not _ONE_AT_A_TIME.acquire(blocking=False):

@@ -86,7 +86,7 @@ class NewCommand:
             raise UsageError(
                 f"--into {into}: cannot be written to ({reason}). Choose another folder."
             ) from error
-        print(_report(target, files, Template(KINDS[kind]).substitute(fields)))
+        print(_report(target, files, name, Template(KINDS[kind]).substitute(fields)))
         return 0
 
 
@@ -140,7 +140,7 @@ def _write(files: Mapping[str, str], target: Path) -> None:
         written.rename(target)
 
 
-def _report(target: Path, files: Mapping[str, str], flags: str) -> str:
+def _report(target: Path, files: Mapping[str, str], name: str, flags: str) -> str:
     folder = shlex.quote(str(target))
     return "\n".join(
         [
@@ -148,7 +148,7 @@ def _report(target: Path, files: Mapping[str, str], flags: str) -> str:
             *(f"  {name}" for name in files),
             "Next:",
             f"  pip install -e {shlex.quote(f'{target}[test]')}",
-            "  rltrain plugins",
+            f"  rltrain plugins --check {name}",
             f"  python -m pytest {folder}",
             f"  rltrain {flags} --distributed --nproc-per-node 2 --max-iterations 2",
         ]

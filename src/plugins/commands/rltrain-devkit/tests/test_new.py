@@ -112,7 +112,7 @@ def test_it_prints_what_it_wrote_and_what_comes_next(new):
     assert set(written.split()[3:]) == set(texts(Path("my plugins/rltrain-demo")))
     assert [line.strip() for line in following.splitlines()] == [
         "pip install -e 'my plugins/rltrain-demo[test]'",
-        "rltrain plugins",
+        "rltrain plugins --check demo",
         "python -m pytest 'my plugins/rltrain-demo'",
         "rltrain --task demo/Point-v0 --distributed --nproc-per-node 2 --max-iterations 2",
     ]

@@ -233,7 +233,7 @@ def test_another_observer_that_renders_is_refused_by_its_own_name(stub, site):
 
         @hookimpl
         def rltrain_provides():
-            return [ObserverSpec(name="painter", factory="x:y", renders=True)]
+            return [ObserverSpec(name="painter", factory="stub_parts:Watcher", renders=True)]
         """,
     )
     with pytest.raises(UsageError, match=r"^--observer painter: the suite stubs does not render"):

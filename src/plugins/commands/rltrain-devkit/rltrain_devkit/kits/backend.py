@@ -13,6 +13,7 @@ from rltrain.work import preflight
 from rltrain_devkit.kits import arrays as kit_arrays
 from rltrain_devkit.kits.backend_ranks import RankReport, run_worlds
 from rltrain_devkit.kits.declaration import check_declaring_is_light
+from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.rules import may, must, skip
 
 __all__ = ["BackendConformance"]
@@ -22,7 +23,7 @@ _HEAVY = ("jax", "numpy", "torch")
 _NOT_REACHED = {"error": "the process did not reach this check"}
 
 
-class BackendConformance:
+class BackendConformance(GivenPlugins):
     """What every backend must do, tested with real processes on this machine.
 
     The processes are started once per class: one world of `ranks` processes, and one of a single

@@ -63,7 +63,7 @@ def run_worlds(
                 words = [*program, backend, device or "", str(devices), str(folder)]
                 if started_by:
                     command = [word.format(ranks=size) for word in started_by]
-                    processes += [_start([*command, *words], folder, 0, os.environ)] * size
+                    processes += [_start([*command, *words], folder, 0, _environ())] * size
                 else:
                     processes += _ranks(words, folder, size)
             deadline = time.monotonic() + TIMEOUT
@@ -94,7 +94,7 @@ def _ranks(words: list[str], folder: Path, size: int) -> Iterator[subprocess.Pop
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     # With the same hash seed in all processes, fingerprints made with `hash` would look right.
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    environ = {name: value for name, value in _environ().items() if name != "PYTHONHASHSEED"}
     for rank in range(size):
         variables = {
             "RANK": rank,
@@ -106,6 +106,11 @@ def _ranks(words: list[str], folder: Path, size: int) -> Iterator[subprocess.Pop
         }
         of_rank = {name: str(value) for name, value in variables.items()}
         yield _start(words, folder, rank, {**environ, **of_rank})
+
+
+def _environ() -> dict[str, str]:
+    """Return the variables of a process that imports what this one does."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def _start(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import ModuleType
 
 from rltrain.plugins import discover
 from rltrain.specs import Spec
+from rltrain_devkit.kits.rules import skip
 
 __all__ = ["check_declaring_is_light"]
 
@@ -28,7 +30,10 @@ def check_declaring_is_light(kind: type[Spec], name: str) -> None:
     """
     registry = discover()
     spec = registry.get(kind, name)
-    (plugin,) = (record.name for record in registry.records if spec in record.specs)
+    (record,) = (record for record in registry.records if spec in record.specs)
+    plugin, given = record.name, record.plugin and record.plugin.given
+    if given is not None and not isinstance(given, ModuleType):
+        skip("the plugin is an object: give the module that it is to be published in")
     child = subprocess.run(
         [sys.executable, "-c", _DECLARE, kind.kind, name],
         env={

@@ -11,6 +11,7 @@ from rltrain.specs import GradientSyncSpec
 from rltrain.testing import FakeGroup, FakeWorld, RankSession, RunPlugins, make_config
 from rltrain.types import GradientSync
 from rltrain_devkit.kits.arrays import array, dtype_of, missing, parameter, to_numpy
+from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.rules import skip
 
 __all__ = ["GradientSyncRanks", "MakeSync", "numpy_arrays", "returned"]
@@ -19,7 +20,7 @@ MakeSync = Callable[..., GradientSync]
 """Makes a sync for parameters; it takes the arguments of `Session.gradient_sync`."""
 
 
-class GradientSyncRanks:
+class GradientSyncRanks(GivenPlugins):
     """The attributes that a subclass of `GradientSyncConformance` sets."""
 
     grad_sync: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,6 +9,7 @@ from typing import Any, ClassVar
 from rltrain.launch import private_folder
 from rltrain.plugins import discover
 from rltrain.specs import LibrarySpec
+from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.library_policy import Loader
 from rltrain_devkit.kits.library_probe import Probe
 from rltrain_devkit.kits.library_training import Trainer, Training
@@ -21,7 +21,7 @@ ITERATIONS = 3
 """Iterations of a training: a first, a middle and a last one."""
 
 
-class LibrarySettings:
+class LibrarySettings(GivenPlugins):
     """The attributes to set in a subclass of `LibraryConformance`."""
 
     library: str
@@ -46,20 +46,20 @@ class LibrarySettings:
     resumes_exactly: bool = True
     """Whether a resumed run continues bit for bit. Set it to False only if the library cannot."""
 
-    _open: ClassVar[contextlib.ExitStack]
     _scratch: ClassVar[Path]
     _whole: ClassVar[Training | None]
 
     @classmethod
     def setup_class(cls) -> None:
         """Create a folder for the output of the trainings."""
-        cls._open, cls._whole = contextlib.ExitStack(), None
-        cls._scratch = cls._open.enter_context(private_folder())
+        super().setup_class()
+        cls._whole = None
+        cls._scratch = cls._opened.enter_context(private_folder())
 
     @classmethod
     def teardown_class(cls) -> None:
         """Remove the folder, and release the models."""
-        cls._open.close()
+        super().teardown_class()
         cls._whole = None
 
     def _spec(self) -> LibrarySpec:

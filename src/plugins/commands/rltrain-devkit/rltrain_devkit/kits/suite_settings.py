@@ -14,13 +14,14 @@ from rltrain.specs import SuiteSpec
 from rltrain.testing import RankSession, RunPlugins, make_config
 from rltrain.types import TaskInfo, World
 from rltrain_devkit.kits import arrays as kit_arrays
+from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.rules import skip
 from rltrain_devkit.kits.suite_rollout import Player
 
 __all__ = ["SuiteSettings"]
 
 
-class SuiteSettings:
+class SuiteSettings(GivenPlugins):
     """The attributes that a subclass of `SuiteConformance` sets."""
 
     suite: str

@@ -1,0 +1,205 @@
+"""Small plugins, each with a mistake that an author may make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["MISTAKES", "WRITES", "Mistake", "parts", "writer"]
+
+HEAD = """
+from dataclasses import dataclass
+from rltrain import hookimpl
+from rltrain.specs import *
+
+"""
+
+PROVIDES = """
+@hookimpl
+def rltrain_provides():
+    return [{specs}]
+"""
+
+WRITER = "WriterSpec(name='mine', factory=f'{{__name__}}_parts:Mine'{more})"
+
+PARTS = """
+from rltrain import hookimpl
+{more}
+class Mine:
+    {methods}
+"""
+
+WRITES = "@hookimpl\n    def rltrain_write(self, record): ..."
+
+
+def plugin(specs: str, before: str = "") -> str:
+    """Return a plugin's module that declares these specs."""
+    return HEAD + before + PROVIDES.format(specs=specs)
+
+
+def writer(more: str = "", before: str = "") -> str:
+    """Return a plugin's module with a writer whose class is in the module `..._parts`."""
+    return plugin(WRITER.format(more=more), before)
+
+
+def parts(methods: str = WRITES, more: str = "") -> str:
+    """Return the module `..._parts`."""
+    return PARTS.format(methods=methods, more=more)
+
+
+OF_SUITE = "frameworks=('numpy',), describe=lambda task, env: None"
+OF_LIBRARY = "factory='stub_parts:StubLibrary', required_keys=(), default_agent=lambda *a: dict()"
+OPTIONS = "\n@dataclass{}\nclass Options:\n    flush: int = 1\n    {}\n"
+DOCUMENTED = '"""Rows between two flushes."""'
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A plugin called `mine` with a mistake."""
+
+    plugin: str
+    """The module of its entry point."""
+    says: str
+    """In the answer of `rltrain plugins --check mine`."""
+    plan: str | None = None
+    """In the answer of a run that uses it, before a rank starts; None if it says the same."""
+    parts: str = field(default_factory=parts)
+    """The module of its class."""
+    run: Mapping[str, Any] = field(default_factory=lambda: {"writers": ["mine"]})
+    """The options with which a run uses it."""
+    requires: tuple[str, ...] = ()
+    twice: bool = False
+    """Whether another distribution has the same plugin."""
+    goes_on: bool = False
+    """Whether the run goes on, and is told in a line."""
+
+
+MISTAKES: dict[str, Mistake] = {
+    "a hook is missing": Mistake(
+        writer(),
+        "implement rltrain_write with @rltrain.hookimpl.",
+        parts=parts("@hookimpl\n    def rltrain_shutdown(self): ..."),
+    ),
+    "a hook is misspelt": Mistake(
+        writer(),
+        "rltrain_wirte: is no hook. Did you mean 'rltrain_write'?",
+        parts=parts(WRITES.replace("write", "wirte")),
+    ),
+    "a hook is not marked": Mistake(
+        writer(),
+        "mark rltrain_write with @rltrain.hookimpl, or it is never called.",
+        parts=parts(WRITES.replace("@hookimpl\n    ", "")),
+    ),
+    "a hook's argument does not exist": Mistake(
+        writer(),
+        "rltrain_write: is not given 'recrod'. Did you mean 'record'?",
+        parts=parts(WRITES.replace("record", "recrod")),
+    ),
+    "an import string without a colon": Mistake(
+        plugin("WriterSpec(name='mine', factory='mine.writer.Mine')"),
+        "'mine.writer.Mine' must be written package.module:Class.",
+    ),
+    "the module is missing": Mistake(
+        plugin("WriterSpec(name='mine', factory='rltrain.builtin.consol:Mine')"),
+        "there is no module rltrain.builtin.consol. Did you mean 'console'?",
+    ),
+    "the class is misspelt": Mistake(
+        writer(),
+        "has no Mine. Did you mean 'Mime'?",
+        parts=parts().replace("class Mine", "class Mime"),
+    ),
+    "a writer imports what is not installed": Mistake(
+        writer(),
+        "imports tracking_service, which is not installed. Install it, and name it among",
+        parts=parts(more="import tracking_service\n"),
+    ),
+    "options are not frozen": Mistake(
+        writer(", options=f'{__name__}:Options'", OPTIONS.format("", DOCUMENTED)),
+        "make it @dataclass(frozen=True)",
+        parts=parts(f"def __init__(self, options): ...\n\n    {WRITES}"),
+        goes_on=True,
+    ),
+    "an option is not documented": Mistake(
+        writer(", options=f'{__name__}:Options'", OPTIONS.format("(frozen=True)", "")),
+        "mine.flush: say under the field",
+        parts=parts(f"def __init__(self, options): ...\n\n    {WRITES}"),
+        goes_on=True,
+    ),
+    "the entry point imports its library": Mistake(
+        writer(before="import slow_library\n"),
+        "its module imports slow_library whenever plugins are listed. Import inside functions",
+        requires=("slow-library; extra == 'library'",),
+        goes_on=True,
+    ),
+    "another version of rltrain is needed": Mistake(
+        writer(), "needs rltrain>=7, but 0.1.0 is installed", requires=("rltrain>=7",)
+    ),
+    "another version of the library is needed": Mistake(
+        writer(),
+        "needs slow-library>=2, but 1.0 is installed: pip install 'slow-library>=2'",
+        requires=("slow-library>=2; extra == 'library'",),
+    ),
+    "two provide one name": Mistake(
+        writer(),
+        "The writer 'mine' is provided twice, by mine 1.0 and other 1.0. Uninstall one of them",
+        twice=True,
+    ),
+    "a backend of a new framework names no gradient sync": Mistake(
+        plugin(
+            "BackendSpec(name='mine', factory='stub_parts:StubBackend', framework='new', "
+            "device='cpu', launcher='mine'), "
+            "LauncherSpec(name='mine', factory='stub_parts:StubLauncher', frameworks=('new',)), "
+            "GradientSyncSpec(name='aaa', factory='stub_parts:StubSync', frameworks=('new',)), "
+            f"LibrarySpec(name='mine', frameworks=('new',), algorithms=('ppo',), {OF_LIBRARY}), "
+            "SuiteSpec(name='mine', factory='stub_parts:StubSuite', frameworks=('new',), "
+            "tasks=list, describe=lambda task, env: TaskInfo(task, 'discrete'))",
+            "from rltrain.types import TaskInfo\n",
+        ),
+        "name a grad_sync: runs of the framework new have no usual one",
+        "--grad-sync: neither the backend mine nor a usual one of new names its own. Give",
+        run={
+            **{"backend": "mine", "library": "mine", "framework": "new", "suite": "mine"},
+            **{"task": "Any-v0", "grad_sync": None},
+        },
+    ),
+    "a class that takes no options": Mistake(
+        writer(", options=f'{__name__}:Options'", OPTIONS.format("(frozen=True)", DOCUMENTED)),
+        "is given its options",
+    ),
+    "what is declared is no spec": Mistake(
+        plugin("'mine'"), "rltrain_provides must return specs from rltrain.specs; got 'mine'"
+    ),
+    "a spec alone, and no list": Mistake(
+        writer().replace("[", "(").replace("]", ")"),
+        "rltrain_provides must return a list; got the writer alone",
+    ),
+    "rltrain_provides raises": Mistake(
+        plugin("1 / 0"),
+        "is broken: ZeroDivisionError: division by zero",
+    ),
+    "a name with a space": Mistake(
+        writer().replace("'mine'", "'my own'"),
+        "a writer's name must be a word of letters, digits, '-' and '_', which users type; not",
+    ),
+    "a framework that nobody provides": Mistake(
+        plugin(f"LibrarySpec(name='mine', frameworks=('nunpy',), algorithms=('a',), {OF_LIBRARY})"),
+        "no installed backend knows the framework 'nunpy'. Did you mean 'numpy'?",
+        "--framework numpy: mine runs on nunpy only. Did you mean 'nunpy'?",
+        run={"library": "mine"},
+    ),
+    "a library without an algorithm": Mistake(
+        plugin(f"LibrarySpec(name='mine', frameworks=('numpy',), algorithms=(), {OF_LIBRARY})"),
+        "mine: a library must name its algorithms and its frameworks",
+        run={"library": "mine"},
+    ),
+    "the entry point is no plugin": Mistake(
+        "provides = []", "which has no rltrain_provides: name the module whose"
+    ),
+    "a suite cannot list its tasks": Mistake(
+        plugin(f"SuiteSpec(name='mine', factory='a:B', tasks=lambda: 1 / 0, {OF_SUITE})"),
+        "its tasks() raises ZeroDivisionError: division by zero. Its author must mend it",
+        run={"suite": "mine", "task": "Typo-v0"},
+    ),
+}
+"""By what is wrong."""

@@ -1,0 +1,122 @@
+"""What an author of a plugin is told of a mistake, and by whom: `pytest -s` prints the table."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from mistakes import MISTAKES, WRITES, Mistake, parts, writer
+
+from rltrain import specs
+from rltrain.cli.main import main
+from rltrain.commands import make_plan
+from rltrain.errors import UsageError
+from rltrain.plugins.faults import IMPORT_STRINGS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "mistakes.md").read_text()
+
+
+@pytest.fixture
+def planted(request, site, stub) -> Mistake:
+    """A mistake, in an installed plugin that is called `mine`."""
+    mistake: Mistake = MISTAKES[request.param]
+    (site.path / "slow_library.py").write_text("")
+    site.install("slow-library")
+    module = site.install("mine", mistake.plugin, requires=mistake.requires)
+    (site.path / f"{module}_parts.py").write_text(mistake.parts)
+    if mistake.twice:
+        other = site.install("other", mistake.plugin)
+        (site.path / f"{other}_parts.py").write_text(parts())
+    return mistake
+
+
+def of_check(capsys) -> str:
+    """Return what `rltrain plugins --check mine` says."""
+    assert main(["plugins", "--check", "mine"]) == 1
+    return re.sub(r"fixture_\d+_mine", "mine", capsys.readouterr().out)
+
+
+def of_plan(mistake: Mistake, stub, capsys) -> str:
+    """Return what a run says that uses the plugin, before a rank starts."""
+    try:
+        make_plan({**stub.OPTIONS, **mistake.run})
+    except UsageError as error:
+        assert not mistake.goes_on
+        return str(error)
+    assert mistake.goes_on
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("planted", MISTAKES, indirect=True)
+def test_each_mistake_is_named_with_its_remedy(planted, stub, capsys, request):
+    wrong, answers = request.node.callspec.id, of_check(capsys).splitlines()
+    told = of_plan(planted, stub, capsys)
+    line, *_ = [line for line in answers if planted.says in line]
+    assert (planted.plan or planted.says) in told
+    assert len(told.splitlines()) == 1
+    run = "told" if planted.goes_on else "refused"
+    if request.config.option.capture == "no":
+        print(f"\n| {wrong} | {run} | {line.removeprefix('mine 1.0: ')} |")
+    (row,) = (row for row in PAGE.splitlines() if row.startswith(f"| {wrong} | {run} |"))
+    assert planted.says in row
+
+
+def test_nothing_is_wrong_with_a_good_plugin(site, stub, capsys):
+    assert main(["plugins", "--check", "notes"]) == 0
+    assert "nothing is wrong" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--check: name a plugin, or what it provides"),
+        (["stubb"], "--check stubb: there is no such plugin. Did you mean 'stub'?"),
+    ],
+)
+def test_what_is_checked_must_be_named(stub, capsys, words, message):
+    assert main(["plugins", "--check", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+SOUND = {
+    "a function that makes the object": "def Mine(): return Made()",
+    "of another module": "from {module}_more import Mine",
+    "a base class of another module": (
+        "from {module}_more import Mine as Base\nclass Mine(Base): ..."
+    ),
+    "a base class that a program makes": "class Mine(type('Base', (Made,), {{}})): ...",
+    "in a condition": "if True:\n    class Mine(Made): ...",
+    "assigned": "Mine = Made",
+    "made when it is asked for": "def __getattr__(name): return Made",
+    "under another name": (
+        "class Mine:\n    @hookimpl(specname='rltrain_write')\n    def note(self, record): ..."
+    ),
+    "of a later rltrain": (
+        "class Mine(Made):\n    @hookimpl(optionalhook=True)\n    def rltrain_later(self): ..."
+    ),
+    "with a default": "class Mine:\n    @hookimpl\n    def rltrain_write(self, record, now=0): ...",
+    "imported if it is there": (
+        "try:\n    import nowhere_at_all\nexcept ImportError:\n    pass\nclass Mine(Made): ..."
+    ),
+}
+"""Sources of classes that are as they must be."""
+
+
+@pytest.mark.parametrize("source", SOUND.values(), ids=SOUND)
+def test_a_class_that_is_sound_is_not_refused(site, stub, capsys, source):
+    module = site.install("mine", writer())
+    made = f"from rltrain import hookimpl\nclass Made:\n    {WRITES}\n"
+    (site.path / f"{module}_parts.py").write_text(made + source.format(module=module) + "\n")
+    (site.path / f"{module}_more.py").write_text(parts())
+    before = set(sys.modules)
+    assert make_plan({**stub.OPTIONS, "writers": ["mine"]}).config.writers == ("mine",)
+    assert not {f"{module}_parts", f"{module}_more"} & (set(sys.modules) - before)
+    assert main(["plugins", "--check", "mine"]) == 0, capsys.readouterr().out
+
+
+def test_all_fields_that_are_import_strings_are_checked():
+    told = re.compile(r"    (\w+): str(?: \| None)?(?: = .*)?\n    \"\"\"Import string")
+    assert set(told.findall(inspect.getsource(specs))) == set(IMPORT_STRINGS)
