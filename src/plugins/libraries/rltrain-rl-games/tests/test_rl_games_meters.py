@@ -10,20 +10,28 @@ from rltrain_rl_games.meters import PooledMeter, pool_meters
 
 @pytest.mark.parametrize("sizes", [(3, 5), (0, 4), (40, 30)], ids=["some", "none on one", "many"])
 def test_two_ranks_have_the_same_meter_as_one_with_all_episodes(sizes):
-    torch.manual_seed(0)
-    epochs = [[torch.randn(size, 1) for size in sizes] for _ in range(3)]
+    """Also where more episodes end in an epoch than the meter's window has."""
+    generator = torch.Generator().manual_seed(0)
+    steps, epochs = 6, []
+    for _ in range(3):
+        ends = [torch.randint(steps, (size,), generator=generator) for size in sizes]
+        values = [torch.randn(size, 1, generator=generator) for size in sizes]
+        epochs.append(
+            [[values[rank][ends[rank] == step] for rank in (0, 1)] for step in range(steps)]
+        )
 
     def on_rank(group):
         meter = PooledMeter(AverageMeter(1, 32), (1,))
         for epoch in epochs:
-            for episode in epoch[group.rank].split(2):
-                meter.update(episode)
+            for ended in epoch:
+                meter.update(ended[group.rank])
             pool_meters(group, [meter])
         return meter
 
     alone = AverageMeter(1, 32)
     for epoch in epochs:
-        alone.update(torch.cat(epoch))
+        for ended in epoch:
+            alone.update(torch.cat(ended))
     world = FakeWorld(2)
     for meter in world.run(on_rank):
         assert torch.allclose(meter.mean, alone.mean, atol=1e-6)
@@ -35,6 +43,7 @@ def test_an_epoch_without_episodes_changes_nothing():
     def on_rank(group):
         meters = [PooledMeter(AverageMeter(1, 8), (1, 1)), PooledMeter(AverageMeter(1, 8), (1,))]
         meters[0].update(torch.full((2, 1, 1), 3.0))
+        meters[1].update(torch.zeros(0, 1))
         pool_meters(group, meters)
         pool_meters(group, meters)
         return [(meter.current_size, meter.get_mean().tolist()) for meter in meters]
