@@ -201,11 +201,19 @@ def test_a_file_of_the_run_is_merged_with_flags_and_overrides(dry, tmp_path):
         assert line in out
 
 
-def test_a_flag_wins_over_an_equivalent_option_in_a_file(dry, tmp_path):
+@pytest.mark.parametrize(
+    ("words", "meeting"),
+    [
+        (["--coordinator-address", "b:5"], "b:5"),
+        (["--master-addr", "b"], "b:4"),
+        (["--master-port", "5"], "a:5"),
+    ],
+)
+def test_a_flag_wins_over_an_equivalent_option_in_a_file(dry, tmp_path, words, meeting):
     file = tmp_path / "work" / "run.yaml"
     file.write_text("master_addr: a\nmaster_port: 4\ncoordinator_address: a:4\n")
-    for words in (["--coordinator-address", "b:5"], ["--master-addr", "b"], ["--master-port", "5"]):
-        dry("--config", "run.yaml", *words)
+    nodes = ("--distributed", "--nproc-per-node", "1", "--nnodes", "2", "--node-rank", "1")
+    assert f"meeting at {meeting}" in dry("--config", "run.yaml", *nodes, *words)
 
 
 @pytest.mark.parametrize("words", [["--ml_framework", "jax"], ["--ml-framework=jax"]])

@@ -192,10 +192,16 @@ def test_actions_without_bounds_are_not_clipped(key):
 def test_files_of_older_versions_work():
     agent = small_agent()
     options = agent["agent"]
-    options["lambda"] = options.pop("gae_lambda")
-    options |= {"clip_predicted_values": True, "random_timesteps": 0, "learning_starts": 0}
-    options["state_preprocessor"] = options.pop("observation_preprocessor")
+    del options["gae_lambda"]
+    options |= {"lambda": 0.7, "clip_predicted_values": True, "random_timesteps": 0}
+    options |= {"learning_starts": 0, "state_preprocessor": options.pop("observation_preprocessor")}
     options["experiment"] |= {"directory": "cartpole", "experiment_name": "", "write_interval": 9}
+    session = FakeSession(Corridor(8), agent, max_iterations=1)
+    with bootstrap.configured(session.world):
+        runner = SessionRunner(session)
+    assert runner.agent.cfg.gae_lambda == 0.7
+    assert runner.agent.cfg.observation_preprocessor is not None
+    assert runner.agent.cfg.state_preprocessor is None
     train(FakeSession(Corridor(8), agent, max_iterations=1))
 
 
