@@ -51,25 +51,26 @@ class Tree:
         own = {"PYTHONPATH": os.pathsep.join(map(str, path)), "TMPDIR": str(folder / "tmp")}
         self._environ = {**os.environ, **own, "OMP_NUM_THREADS": "1"}
 
-    def test(self, *words: str, seconds: float) -> int | None:
-        """Run tests; return the status, or None if they took longer."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *FAST, *words],
-            cwd=self.root,
-            env=self._environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+    def test(self, *words: str, seconds: float) -> tuple[int | None, str]:
+        """Run tests; return the status, None if they took longer, and what was printed."""
+        output = self.root.parent / "output"
+        with output.open("w") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", *FAST, *words],
+                cwd=self.root,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         try:
-            return process.wait(seconds)
+            status: int | None = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            return None
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            status = None
+        return status, output.read_text(errors="replace")
 
 
 class Lines:
@@ -79,9 +80,9 @@ class Lines:
         settings = tree.root / "coverage.cfg"
         settings.write_text("[run]\nsource = src\nconcurrency = thread\n")
         words = ["--cov", "--cov-context=test", f"--cov-config={settings}", "--cov-report="]
-        status = tree.test(*words, "--numprocesses", "auto", *tests, seconds=3600)
+        status, said = tree.test(*words, "--numprocesses", "auto", *tests, seconds=3600)
         if status != 0:
-            raise SystemExit(f"Without a fault, pytest ends with {status}: mend that first.")
+            raise SystemExit(f"{said[-3000:]}\nThat is without a fault: mend it first.")
         self._root = tree.root
         data = CoverageData(str(tree.root / ".coverage"))
         data.read()
@@ -130,11 +131,13 @@ def judge(change: Change, lines: Lines, trees: queue.Queue[Tree]) -> Outcome:
     chosen.write_text("\n".join(tests))
     path.write_text(change.apply())
     try:
-        found = tree.test("-x", f"@{chosen}", seconds=PATIENCE) != 0
+        status, said = tree.test("-x", f"@{chosen}", seconds=PATIENCE)
     finally:
         path.write_text(before)
         trees.put(tree)
-    return Outcome(change, len(tests), found)
+    if "ERROR: not found: " in said:
+        raise SystemExit(f"{said[-3000:]}\nThe tests of {change} were not found.")
+    return Outcome(change, len(tests), status != 0)
 
 
 def drawn(folders: list[Path], number: int, seed: int) -> list[Change]:
