@@ -22,9 +22,9 @@ TOLERANCE = 1e-5
 IN_FLOAT64 = 1e-10
 """Of computations in float32 and in float64."""
 
-CONTROLS, MULTIPLE = 3, 4
-"""Runs whose drift shows how far rounding leads, and by how much the ranks may be farther off: how
-often Adam divides by almost nothing is chance."""
+CONTROLS, MULTIPLE = 5, 4
+"""Runs, at most, whose drift shows how far rounding leads, and how many times as far ranks may be:
+it is chance how often Adam divides by almost nothing."""
 
 AMPLIFIED = 100
 """So many times the tolerance, and not more, float64 may show to be rounding."""
