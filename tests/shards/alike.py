@@ -27,7 +27,7 @@ OF_ONES = ("losses/a_loss", "Loss/surrogate", "Loss / Policy loss")
 """Metrics that are means of terms around 1, compared by that scale at least: most of the terms
 cancel, and what is left, such as 0.003, has the rounding of the terms."""
 
-_EXACT = re.compile(r"learning.?rate|(?<![a-z])lr(?![a-z])|\b(step|frames)\b|count\b")
+_EXACT = re.compile(r"learning.?rate|(?<![a-z])lr(?![a-z])|\b(step|frames)\b|(?<![a-z])count\b")
 
 
 def is_compared(metric: str) -> bool:
