@@ -24,7 +24,7 @@ from on_device import (
     started_in,
     tensors,
 )
-from shard_runs import prepared, whole_run
+from shard_runs import Again, prepared, whole_run
 
 from rltrain_nodes import hold_port
 
@@ -53,7 +53,8 @@ def test_ranks_learn_as_one(claim, ranks, tmp_path):
     one = whole_run(claim, ranks, tmp_path, DEVICE)
     # A GPU adds in another order for another number of rows.
     tolerance = TOLERANCE if KIND == "cpu" else 20 * TOLERANCE
-    check_as_one(gloo_run(claim, ranks, tmp_path, WHERE), one, tolerance)
+    again = Again(claim, ranks, tmp_path, DEVICE)
+    check_as_one(gloo_run(claim, ranks, tmp_path, WHERE), one, tolerance, again)
 
 
 @pytest.mark.parametrize("sync", ["overlap", "bf16"])

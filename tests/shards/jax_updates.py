@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from alike import State
 from claims_jax import JAX, JaxClaim
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
+from jax_data import ACTIONS, STEPS, Partition, Rollout
 
 from rltrain.files.dotted import set_dotted
 from rltrain.run.group import SingleProcess
@@ -25,17 +27,22 @@ from rltrain.types import ProcessGroup, TaskInfo, World
 from rltrain_skrl import bootstrap
 from rltrain_skrl.plugin import default_agent, in_jax
 
-__all__ = ["PLACE", "State", "differences", "split_update", "whole_update"]
+__all__ = ["PLACE", "JaxAgain", "Updated", "split_update", "whole_update"]
 
 PLACE = ["skrl:config.torch", "skrl:config.jax"]
-STEPS, UPDATES = 16, 2
-State = dict[str, np.ndarray]
+UPDATES = 2
 
-ACTIONS: dict[str, spaces.Space[Any]] = {
-    "continuous": spaces.Box(-1.0, 1.0, (2,)),
-    "discrete": spaces.Discrete(3),
-    "multi_discrete": spaces.MultiDiscrete([2, 3]),
-}
+
+class Updated(NamedTuple):
+    """What a rank has learned."""
+
+    states: list[State]
+    """After each update."""
+
+    @property
+    def last(self) -> State:
+        """After the last one."""
+        return self.states[-1]
 
 
 class Still(VectorEnv[Any, Any, Any]):
@@ -58,7 +65,15 @@ class Learner:
     checkpoint = rank_state = None
     resuming_exactly = should_stop = should_save = False
 
-    def __init__(self, claim: JaxClaim, group: ProcessGroup, num_envs: int, times: int) -> None:
+    def __init__(
+        self,
+        claim: JaxClaim,
+        group: ProcessGroup,
+        num_envs: int,
+        times: int,
+        off_by: np.random.Generator | None,
+    ) -> None:
+        self.off_by = off_by
         self.world = World(rank=group.rank, world_size=group.world_size)
         self.group = group
         task = TaskInfo("none", claim.action, num_envs=64)  # type: ignore[arg-type]
@@ -78,10 +93,16 @@ class Learner:
         """Do nothing: only the final states are checked."""
 
     def wrap_model(self, model: Any, role: str) -> Any:
-        """Keep the model, because every rank builds the same."""
+        """Keep the model, because every rank builds the same; but for a rounding, if asked."""
         import jax
 
-        return jax.tree.map(self.group.broadcast, model)
+        def rounded(x: Any) -> Any:
+            x = self.group.broadcast(x)
+            if self.off_by is None:
+                return x
+            return (x * (1 + 1e-7 * self.off_by.normal(size=x.shape))).astype(x.dtype)
+
+        return jax.tree.map(rounded, model)
 
     def gradient_sync(self, parameters: Any, *, extras: int = 0, may_overflow: bool = False) -> Any:
         """Average as `rltrain_jax` does."""
@@ -94,60 +115,17 @@ class Learner:
         return total - done
 
 
-class Rollout:
-    """The recorded data of all ranks' environments: (steps, ranks, num_envs, ...)."""
-
-    def __init__(self, claim: JaxClaim, ranks: int, number: int) -> None:
-        draw = np.random.default_rng(number)
-        shape = (STEPS, ranks, claim.num_envs)
-        # Each rank sees different data: one rank's own moments would be far off.
-        shift = np.linspace(-1.0, 1.0, ranks)[:, None, None] + number
-        self.observations = (draw.normal(size=(*shape, 3)) + shift).astype(np.float32)
-        self.states = (draw.normal(size=(*shape, 4)) - shift).astype(np.float32)
-        self.rewards = (draw.normal(size=(*shape, 1)) + shift).astype(np.float32)
-        self.terminated = (draw.random((*shape, 1)) < 0.1).astype(np.int8)
-        self.truncated = ((draw.random((*shape, 1)) < 0.1) & (self.terminated == 0)).astype(np.int8)
-        self.next_observations = np.roll(self.observations, -1, axis=0)
-        self.next_states = np.roll(self.states, -1, axis=0)
-        space = ACTIONS[claim.action]
-        if isinstance(space, spaces.Box):
-            self.actions = draw.uniform(-1, 1, (*shape, 2)).astype(np.float32)
-        else:
-            choices = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", 0)))
-            self.actions = draw.integers(0, choices, (*shape, len(choices))).astype(np.float32)
-
-    def of(self, ranks: list[int]) -> Callable[[str, int], np.ndarray]:
-        """Return what gives a step's rows of these ranks' environments, shape (N, D)."""
-        return lambda name, step: np.concatenate([getattr(self, name)[step, r] for r in ranks])
-
-
-class Partition:
-    """The rows that each rank draws, in the place of a memory's own; those of all in one batch."""
-
-    def __init__(self, memory: Any, ranks: list[int], num_envs: int) -> None:
-        self.memory, self.ranks, self.num_envs = memory, ranks, num_envs
-        self.draws = [np.random.default_rng(100 + rank) for rank in ranks]
-
-    def sample(
-        self, names: list[str], *, batch_size: int, mini_batches: int = 1, sequence_length: int = 1
-    ) -> Any:
-        """Return mini-batches, each of them the ranks' own one after the other."""
-        total, rows = len(self.ranks) * self.num_envs, len(self.memory) // len(self.ranks)
-        own = []
-        for place, draw in enumerate(self.draws):
-            index = draw.permutation(rows)[: batch_size // len(self.ranks)]
-            whole = index // self.num_envs * total + place * self.num_envs + index % self.num_envs
-            own.append(np.array_split(whole, mini_batches))
-        joined = np.concatenate([np.concatenate(parts) for parts in zip(*own, strict=True)])
-        return self.memory.sample_by_index(names, indexes=joined, mini_batches=mini_batches)
-
-
-def learn(claim: JaxClaim, group: ProcessGroup, ranks: list[int], all_ranks: int) -> State:
-    """Update from the rollouts of some ranks; return the learned state."""
-    import jax
-
+def learn(
+    claim: JaxClaim,
+    group: ProcessGroup,
+    ranks: list[int],
+    all_ranks: int,
+    off_by: np.random.Generator | None = None,
+) -> Updated:
+    """Update from the rollouts of some ranks; return the learned states."""
     num_envs = claim.num_envs * len(ranks)
-    session = Learner(claim, group, num_envs, len(ranks))
+    session = Learner(claim, group, num_envs, len(ranks), off_by)
+    states = []
     with bootstrap.configured(session.world, "jax"):
         # It imports skrl, which otherwise reads the variables of a rank.
         from jax_noise import by_rows, of_ranks
@@ -163,11 +141,17 @@ def learn(claim: JaxClaim, group: ProcessGroup, ranks: list[int], all_ranks: int
         for update in range(UPDATES):
             fill(agent, Rollout(claim, all_ranks, update).of(ranks), claim)
             agent.update(timestep=update, timesteps=UPDATES)
-        learned = {
-            name: agent._get_internal_value(part) for name, part in agent.checkpoint_modules.items()
-        }
-        leaves, _ = jax.tree_util.tree_flatten_with_path(jax.device_get(learned))
-    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+            states.append(learned(agent))
+    return Updated(states)
+
+
+def learned(agent: Any) -> State:
+    """Return all that a checkpoint of an agent would have, by path."""
+    import jax
+
+    parts = {name: agent._get_internal_value(x) for name, x in agent.checkpoint_modules.items()}
+    leaves, _ = jax.tree_util.tree_flatten_with_path(jax.device_get(parts))
+    return {jax.tree_util.keystr(path): np.array(leaf) for path, leaf in leaves}
 
 
 def fill(agent: Any, row: Callable[[str, int], np.ndarray], claim: JaxClaim) -> None:
@@ -203,29 +187,37 @@ def fill(agent: Any, row: Callable[[str, int], np.ndarray], claim: JaxClaim) -> 
 
 def split_update(
     claim: JaxClaim, ranks: int, wrap: Callable[[ProcessGroup], Any] = lambda group: group
-) -> list[State]:
-    """Learn on the ranks of a fake world; return the learned state by rank."""
+) -> list[Updated]:
+    """Learn on the ranks of a fake world; return what each learned."""
     world = FakeWorld(ranks, rank_local=PLACE)
     return world.run(lambda group: learn(claim, wrap(group), [group.rank], ranks))
 
 
-def whole_update(claim: JaxClaim, ranks: int) -> State:
-    """Learn on one rank from all ranks' data."""
-    world = FakeWorld(1, rank_local=PLACE)
-    (state,) = world.run(lambda _: learn(claim, SingleProcess("cpu"), list(range(ranks)), ranks))
-    return state
+def whole_update(claim: JaxClaim, ranks: int, off_by: np.random.Generator | None = None) -> Updated:
+    """Learn on one rank from all ranks' data.
+
+    Args:
+        claim: what to learn.
+        ranks: how many.
+        off_by: draws roundings by which its initial weights are off.
+    """
+    world, everyone = FakeWorld(1, rank_local=PLACE), list(range(ranks))
+    (run,) = world.run(lambda _: learn(claim, SingleProcess("cpu"), everyone, ranks, off_by))
+    return run
 
 
-def differences(state: Mapping[str, np.ndarray], expected: State) -> dict[str, float]:
-    """Return the differences of arrays by name, relative where they are larger than 1."""
-    assert state.keys() == expected.keys(), sorted(state.keys() ^ expected.keys())
+class JaxAgain(NamedTuple):
+    """Runs of a claim that tell rounding from faults."""
 
-    def apart(name: str) -> float:
-        x, y = (np.asarray(s[name], dtype=np.float64) for s in (state, expected))
-        assert x.shape == y.shape, name
-        return float((np.abs(x - y) / np.maximum(np.abs(y), 1.0)).max(initial=0.0))
+    claim: JaxClaim
+    ranks: int
 
-    return {name: apart(name) for name in state}
+    def control(self, seed: int) -> Updated:
+        """Learn on the one rank with initial weights that are a rounding off."""
+        return whole_update(self.claim, self.ranks, np.random.default_rng(seed))
+
+    def in_float64(self) -> None:
+        """Nothing: the adapter gives skrl float32."""
 
 
 def main(name: str, file: str) -> None:
@@ -239,8 +231,8 @@ def main(name: str, file: str) -> None:
     assert world is not None
     config = Placement(backend="jax")
     group = JaxBackend().rltrain_init_distributed(world=world, config=config)
-    learned = learn(claim, group, [group.rank], group.world_size)
-    Path(file).write_bytes(pickle.dumps(learned))
+    run = learn(claim, group, [group.rank], group.world_size)
+    Path(file).write_bytes(pickle.dumps(run.states))
     group.close()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from claim import Claim
+from rounding import AllInFloat64, OffByRounding, in_float64
 from rows import Rows
 from united_env import UnitedEnv
 from virtual_ranks import VirtualRanks
@@ -21,7 +22,7 @@ from rltrain.seeding import SeedPlan
 from rltrain.testing import FakeWorld
 from rltrain_gymnasium.batched import make_batched
 
-__all__ = ["RANK_LOCAL", "Environments", "options", "prepared", "split_run", "whole_run"]
+__all__ = ["RANK_LOCAL", "Again", "Environments", "options", "prepared", "split_run", "whole_run"]
 
 RANK_LOCAL = {"skrl": ["skrl:config.torch"]}
 """What a library has once in a process, and each fake rank must have of its own."""
@@ -103,20 +104,53 @@ def split_run(claim: Claim, ranks: int, folder: Any, *more: Callable[[], object]
     return [run.observers[0] for run in runs]
 
 
-def whole_run(claim: Claim, ranks: int, folder: Any, device: str = "cpu") -> Watcher:
-    """Train on one rank, not distributed, with the environments and the noise of several."""
+def whole_run(claim: Claim, ranks: int, folder: Any, device: str = "cpu", *more: object) -> Watcher:
+    """Train on one rank, not distributed, with the environments and the noise of several.
+
+    Args:
+        claim: what to train.
+        ranks: how many.
+        folder: where runs write.
+        device: of the one rank.
+        *more: observers.
+    """
     watcher = Watcher()
 
     def train(_: Any) -> None:
         hide_rank_variables(os.environ)
         plan = make_plan({**options(claim, ranks, folder), "device": device, "writers": ()})
         whole = Whole(claim, ranks)
-        more = [("watcher", watcher), ("whole", whole)]
-        make_session(plan.config, plan.world, plan.registry, more).run()
+        observers = [("watcher", watcher), ("whole", whole)]
+        observers += [(f"observer {number}", x) for number, x in enumerate(more)]
+        make_session(plan.config, plan.world, plan.registry, observers).run()
 
     # Not for its group, but because it restores what a training changes in the process.
     FakeWorld(1, rank_local=RANK_LOCAL.get(claim.library, ())).run(train)
     return watcher
+
+
+@dataclasses.dataclass(frozen=True)
+class Again:
+    """Runs of a claim that tell rounding from faults."""
+
+    claim: Claim
+    ranks: int
+    folder: Any
+    device: str = "cpu"
+    """Of the one rank."""
+    observers: tuple[Callable[[], object], ...] = ()
+    """On every rank, as in the run that is judged."""
+
+    def control(self, seed: int) -> Watcher:
+        """Train the one rank with initial weights that are a rounding off."""
+        noise = OffByRounding(1e-7, seed)
+        return whole_run(self.claim, self.ranks, self.folder, self.device, noise)
+
+    def in_float64(self) -> tuple[list[Watcher], Watcher]:
+        """Train the ranks and the one rank in float64, on the CPU."""
+        with in_float64():
+            split = split_run(self.claim, self.ranks, self.folder, AllInFloat64, *self.observers)
+            return split, whole_run(self.claim, self.ranks, self.folder, "cpu", AllInFloat64())
 
 
 def options(claim: Claim, times: int, folder: Any) -> dict[str, Any]:

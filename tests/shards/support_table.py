@@ -19,10 +19,12 @@ PAGE = """\
 
 Each line of the first table is a test. It compares two and four ranks, with 8 environments each,
 with one rank that has all their environments and the same noise. After every iteration, parameters,
-normalizers, optimizer moments, learning rate and recorded metrics match those of the one rank to
-1e-5. The ranks are equal to the last bit. The mini-batches of the one rank are the unions of the
-ranks' mini-batches. In lines of `skrl (jax)`, the ranks learn from their slices of the one rank's
-rollouts, in two consecutive updates.
+normalizers, optimizer moments, learning rates, counters and recorded metrics match those of the one
+rank [as closely](learning-as-one.md#the-promise) as float32 allows; on two ranks a second test
+computes in float64, where they match to 1e-10. The ranks are equal to the last bit. The
+mini-batches of the one rank are the unions of the ranks' mini-batches. In lines of `skrl (jax)`,
+the ranks learn from their slices of the one rank's rollouts, in two consecutive updates, and only
+in float32.
 
 {synchronized}
 
@@ -34,7 +36,7 @@ Features that would not learn this way are refused before any rank starts:
 
 Options that work alone may fail together. So the combinations of an algorithm's options cover every
 pair of values of two options, and every combination is a test: two ranks train for two iterations
-and match one rank to 1e-4.
+and match one rank as closely as the lines of the first table do in float32.
 
 Some combinations cannot be compared with one rank: their mini-batches end within an environment's
 rollout, differ in size, or differ in number for the critic; or the result depends on rounding

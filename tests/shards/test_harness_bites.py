@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+from types import SimpleNamespace
+
 import pytest
 import torch
+from alike import beyond, differences
 from claims import CLAIMS
-from shard_runs import split_run, whole_run
+from judged import AMPLIFIED, TOLERANCE, check_as_one
+from rounding import OffByRounding
+from shard_runs import Again, split_run, whole_run
 from virtual_ranks import VirtualRanks
-from watcher import differences
 
 from rltrain import hookimpl
 
 pytestmark = pytest.mark.long
 LIBRARIES = ("rsl_rl", "rl_games", "skrl")
-APART = 1e-4
 
 
 def claim_of(library):
@@ -22,8 +26,8 @@ def claim_of(library):
 
 def apart(split, whole):
     """Return the names of the tensors that clearly differ from the one rank's."""
-    found = differences(split[0].last, whole.last)
-    return {name for name, value in found.items() if value > APART}
+    found = differences([split[0].last], [whole.last])
+    return set(beyond(found, AMPLIFIED * TOLERANCE))
 
 
 class RankZerosGradients:
@@ -79,3 +83,50 @@ def test_noise_of_another_rank(library, tmp_path, monkeypatch):
         VirtualRanks, "begin", lambda self, seeds, *more: begin(self, seeds[::-1], *more)
     )
     assert apart(split, whole_run(claim, 2, tmp_path))
+
+
+def one_element(x):
+    """Return a tensor of which one element is off by a thousandth of the greatest."""
+    changed = x.clone()
+    changed.view(-1)[len(x) // 2] += 1e-3 * x.abs().max()
+    return changed
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_small_faults_in_what_was_learned(library, tmp_path):
+    claim = claim_of(library)
+    whole = whole_run(claim, 2, tmp_path)
+    weights = [name for name in whole.last if "weight" in name]
+    faults = {
+        max(weights, key=lambda name: whole.last[name].numel()): one_element,
+        "optimizer 0 learning rate 0": lambda x: x * 1.5,
+        "optimizer 0 exp_avg_sq 2": lambda x: x * 1.01,
+    }
+    last = dict(whole.states[-1])
+    last.update({name: fault(last[name]) for name, fault in faults.items()})
+    planted = SimpleNamespace(states=[*whole.states[:-1], last], last=last)
+    with pytest.raises(AssertionError) as caught:
+        check_as_one([planted, planted], whole, again=Again(claim, 2, tmp_path))
+    assert set(caught.value.args[0]) == set(faults)
+
+
+def test_ten_times_as_far_off_as_rounding_leads(tmp_path):
+    claim = dataclasses.replace(
+        claim_of("skrl"),
+        agent={
+            **claim_of("skrl").agent,
+            "agent.learning_rate": 1e-2,
+            "agent.learning_rate_scheduler": None,
+        },
+    )
+    whole = whole_run(claim, 2, tmp_path)
+
+    def judge(*observers):
+        split = split_run(claim, 2, tmp_path, *observers)
+        found = differences(split[0].states, whole.states)
+        assert beyond(found, TOLERANCE), "nothing is amplified"
+        check_as_one(split, whole, again=Again(claim, 2, tmp_path, observers=observers))
+
+    judge()
+    with pytest.raises(AssertionError):
+        judge(lambda: OffByRounding(1e-6, seed=7))

@@ -14,28 +14,20 @@ import pytest
 
 pytest.importorskip("jax")
 
+from alike import beyond, differences
 from claims_jax import JAX
-from jax_updates import differences, split_update, whole_update
+from jax_updates import JaxAgain, Updated, split_update, whole_update
+from judged import AMPLIFIED, TOLERANCE, check_as_one, check_equal
 
 pytestmark = pytest.mark.long  # Each compiles whole updates.
-
-TOLERANCE, APART = 1e-5, 1e-4
-
 
 CASES = [pytest.param(claim, ranks, id=f"{claim}-{ranks}") for claim in JAX for ranks in (2, 4)]
 
 
-def check(split, whole):
-    """Check that ranks are equal, and equal to the one rank."""
-    for state in split[1:]:
-        assert not any(differences(state, split[0]).values())
-    apart = differences(split[0], whole)
-    assert not {name: x for name, x in apart.items() if not x <= TOLERANCE}
-
-
 @pytest.mark.parametrize(("claim", "ranks"), CASES)
 def test_ranks_learn_as_one(claim, ranks):
-    check(split_update(claim, ranks), whole_update(claim, ranks))
+    split, whole = split_update(claim, ranks), whole_update(claim, ranks)
+    check_as_one(split, whole, again=JaxAgain(claim, ranks))
 
 
 class FirstRanks:
@@ -59,20 +51,21 @@ def test_values_of_the_first_rank_only_are_found(of_float64):
     """The ranks agree, so no other check would notice."""
     claim = JAX[0]
     split = split_update(claim, 2, lambda group: FirstRanks(group, of_float64))
-    assert not any(differences(split[1], split[0]).values())
-    found = differences(split[0], whole_update(claim, 2))
+    check_equal(split)
+    found = differences(split[0].states, whole_update(claim, 2).states)
     where = "preprocessor" if of_float64 else "kernel"
-    assert max(x for name, x in found.items() if where in name) > APART
+    assert any(where in name for name in beyond(found, AMPLIFIED * TOLERANCE))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", [claim for claim in JAX if claim.on_gloo], ids=str)
 def test_real_ranks_learn_as_one(claim, tmp_path):
-    check(on_processes(claim, 2, tmp_path), whole_update(claim, 2))
+    split, whole = on_processes(claim, 2, tmp_path), whole_update(claim, 2)
+    check_as_one(split, whole, again=JaxAgain(claim, 2))
 
 
 def on_processes(claim, ranks, folder):
-    """Learn on real processes; return the learned state by rank."""
+    """Learn on real processes; return what each learned."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
@@ -98,4 +91,4 @@ def on_processes(claim, ranks, folder):
             process.kill()
             process.wait()
     assert not any(process.returncode for process in started), "\n".join(errors)
-    return [pickle.loads(file.read_bytes()) for file in files]
+    return [Updated(pickle.loads(file.read_bytes())) for file in files]

@@ -8,25 +8,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from alike import is_compared
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from rltrain import hookimpl
 from rltrain.records import Scalars
 
-__all__ = ["State", "Watcher", "differences"]
+__all__ = ["State", "Watcher"]
 
 State = dict[str, torch.Tensor]
-
-NOT_COMPARED = ("time/", "diagnostics/exp_var")
-"""Figures that no number of ranks has alike: times, and a share of the variance, which is the mean
-of the ranks' own."""
 
 
 class Watcher:
     """An observer that keeps the learned state and the metrics after every iteration.
 
     That is: parameters and buffers of every model; of every optimizer that has made a step its
-    learning rate and moments, wherever the adapter keeps them; and all metrics except times.
+    learning rates and moments, and those of its parameters that belong to no model, wherever the
+    adapter keeps them; and the metrics.
     """
 
     def __init__(self) -> None:
@@ -75,17 +73,22 @@ class Watcher:
             for role, model in self.models.items()
             for name, tensor in model.state_dict().items()
         }
+        of_models = {id(x) for model in self.models.values() for x in model.parameters()}
         for number, optimizer in enumerate(self.optimizers):
-            for group in optimizer.param_groups:
-                found[f"optimizer {number} learning rate"] = torch.as_tensor(float(group["lr"]))
-                for index, parameter in enumerate(group["params"]):
-                    for name, value in optimizer.state.get(parameter, {}).items():
-                        found[f"optimizer {number} {name} {index}"] = torch.as_tensor(value)
+            parameters = [x for group in optimizer.param_groups for x in group["params"]]
+            for index, group in enumerate(optimizer.param_groups):
+                rate = torch.tensor(float(group["lr"]), dtype=torch.float64)
+                found[f"optimizer {number} learning rate {index}"] = rate
+            for index, parameter in enumerate(parameters):
+                if id(parameter) not in of_models:
+                    found[f"optimizer {number} parameter {index}"] = parameter
+                for name, value in optimizer.state.get(parameter, {}).items():
+                    found[f"optimizer {number} {name} {index}"] = torch.as_tensor(value)
         return {name: tensor.detach().cpu().clone() for name, tensor in found.items()}
 
 
 def _metrics(record: Scalars) -> State:
-    """Return a record's metrics over all ranks, except times."""
+    """Return a record's metrics over all ranks, except those that no number of ranks has alike."""
     figures = {
         **record.values,
         "frames": record.frames,
@@ -95,27 +98,5 @@ def _metrics(record: Scalars) -> State:
     return {
         f"recorded {name}": torch.tensor(value, dtype=torch.float64)
         for name, value in figures.items()
-        if value is not None and not name.startswith(NOT_COMPARED) and not name.endswith("(ms)")
+        if value is not None and is_compared(name)
     }
-
-
-def differences(state: State, expected: State) -> dict[str, float]:
-    """Return the differences of tensors by name, relative where they are larger than 1.
-
-    One element in a thousand counts a tenth: the gradient of a unit changes if the sum before its
-    ReLU is 0 but for rounding, which differs between CPUs. A fault changes nearly all elements.
-
-    Raises:
-        AssertionError: the two do not have the same tensors.
-    """
-    assert state.keys() == expected.keys(), sorted(state.keys() ^ expected.keys())
-    assert state, "nothing was learned"
-
-    def apart(name: str) -> float:
-        x, y = state[name].double(), expected[name].double()
-        assert x.shape == y.shape, name
-        each = ((x - y).abs() / y.abs().clamp(min=1.0)).flatten()
-        nearly_all = each.kthvalue(len(each) - len(each) // 1000).values
-        return float(torch.maximum(nearly_all, each.max() / 10))
-
-    return {name: apart(name) for name in state}

@@ -69,6 +69,15 @@ def test_ranks_end_equal(train_ranks, algorithm):
     assert not differing(runs)
 
 
+@pytest.mark.long
+def test_two_critics_are_not_one_twice(train_ranks):
+    (run,) = train(train_ranks, algorithm="td3", ranks=1, iterations=1)
+    first, second = (jax.tree.leaves(run.models[role]) for role in ("critic_1", "critic_2"))
+    kernels = [(x, y) for x, y in zip(first, second, strict=True) if x.ndim == 2]
+    assert kernels
+    assert not any(np.array_equal(x, y) for x, y in kernels)
+
+
 COMPILED = []
 """What is compiled in this process, on any rank, from the first time that it is asked for."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 from skrl import config
 from skrl.agents.jax.base import ExperimentCfg
 from skrl.models.jax import Model
@@ -50,6 +51,9 @@ class SessionRunner(BaseSessionRunner, CheckedRunner):
 
     def wrap(self, model: Model, role: str) -> Model:
         """Return a model with rank 0's parameters."""
+        if role == "critic_2":
+            # skrl gives all models one key: this critic would begin as the other, and stay it.
+            model.init_state_dict(role=role, key=jax.random.fold_in(config.jax.key, 2))
         extend_model(model)
         params = self._session.wrap_model(model.state_dict.params, role)
         model.state_dict = model.state_dict.replace(params=params)
