@@ -252,9 +252,42 @@ def test_a_writer_that_cannot_write_does_not_end_the_run(stub, tmp_path, capsys,
     assert found == [(1, f"cannot write records (writer mine) {reason}"), *again]
 
 
-def test_a_writers_other_errors_end_the_run(stub, tmp_path):
-    with pytest.raises(ValueError, match="a mistake"):
-        run(lambda *_: None, tmp_path, FailingWriter(ValueError("a mistake"), [2]))
+@pytest.mark.parametrize("records", [[1], [2], range(1, 99), [99]], ids=str)
+def test_a_writer_that_raises_is_named_once_and_the_status_says_so(stub, tmp_path, capsys, records):
+    writer = FailingWriter(ValueError("a mistake"), records)
+    result = run(lambda *_: None, tmp_path, writer)
+    fails = 99 not in list(records)[:1]
+    assert (result.exit_code, result.iterations) == (IO_ERROR if fails else 0, 5)
+    printed = capsys.readouterr()
+    lines = [line for line in printed.out.splitlines() if line.startswith("rltrain: ")]
+    assert len(lines) == 2 * fails
+    if fails:
+        assert lines[0] == (
+            "rltrain: the writer mine raises ValueError: a mistake. Training goes on, without some "
+            "of its records; the rank's log has its traceback."
+        )
+        assert lines[1] == "rltrain: not written: records (writer mine) (ValueError: a mistake)"
+        assert printed.err.count("Traceback") == 1
+
+
+def test_a_writer_may_refuse_a_run(stub, tmp_path):
+    with pytest.raises(UsageError, match="log in first"):
+        run(lambda *_: None, tmp_path, FailingWriter(UsageError("log in first"), [1]))
+
+
+class FailsAtTheEnd:
+    @hookimpl
+    def rltrain_write(self, record): ...
+
+    @hookimpl
+    def rltrain_shutdown(self):
+        raise ValueError("too late")
+
+
+def test_a_writer_that_raises_at_the_end_is_named_too(stub, tmp_path, capsys):
+    result = run(lambda *_: None, tmp_path, FailsAtTheEnd())
+    assert (result.exit_code, result.iterations) == (IO_ERROR, 5)
+    assert "not written: records (writer mine) (ValueError: too late)" in capsys.readouterr().out
 
 
 def test_what_was_not_saved_is_tried_again_at_once_and_then_ever_later():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
+from fake_ranks import run_ranks
 
-from rltrain.errors import DivergenceError
+from rltrain.errors import DivergenceError, PluginError
 from rltrain.metrics.scalars import OWN, ScalarExchange
 from rltrain.testing import FakeWorld
 
@@ -93,3 +95,46 @@ def test_ranks_that_are_out_of_step_are_reported(ending):
     message = "rank 1 ends after iteration 1" if ending else "rank 1 records iteration 3"
     with pytest.raises(DivergenceError, match=f"rank 0 records iteration 2, {message}"):
         FakeWorld(2).run(one)
+
+
+class Forgets:
+    """The group of a backend whose sums lack a rank."""
+
+    def __init__(self, group, rank):
+        self.group, self.forgotten = group, rank
+        self.rank, self.world_size = group.rank, group.world_size
+
+    def all_reduce(self, x, op):
+        return self.group.all_reduce(x * (self.rank != self.forgotten), op)
+
+
+class Doubles(Forgets):
+    def all_reduce(self, x, op):
+        return 2 * self.group.all_reduce(x, op)
+
+
+def test_iteration_0_may_be_recorded():
+    results = run_ranks(2, lambda group: ScalarExchange(group).merge(0, {}, [], [0.0] * OWN))
+    assert [each.values for each in results] == [{}, {}]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (Forgets, r"all_reduce\(\"sum\"\) of the backend's process group leaves out rank 1"),
+        (
+            Doubles,
+            r"all_reduce\(\"sum\"\) of the backend's process group changes what rank \d gave",
+        ),
+    ],
+)
+def test_a_sum_that_is_wrong_is_the_mistake_of_the_backend(wrong, message):
+    def merge(group):
+        exchange = ScalarExchange(wrong(group, 1))
+        exchange.merge(1, {"loss": 1.0}, [0.0], [0.0] * OWN)
+
+    results = run_ranks(3, merge)
+    assert {type(each) for each in results} == {PluginError}
+    for each in results:
+        assert re.search(message, str(each))
+        assert "BackendConformance" in str(each)

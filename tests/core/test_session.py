@@ -803,3 +803,71 @@ def test_skip_goes_on_with_zeros_and_says_so_once(ranks, stub, capsys):
     assert "Observations: 0 takes their place." in said
     assert "iteration 2" not in said
     assert stub.RECORDS[-2].values == {"nonfinite/observations": 5.0}
+
+
+# Models that are trained and not wrapped
+
+
+class Module:
+    """A model as torch's are: its parameters stay the same objects."""
+
+    def named_parameters(self, prefix):
+        return [(name, vars(self).setdefault(name, np.zeros(2))) for name in ("weight", "bias")]
+
+
+def parameters(model):
+    return [parameter for _, parameter in model.named_parameters("")]
+
+
+def records(session, number):
+    steps(session, 1)
+    for iteration in range(1, number + 1):
+        session.record(Scalars(iteration, {}))
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize("model", [Module(), {"weight": np.zeros(2), "bias": np.zeros(2)}])
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_library_that_wraps_nothing_that_it_trains_is_named(ranks, world_size, model, wrapped):
+    def body(session):
+        if wrapped:
+            session.wrap_model(model, "policy")
+        trained = [*model.values()] if isinstance(model, dict) else parameters(model)
+        session.gradient_sync([*trained, np.zeros(())], extras=1)
+        records(session, 2)
+
+    results = ranks(body, world_size)
+    if wrapped or world_size == 1:
+        assert [each.iterations for each in results] == [2] * world_size
+    else:
+        for each in results:
+            assert isinstance(each, PluginError)
+            assert str(each).startswith(
+                "The library 'mine' trains 2 parameters on 2 ranks that belong to no wrapped model"
+            )
+
+
+def test_models_of_which_one_is_not_wrapped_are_named(ranks):
+    def body(session):
+        policy, value = Module(), Module()
+        session.wrap_model(policy, "policy")
+        session.gradient_sync([*parameters(policy), *parameters(value)])
+        records(session, 1)
+
+    for each in ranks(body):
+        assert "trains 2 parameters on 2 ranks" in str(each)
+
+
+def test_a_number_that_is_trained_beside_models_need_not_be_wrapped(ranks):
+    def body(session):
+        policy = session.wrap_model(Module(), "policy")
+        session.gradient_sync(parameters(policy))
+        session.gradient_sync([np.zeros(1)])  # A temperature, say.
+        records(session, 1)
+
+    assert [each.iterations for each in ranks(body)] == [1, 1]
+
+
+def test_a_library_that_records_nothing_is_named_too(ranks):
+    for each in ranks(lambda session: session.gradient_sync([np.zeros(1)]) and None):
+        assert "trains 1 parameters on 2 ranks" in str(each)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.errors import DivergenceError
+from rltrain.errors import DivergenceError, PluginError
 from rltrain.types import ProcessGroup
 
 __all__ = ["Merged", "Scalar", "ScalarExchange"]
@@ -108,10 +108,11 @@ class ScalarExchange:
         rows = np.zeros((world_size, size))
         unknown = any(name not in self._names for name in pairs)
         means = [x for name in self._names for x in _mean(pairs.get(name))]
-        rows[self._group.rank] = [*place, float(unknown), *own, *means]
+        own_row = rows[self._group.rank] = [*place, float(unknown), *own, *means]
         totals = [x for name in self._names for x in pairs.get(name, (0.0, 0.0))]
         packed = self._group.all_reduce(np.concatenate([rows.ravel(), [*sums, *totals]]), "sum")
         rows = packed[: world_size * size].reshape(world_size, size)
+        self._check_sum(rows, own_row)
         self._check_same_iteration(rows)
         return rows, packed[world_size * size :]
 
@@ -130,6 +131,24 @@ class ScalarExchange:
         if name.startswith(PHASES) and self._group.world_size > 1:
             mean |= {f"{name} (min)": float(given.min()), f"{name} (max)": float(given.max())}
         return mean
+
+    def _check_sum(self, rows: Any, own: Sequence[float]) -> None:
+        """Refuse sums that are not of all ranks: of each row, one rank has given all.
+
+        Raises:
+            PluginError: the process group has lost or changed what a rank gave.
+        """
+        import numpy as np
+
+        empty = [str(rank) for rank in np.flatnonzero(~rows[:, :2].any(axis=1))]
+        lost = empty if any(own[:2]) else []  # Else every rank may be at iteration 0.
+        if lost or not np.allclose(rows[self._group.rank], own, equal_nan=True):
+            what = f"changes what rank {self._group.rank} gave"
+            what = f"leaves out rank {', '.join(lost)}" if lost else what
+            raise PluginError(
+                f'all_reduce("sum") of the backend\'s process group {what}: a mistake of the '
+                "backend, not of the library. rltrain_devkit.BackendConformance finds it."
+            )
 
     def _check_same_iteration(self, rows: Any) -> None:
         for rank, row in enumerate(rows):

@@ -13,6 +13,7 @@ from rltrain.launch.pulse import PulseWriter
 from rltrain.metrics.divergence import check_divergence
 from rltrain.metrics.numbers import Numbers
 from rltrain.metrics.progress import Progress
+from rltrain.metrics.trained import Trained
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.run.output import Output
 from rltrain.run.requests import Requests
@@ -77,6 +78,7 @@ class PluginSession:
         self._watched: dict[str, Fingerprints] = {}
         self._progress = Progress()
         self._numbers = Numbers(config.on_nonfinite, self._arrays.get(config.framework))
+        self._trained = Trained(config.library)
         self._resumption = Resumption()
         self._solved = False
         self._limit = ""
@@ -141,6 +143,7 @@ class PluginSession:
             "rltrain_wrap_model", "backend", session=self, model=model, role=role
         )
         self._numbers.add_model(wrapped, role)
+        self._trained.add_model(wrapped)
         return wrapped
 
     def gradient_sync(
@@ -150,6 +153,7 @@ class PluginSession:
         sync: GradientSync = self._first_result(
             "rltrain_gradient_sync", "grad_sync", session=self, parameters=parameters, extras=extras
         )
+        self._trained.add_sync(parameters, extras)
         return sync if may_overflow else self._numbers.checked(sync, parameters, extras)
 
     def watch(self, role: str, fingerprints: Fingerprints) -> None:
@@ -159,6 +163,7 @@ class PluginSession:
     def record(self, record: Record) -> Record:
         """Send one event to the writers. Every rank calls it; collective for `Scalars`."""
         if isinstance(record, Scalars):
+            self._trained.check(self.group.world_size)
             record = self._progress.advance(record, self.requests.votes(record.iteration))
             self.pulse.done(record.iteration)
             if self._profile is not None:

@@ -67,6 +67,7 @@ class RankSession(PluginSession):
                     "return session.result()."
                 )
             self.pulse.phase("ending")
+            self._trained.check(self.group.world_size)
             self._progress.finish()
             if self._profile is not None:
                 self._output.write_profile(self._profile.finish())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from rltrain.errors import RltrainError, in_a_line
 from rltrain.logs.rank_log import say
 from rltrain.machine.disk import NotWritten, disk_errors
 
@@ -27,6 +29,7 @@ class Unwritten:
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
         self._reasons: dict[str, str] = {}
+        self._mistaken: set[str] = set()
 
     def __bool__(self) -> bool:
         return bool(self._reasons)
@@ -54,15 +57,32 @@ class Unwritten:
             self._warn(f"cannot write {what} ({reason}): training goes on, and tries again")
 
     def remove(self, what: str) -> None:
-        """Note that something was written."""
-        if self._reasons.pop(what, None) is not None:
+        """Note that something was written; a mistake is not mended by that."""
+        if (
+            what not in map(records_of, self._mistaken)
+            and self._reasons.pop(what, None) is not None
+        ):
             self._warn(f"{what} can be written again")
 
     def is_of_writer(self, plugin: str, error: BaseException) -> bool:
-        """Note an error of a plugin, if it says that its records were not written."""
-        if not isinstance(error, OSError):
+        """Note an error by which a writer has not written its records.
+
+        A writer may refuse a run, by an error that rltrain raises on purpose.
+        """
+        if isinstance(error, OSError):
+            self.add(records_of(plugin), error)
+            return True
+        kind, _, name = plugin.partition(":")
+        if kind != "writer" or not isinstance(error, Exception) or isinstance(error, RltrainError):
             return False
-        self.add(records_of(plugin), error)
+        if plugin not in self._mistaken:
+            self._mistaken.add(plugin)
+            traceback.print_exception(error)
+            self._reasons[records_of(plugin)] = reason = in_a_line(error)
+            self._warn(
+                f"the writer {name} raises {reason}. Training goes on, without some of its "
+                "records; the rank's log has its traceback."
+            )
         return True
 
     def tell_at_end(self) -> None:

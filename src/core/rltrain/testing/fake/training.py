@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rltrain.hookspecs import hookimpl
+from rltrain.metrics.trained import leaves
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.testing.fake.group import FakeGroup
 from rltrain.types import TrainResult, World
@@ -37,20 +38,6 @@ class RankRun:
                 model.state_dict() if hasattr(model, "state_dict") else leaves(model)
             ).items()
         }
-
-
-def leaves(tree: Any, name: str = "") -> dict[str, Any]:
-    """Return the arrays of a tree by name: a torch module's parameters, a pytree's leaves."""
-    if hasattr(tree, "named_parameters"):
-        return dict(tree.named_parameters(prefix=name))
-    if isinstance(tree, Mapping):
-        items: Sequence[tuple[Any, Any]] = list(tree.items())
-    elif isinstance(tree, (list, tuple)):
-        items = list(enumerate(tree))
-    else:
-        return {name: tree}
-    branches = [leaves(branch, f"{name}.{key}".removeprefix(".")) for key, branch in items]
-    return {key: leaf for branch in branches for key, leaf in branch.items()}
 
 
 def differing(runs: Sequence[RankRun]) -> list[str]:

@@ -285,6 +285,24 @@ def test_a_sync_that_compensates_rounding_passes(judge):
     assert judge(RIGHT.replace(line, keeps), TESTS) == {}
 
 
+SPARSE = """
+            exact = gradient + self.buffers.get(("lost", index), 0.0)
+            least = exact.abs().flatten().topk((exact.numel() + 3) // 4).values[-1]
+            buffer.copy_(torch.where((exact.abs() >= least) | ~exact.isfinite(), exact, 0.0))
+            self.buffers["lost", index] = exact - buffer
+"""
+
+
+@pytest.mark.parametrize(("more", "passes"), [("    steps = 64\n", True), ("", False)])
+@pytest.mark.parametrize("feeds_back", [True, False])
+def test_a_sync_that_sends_a_part_is_judged_over_many_steps(judge, more, passes, feeds_back):
+    [line] = [line for line in RIGHT.splitlines() if "buffer.copy_(gradient)" in line]
+    sparse = SPARSE if feeds_back else SPARSE.replace("self.buffers[", "{}[")
+    failed = judge(RIGHT.replace(line, sparse), TESTS.replace("1e-3", "0.2") + more)
+    assert ("test_gradients_are_averaged" not in failed) == (passes and feeds_back)
+    assert (failed == {}) == (passes and feeds_back), failed
+
+
 def test_a_sync_that_promises_less_is_tested_for_less(judge):
     rounded = "copy_(gradient.half() if gradient.dim() else gradient)"
     plugin = RIGHT.replace("copy_(gradient)", rounded)

@@ -390,6 +390,12 @@ WRONG = {
         "test_observations",
         "observations['policy']: environment ",
     ),
+    "gives rewards in double precision": (
+        "rewards = 1.0 - self.x.abs()",
+        "rewards = (1.0 - self.x.abs()).double()",
+        "test_rewards",
+        "rewards: has dtype float64; must be float32.",
+    ),
     "gives rewards in a column": (
         "rewards = 1.0 - self.x.abs()",
         "rewards = 1.0 - self.x.abs()[:, None]",

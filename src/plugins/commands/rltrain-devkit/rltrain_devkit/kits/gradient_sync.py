@@ -233,7 +233,7 @@ class GradientSyncConformance(GradientSyncRanks):
             expected = total[0] * gradient.astype("float64")
             largest = _largest(gradient)
             # The errors of a few steps, still in the buffers, and the rounding of each average.
-            allowed = (4 * self.tolerance + _STEPS * 2**-22) * largest
+            allowed = (max(4, self.steps) * self.tolerance + _STEPS * 2**-22) * largest
             apart = abs(total - expected).max()
             assert apart <= allowed, (
                 f"on rank {rank}, the sum of {_STEPS} averages of the same gradient is off by "

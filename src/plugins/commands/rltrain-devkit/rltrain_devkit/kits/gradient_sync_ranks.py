@@ -28,6 +28,9 @@ class GradientSyncRanks(GivenPlugins):
     tolerance: float = 1e-6
     """Maximum error of an average, relative to the largest gradient. The default is for float32
     rounding; for a sync that compresses, set the error of one step."""
+    steps: int = 1
+    """Over how many steps of the same gradients averages are judged: over many for a sync that
+    sends a part of them, and feeds back the rest (error feedback). Their mean is then judged."""
     unbiased: bool = True
     """Whether later steps correct the errors of earlier ones, so that errors do not add up."""
 
@@ -72,8 +75,10 @@ class GradientSyncRanks(GivenPlugins):
         return dtype_of(self.framework, str(x.dtype))
 
     def synced(self, make: MakeSync, gradients: Sequence[Any]) -> list[Any]:
-        """Average gradients, numpy arrays or None, with a new sync."""
-        return numpy_arrays(self.make(make, gradients)(self.arrays(gradients)))
+        """Average gradients, numpy arrays or None, with a new sync; over `steps` steps."""
+        sync = self.make(make, gradients)
+        steps = [numpy_arrays(sync(self.arrays(gradients))) for _ in range(self.steps)]
+        return [_mean(each) for each in zip(*steps, strict=True)]
 
     def assert_close(self, average: Any, expected: Any, largest: float, what: str) -> None:
         """Compare values, but not shapes, which another test checks."""
@@ -93,3 +98,12 @@ def returned(gradients: Any) -> Sequence[Any]:
     """Return a sync's result as a list; fail if it is None."""
     assert gradients is not None, "the sync returned None: return the averages, in place or not"
     return list(gradients)
+
+
+def _mean(steps: Sequence[Any]) -> Any:
+    """Return the mean of an array over steps; None if it is None in one of them."""
+    import numpy as np
+
+    if len(steps) == 1 or any(each is None for each in steps):
+        return steps[0]
+    return np.mean(steps, axis=0, dtype="float64").astype(steps[0].dtype)

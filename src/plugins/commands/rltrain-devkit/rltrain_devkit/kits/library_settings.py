@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rltrain.errors import PluginError
 from rltrain.launch import private_folder
 from rltrain.plugins import discover
 from rltrain.specs import LibrarySpec
@@ -93,6 +94,10 @@ class LibrarySettings(GivenPlugins):
             type(self)._whole = self._two_nodes()
         assert self._whole is not None
         return self._whole
+
+    def _breaks_contract(self) -> bool:
+        """Return whether that training has ended because the library breaks the contract."""
+        return isinstance(self._trained().error, PluginError)
 
     def _ranks(self) -> list[Probe]:
         """Return the ranks of that training; skip the test if training failed."""
