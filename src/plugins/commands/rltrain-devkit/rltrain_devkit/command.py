@@ -24,14 +24,20 @@ TEMPLATES = Path(__file__).parent / "templates"
 SUFFIX = ".tmpl"
 """The suffix of templates, so that tools do not read them as Python files."""
 
+_TWO = "--distributed --nproc-per-node 2 --max-iterations 2"
+
 KINDS = {
-    "library": "--library $name",
-    "backend": "--backend $name",
-    "suite": "--task $name/Point-v0",
-    "writer": "--writer console $name",
-    "launcher": "--launcher $name",
+    "library": f"rltrain --library $name {_TWO}",
+    "backend": f"rltrain --backend $name {_TWO}",
+    "suite": f"rltrain --task $name/Point-v0 {_TWO}",
+    "writer": f"rltrain --writer console $name {_TWO}",
+    "launcher": f"rltrain --launcher $name {_TWO}",
+    "observer": f"rltrain --observer $name {_TWO}",
+    "gradient_sync": f"rltrain --grad-sync $name {_TWO}",
+    "cluster": "${variable}_NODES=2 ${variable}_NODE=0 rltrain --distributed --dry-run",
+    "command": "rltrain $name",
 }
-"""The kinds that have a template, and for each the flags with which a run uses the plugin."""
+"""The kinds, and for each the command that uses the plugin of its template."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
 
@@ -71,6 +77,8 @@ class NewCommand:
                 f"NAME {name!r}: must begin with a letter and have only letters and digits, with "
                 "single '-' or '_' between them."
             )
+        if kind == "command" and not re.fullmatch("[a-z-]+", name):
+            raise UsageError(f"NAME {name!r}: a command has small letters and dashes only.")
         fields = _fields(name)
         _check_free(name, kind, fields["distribution"])
         target = into / fields["distribution"]
@@ -97,6 +105,7 @@ def _fields(name: str) -> dict[str, str]:
         "name": name,
         "distribution": "-".join(["rltrain", *parts]).lower(),
         "package": "_".join(["rltrain", *parts]).lower(),
+        "variable": "_".join(parts).upper(),
         "title": "".join(part[0].upper() + part[1:] for part in parts),
     }
 
@@ -140,7 +149,7 @@ def _write(files: Mapping[str, str], target: Path) -> None:
         written.rename(target)
 
 
-def _report(target: Path, files: Mapping[str, str], name: str, flags: str) -> str:
+def _report(target: Path, files: Mapping[str, str], name: str, use: str) -> str:
     folder = shlex.quote(str(target))
     return "\n".join(
         [
@@ -150,6 +159,6 @@ def _report(target: Path, files: Mapping[str, str], name: str, flags: str) -> st
             f"  pip install -e {shlex.quote(f'{target}[test]')}",
             f"  rltrain plugins --check {name}",
             f"  python -m pytest {folder}",
-            f"  rltrain {flags} --distributed --nproc-per-node 2 --max-iterations 2",
+            f"  {use}",
         ]
     )

@@ -41,9 +41,15 @@ def texts(folder: Path) -> dict[str, str]:
     }
 
 
+def named_for(kind: str, name: str) -> str:
+    """Return a name that a plugin of a kind may have."""
+    return name.replace("_", "-") if kind == "command" else name
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_file_is_written_with_the_names_filled_in(new, kind):
-    assert new("my-own_thing", "--kind", kind)[0] == 0
+    name = named_for(kind, "my-own_thing")
+    assert new(name, "--kind", kind)[0] == 0
     files = texts(Path("rltrain-my-own-thing"))
     package = "rltrain_my_own_thing"
     expected = {"pyproject.toml", "README.md", "tests/test_conformance.py"}
@@ -52,22 +58,24 @@ def test_every_file_is_written_with_the_names_filled_in(new, kind):
     if kind == "writer":
         expected.add(f"{package}/options.py")
     assert set(files) == expected | {f"{package}/{module}.py"}
-    for name, text in files.items():
-        assert "$" not in text, name
-        if name.endswith(".py"):
-            compile(text, name, "exec")
+    for file, text in files.items():
+        assert "$" not in text, file
+        if file.endswith(".py"):
+            compile(text, file, "exec")
     project = tomllib.loads(files["pyproject.toml"])["project"]
     assert project["name"] == "rltrain-my-own-thing"
-    assert project["entry-points"]["rltrain"] == {"my-own_thing": f"{package}.plugin"}
+    assert project["entry-points"]["rltrain"] == {name: f"{package}.plugin"}
     assert {"library", "test"} <= set(project["optional-dependencies"])
-    assert f"{package}.{module}:MyOwnThing{kind.title()}" in files[f"{package}/plugin.py"]
+    named = "".join(map(str.title, kind.split("_")))
+    named = f"{package}.{module}:MyOwnThing{named}" if kind != "cluster" else "find=find"
+    assert named in files[f"{package}/plugin.py"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_found_and_ready(new, site, monkeypatch, kind):
-    name = f"found_{kind}"
+    name = named_for(kind, f"found_{kind}")
     new(name, "--kind", kind)
-    package, distribution = f"rltrain_{name}", f"rltrain-found-{kind}"
+    package, distribution = f"rltrain_found_{kind}", f"rltrain-found-{kind.replace('_', '-')}"
     monkeypatch.syspath_prepend(str(Path(distribution).resolve()))
     site.install(distribution, point=name, module=f"{package}.plugin")
     (record,) = (record for record in discover().records if record.name == name)
@@ -86,7 +94,8 @@ def test_written_files_pass_our_own_linter(new, tmp_path, name):
     plugins.mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     for kind in KINDS:
-        assert new(f"{name}-{kind}", "--kind", kind, "--into", str(plugins))[0] == 0
+        of_kind = named_for(kind, f"{name}-{kind}")
+        assert new(of_kind, "--kind", kind, "--into", str(plugins))[0] == 0
     for command in (["check"], ["format", "--diff"]):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--no-cache", "src"],
@@ -100,7 +109,7 @@ def test_written_files_pass_our_own_linter(new, tmp_path, name):
 
 
 def test_every_kind_with_a_template_is_a_kind(new):
-    assert {path.name for path in TEMPLATES.iterdir()} == set(KINDS) <= set(SPECS)
+    assert {path.name for path in TEMPLATES.iterdir()} == set(KINDS) == set(SPECS)
 
 
 def test_it_prints_what_it_wrote_and_what_comes_next(new):
@@ -129,7 +138,8 @@ WRONG = [
     ("demo", "the following arguments are required: --kind"),
     ("demo --kind libary", "--kind libary: must be one of library, backend, suite, writer,"),
     ("demo --kind libary", "Did you mean 'library'?"),
-    ("demo --kind observer", "--kind observer: must be one of"),
+    ("demo_1 --kind command", "NAME 'demo_1': a command has small letters and dashes only."),
+    ("demo --kind reward", "--kind reward: must be one of"),
     ("1st --kind writer", "NAME '1st': must begin with a letter"),
     ("my/own --kind writer", "NAME 'my/own': must begin with"),
     ("my_ --kind writer", "NAME 'my_': must begin with"),
