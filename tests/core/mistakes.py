@@ -133,7 +133,7 @@ MISTAKES: dict[str, Mistake] = {
         goes_on=True,
     ),
     "another version of rltrain is needed": Mistake(
-        writer(), "needs rltrain>=7, but 0.1.0 is installed", requires=("rltrain>=7",)
+        writer(), "needs rltrain>=7, but ", requires=("rltrain>=7",)
     ),
     "another version of the library is needed": Mistake(
         writer(),

@@ -13,20 +13,26 @@ if TYPE_CHECKING:
     from rltrain_devkit.kits.backend import BackendConformance
     from rltrain_devkit.kits.gradient_sync import GradientSyncConformance
     from rltrain_devkit.kits.library import LibraryConformance
+    from rltrain_devkit.kits.observer import ObserverConformance
     from rltrain_devkit.kits.suite import SuiteConformance
+    from rltrain_devkit.kits.writer import WriterConformance
 
 __all__ = [
     "BackendConformance",
     "GradientSyncConformance",
     "LibraryConformance",
+    "ObserverConformance",
     "SuiteConformance",
+    "WriterConformance",
 ]
 
 _KITS = {
     "BackendConformance": "backend",
     "GradientSyncConformance": "gradient_sync",
     "LibraryConformance": "library",
+    "ObserverConformance": "observer",
     "SuiteConformance": "suite",
+    "WriterConformance": "writer",
 }
 
 

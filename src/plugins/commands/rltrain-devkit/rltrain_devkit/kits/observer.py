@@ -1,0 +1,65 @@
+"""The conformance kit for observers, as tests to subclass."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.launch import private_folder
+from rltrain.plugins import discover
+from rltrain.specs import ObserverSpec, load_object
+from rltrain.testing import FakeWorld, RankRun, differing
+from rltrain_devkit.kits.declaration import check_declaring_is_light
+from rltrain_devkit.kits.given import GivenPlugins
+from rltrain_devkit.kits.rules import may, must, skip
+
+__all__ = ["ObserverConformance"]
+
+
+class ObserverConformance(GivenPlugins):
+    """What every observer must do: trains with and without it, on fake ranks.
+
+    Example:
+        ```python
+        from rltrain_devkit import ObserverConformance
+
+        class TestMyObserver(ObserverConformance):
+            observer = "my_observer"
+        ```
+    """
+
+    observer: str
+    """The name under which the plugin declares it."""
+    options: Mapping[str, Any] = {}
+    """Fields of `RunOptions` for the trainings: a task that renders, say, or another library."""
+    changes_nothing: bool = True
+    """Whether a run with it learns the same. Set it to False for one that changes training."""
+
+    @must("Declaring the observer imports no tensor framework and no numpy.")
+    def test_declaring_is_light(self) -> None:
+        """In a child process, without the other plugins."""
+        check_declaring_is_light(ObserverSpec, self.observer)
+
+    @must("Every rank trains to the end with it.")
+    def test_every_rank_trains_to_the_end(self) -> None:
+        """A hook that is wrapped is called, and its result returned."""
+        assert [run.result.iterations for run in self._train(True)] == [2, 2]
+
+    @may("A run with it learns the same as one without it, to the last bit.")
+    def test_it_changes_nothing(self) -> None:
+        """Nor does it draw from the generators that training uses."""
+        if not self.changes_nothing:
+            skip("changes_nothing = False")
+        pairs = zip(self._train(True), self._train(False), strict=True)
+        for rank, (watched, alone) in enumerate(pairs):
+            names = differing([watched, alone])
+            assert not names, f"on rank {rank}, {names[0]} ended different with {self.observer}"
+
+    def _train(self, watched: bool) -> list[RankRun]:
+        spec = discover().get(ObserverSpec, self.observer)
+        made = [load_object(spec.factory)] if watched else []
+        small = {"max_iterations": 2, "num_envs": 8}
+        with private_folder() as scratch, contextlib.chdir(scratch):
+            options = {**small, "log_root": str(scratch / "logs"), **self.options}
+            return FakeWorld(2).train(observers=made, **options)
