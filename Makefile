@@ -98,7 +98,7 @@ STAGES = @mkdir -p build; for stage in $(1); do \
 	begin=$$(date +%s); $(MAKE) $$stage || exit; seconds=$$(($$(date +%s) - begin)); \
 	printf '%3d:%02d  %s\n' $$((seconds / 60)) $$((seconds % 60)) $$stage | tee -a $(MINUTES); done
 
-.PHONY: help bench train test test-core test-all test-fast test-ranks test-long test-slow test-rest test-cuda fuzz environments docs lint format clean resolve \
+.PHONY: help bench train test test-core test-all test-fast test-ranks test-long test-slow test-rest test-cuda fuzz mutants environments docs lint format clean resolve \
 	$(SETS:%=test-%) $(ALONE:%=test-%)
 
 help:
@@ -111,6 +111,7 @@ help:
 	@echo "make test-NAME  the fast tests of one plugin: make test-rl-games"
 	@echo "make test-cuda  the tests that need a GPU; skipped without one"
 	@echo "make fuzz       read damaged files and messages for an hour, or for SECONDS=N"
+	@echo "make mutants    plant N=200 one-line faults by SEED=0, and list those that no fast test finds: hours"
 	@echo "make bench      measure speed, start and memory, for docs/speed.md: hours, on an idle machine"
 	@echo "make docs       the documentation site, in build/site"
 	@echo "make lint       ruff, mypy --strict, and the architecture's imports"
@@ -158,6 +159,12 @@ test-slow: $(READY)
 fuzz: SECONDS ?= 3600
 fuzz: $(READY)
 	$(BIN)/python -m pytest tests/fuzz -k refused --fuzz $(SECONDS) --fuzz-seed $$(date +%s) --timeout 0 -s
+
+# One-line faults in the sources, drawn by a seed: which of them no fast test finds.
+mutants: N ?= 200
+mutants: SEED ?= 0
+mutants: $(READY)
+	$(BIN)/python tests/mutants/mutants.py --number $(N) --seed $(SEED) $(MUTANTS)
 
 environments: $(SETS:%=.venv-%/.ready) .venv-core/.ready .venv-docs/.ready
 
