@@ -49,6 +49,8 @@ OF_OTHERS = {
     "--seconds",
     "--tiny",
     "--train",
+    "--of",
+    "--tests",
 }
 """Flags of srun, pip, uv, mypy and benchmarks, and what is no field of a run."""
 
