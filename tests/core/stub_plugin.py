@@ -129,6 +129,12 @@ def rltrain_provides():
             starts_nodes=True,
         ),
         LauncherSpec(name="without_launch", factory="builtins:object", frameworks=("numpy",)),
+        LauncherSpec(
+            name="without_restarts",
+            factory=f"{parts}:StubLauncher",
+            frameworks=("numpy",),
+            lacks=("max_restarts",),
+        ),
         GradientSyncSpec(name="plain", factory=f"{parts}:StubSync", frameworks=("numpy",)),
         SuiteSpec(
             name="stubs",

@@ -345,6 +345,14 @@ def test_restarts_are_refused_where_no_ranks_are_started(refused):
     assert refused(TORCHRUN, max_restarts=1, distributed=True) == joined
 
 
+def test_restarts_of_several_nodes_need_a_launcher_that_has_them(plan, refused):
+    ranks = {"distributed": True, "nproc_per_node": 2, "launcher": "without_restarts"}
+    assert plan(**ranks, max_restarts=1).config.max_restarts == 1  # rltrain starts them again.
+    nodes = {**ranks, "nnodes": 2, "node_rank": 0, "master_addr": "node0"}
+    message = refused(**nodes, max_restarts=1)
+    assert "--max-restarts 1: the launcher without_restarts does not have it for several" in message
+
+
 ELASTIC = {
     "distributed": True,
     "nproc_per_node": 2,

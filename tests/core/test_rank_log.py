@@ -6,15 +6,19 @@ import contextlib
 import io
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from rltrain.logs.rank_log import RankLog, console_stream, older
+from rltrain.logs.stream import LossyFile, as_text
 
 
 def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -236,3 +240,26 @@ def test_a_ranks_log_is_tended_in_every_iteration(stub, monkeypatch):
     monkeypatch.setattr("rltrain.logs.rank_log.LIMIT", -1)
     result = train(**{**stub.OPTIONS, "max_iterations": 2})
     assert (Path(result.run_dir) / "logs" / "rank_0.log.1").exists()
+
+
+def test_a_full_pipe_that_another_process_has_made_non_blocking_is_waited_for():
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(writer, bytes(1 << 16)):
+            pass
+
+    def written() -> int:
+        with contextlib.closing(as_text(LossyFile(writer))) as stream:
+            return stream.write("a line\n")
+
+    with ThreadPoolExecutor(1) as pool:
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        line = pool.submit(written)
+        time.sleep(1)
+        after, early = resource.getrusage(resource.RUSAGE_SELF), line.done()
+        with open(reader, "rb") as file:
+            read = file.read()
+    assert not early
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+    assert read.lstrip(b"\0") == b"a line\n"
