@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import sys
@@ -23,6 +24,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "mistakes.md").read_text()
 def planted(request, site, stub) -> Mistake:
     """A mistake, in an installed plugin that is called `mine`."""
     mistake: Mistake = MISTAKES[request.param]
+    sys.modules.pop("slow_library", None)
     (site.path / "slow_library.py").write_text("")
     site.install("slow-library")
     module = site.install("mine", mistake.plugin, requires=mistake.requires)
@@ -62,6 +64,12 @@ def test_each_mistake_is_named_with_its_remedy(planted, stub, capsys, request):
         print(f"\n| {wrong} | {run} | {line.removeprefix('mine 1.0: ')} |")
     (row,) = (row for row in PAGE.splitlines() if row.startswith(f"| {wrong} | {run} |"))
     assert planted.says in row
+
+
+@pytest.mark.parametrize("planted", ["the entry point imports its library"], indirect=True)
+def test_an_import_is_named_where_another_plugin_had_imported_it_before(planted, stub, capsys):
+    importlib.import_module("slow_library")
+    assert planted.says in of_check(capsys)
 
 
 def test_nothing_is_wrong_with_a_good_plugin(site, stub, capsys):

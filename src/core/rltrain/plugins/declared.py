@@ -16,9 +16,9 @@ from rltrain.plugins.contract import breaches, face_of
 from rltrain.plugins.installed import InstalledPlugin, adapted
 from rltrain.specs import KINDS, LibrarySpec, Spec
 
-__all__ = ["declarations", "hooks_of"]
+__all__ = ["declarations", "heavy_for", "hooks_of"]
 
-HEAVY = frozenset({"gymnasium", "jax", "numpy", "torch"})
+HEAVY = {"gymnasium", "jax", "numpy", "torch"}
 """What a plugin's module must not import, besides the library that it adapts."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w-]*")
@@ -44,8 +44,7 @@ def hooks_of(plugin: InstalledPlugin) -> Any:
 @functools.lru_cache
 def declarations(plugin: InstalledPlugin) -> tuple[tuple[Spec, ...], tuple[str, ...]]:
     """Return a plugin's declared specs, and what heavy was imported; it is asked once."""
-    names = {requirement.name.replace("-", "_") for requirement in adapted(plugin.requires)}
-    absent = [name for name in sorted(names | HEAVY) if name not in sys.modules]
+    absent = [name for name in sorted(heavy_for(plugin)) if name not in sys.modules]
     hooks = hooks_of(plugin)
     specs: list[Spec] = []
     for provided in hooks.rltrain_provides():
@@ -63,6 +62,11 @@ def declarations(plugin: InstalledPlugin) -> tuple[tuple[Spec, ...], tuple[str, 
     if not all(isinstance(each, Dialect) for each in dialects):
         raise PluginError(f"rltrain_dialect must return a rltrain.dialects.Dialect; got {dialects}")
     return tuple(specs), tuple(name for name in absent if name in sys.modules)
+
+
+def heavy_for(plugin: InstalledPlugin) -> set[str]:
+    """Return what a plugin's module must not import."""
+    return HEAVY | {each.name.replace("-", "_") for each in adapted(plugin.requires)}
 
 
 def _check_spec(spec: Spec) -> None:

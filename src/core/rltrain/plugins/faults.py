@@ -7,9 +7,10 @@ from typing import Any
 
 from rltrain.errors import PluginError, UsageError
 from rltrain.plugins.contract import breaches
+from rltrain.plugins.declared import heavy_for
 from rltrain.plugins.options import dataclass_of, describe_options
-from rltrain.plugins.registry import Registry
-from rltrain.plugins.sources import find_module, read_face
+from rltrain.plugins.registry import PluginRecord, Registry
+from rltrain.plugins.sources import find_module, imported, read_face
 from rltrain.specs import Spec
 
 __all__ = ["IMPORT_STRINGS", "check_chosen", "faults", "lapses"]
@@ -60,11 +61,23 @@ def lapses(spec: Spec, registry: Registry) -> Iterator[str]:
                 f"docstring, for `rltrain plugins {spec.name}`."
             )
     for record in registry.records:
-        if record.heavy and any(spec is each for each in record.specs):
+        if any(spec is each for each in record.specs) and (heavy := _heavy(record)):
             yield (
-                f"its module imports {', '.join(record.heavy)} whenever plugins are listed. Import "
+                f"its module imports {', '.join(heavy)} whenever plugins are listed. Import "
                 "inside functions, or in the factory's module."
             )
+
+
+def _heavy(record: PluginRecord) -> list[str]:
+    """Return what a plugin's module imports, although it must be light.
+
+    Its sources tell it too where somebody else had imported that before.
+    """
+    plugin = record.plugin
+    if plugin is None or plugin.given is not None:
+        return list(record.heavy)
+    tops = {name.partition(".")[0] for name in imported(plugin.point.module)}
+    return sorted({*record.heavy, *(tops & heavy_for(plugin))})
 
 
 def check_chosen(specs: Iterable[Spec], registry: Registry) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from rltrain.errors import PluginError, suggest
 from rltrain.plugins.contract import Face, Method, face_of, without_self
 
-__all__ = ["find_module", "read_face"]
+__all__ = ["find_module", "imported", "read_face"]
 
 
 def read_face(path: str, requires: Collection[str] = ()) -> Face | None:
@@ -40,7 +40,7 @@ def read_face(path: str, requires: Collection[str] = ()) -> Face | None:
         tree = _tree(module)
         if tree is None:
             return None
-        _check_imports(module, tree)
+        _check_imports(module)
         known = _names(tree)
         if known is not None and name in known:
             return _in_tree(module, tree, name, requires)
@@ -93,15 +93,21 @@ def _method(node: ast.FunctionDef) -> Method:
     return Method(without_self(wanted), marks)
 
 
-def _check_imports(module: str, tree: ast.Module) -> None:
-    """Raise `PluginError` for what a module imports first of all, and cannot."""
+def imported(module: str) -> list[str]:
+    """Return what a module imports first of all, as its sources say."""
     names: list[str | None] = []
-    for node in tree.body:
+    tree = _tree(module)
+    for node in tree.body if tree is not None else ():
         if isinstance(node, ast.Import):
             names += [each.name for each in node.names]
         elif isinstance(node, ast.ImportFrom):
             names.append(_origin(module, node))
-    for name in filter(None, names):
+    return [name for name in names if name]
+
+
+def _check_imports(module: str) -> None:
+    """Raise `PluginError` for what a module imports first of all, and cannot."""
+    for name in imported(module):
         top = name.partition(".")[0]
         own = top == module.partition(".")[0]
         try:
