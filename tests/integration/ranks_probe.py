@@ -14,10 +14,6 @@ import threading
 import time
 from pathlib import Path
 
-import gymnasium
-import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
-
 from rltrain import hookimpl
 from rltrain.records import Scalars
 from rltrain.specs import LibrarySpec, SuiteSpec
@@ -53,26 +49,31 @@ def rltrain_provides():
 class IdleSuite:
     @hookimpl
     def rltrain_make_env(self, session):
-        return Idle(session.config.num_envs)
+        return idle(session.config.num_envs)
 
 
-class Idle(VectorEnv):
-    """Does nothing, on numpy."""
+def idle(num_envs):
+    """Return environments that do nothing, on numpy."""
+    import gymnasium
+    import numpy as np
+    from gymnasium.vector import AutoresetMode, VectorEnv
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    class Idle(VectorEnv):
+        metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        single_observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+        single_action_space = gymnasium.spaces.Box(-1, 1, (1,))
 
-    def __init__(self, num_envs):
-        self.num_envs = num_envs
-        self.single_observation_space = gymnasium.spaces.Box(-1, 1, (1,))
-        self.single_action_space = gymnasium.spaces.Box(-1, 1, (1,))
+        def reset(self, *, seed=None, options=None):
+            return np.zeros((num_envs, 1), np.float32), {}
 
-    def reset(self, *, seed=None, options=None):
-        return np.zeros((self.num_envs, 1), np.float32), {}
+        def step(self, actions):
+            nothing = np.zeros(num_envs, bool)
+            observations = np.zeros((num_envs, 1), np.float32)
+            return observations, np.zeros(num_envs, np.float32), nothing, nothing, {}
 
-    def step(self, actions):
-        nothing = np.zeros(self.num_envs, bool)
-        observations = np.zeros((self.num_envs, 1), np.float32)
-        return observations, np.zeros(self.num_envs, np.float32), nothing, nothing, {}
+    made = Idle()
+    made.num_envs = num_envs
+    return made
 
 
 class Averager:
@@ -80,6 +81,8 @@ class Averager:
 
     @hookimpl
     def rltrain_train(self, session):
+        import numpy as np
+
         world, folder = session.world, Path(os.environ[FOLDER])
         gradients, average = averaging(session)
         session.seed("learner")
@@ -111,12 +114,13 @@ def averaging(session):
     if session.framework == "torch":
         import torch
 
-        sync = session.gradient_sync([torch.nn.Parameter(torch.zeros(size))])
-        return [torch.full((size,), rank)], lambda gradients: float(sync(gradients)[0][0])
+        model = session.wrap_model(torch.nn.Linear(size, 1, bias=False), "model")
+        sync = session.gradient_sync(list(model.parameters()))
+        return [torch.full((1, size), rank)], lambda gradients: float(sync(gradients)[0][0, 0])
     import jax.numpy as jnp
 
     tree = {"weight": jnp.full(size, rank), "bias": jnp.full(1, rank)}
-    sync = session.gradient_sync(tree)
+    sync = session.gradient_sync(session.wrap_model(tree, "model"))
     return tree, lambda gradients: float(sync(gradients)["weight"][0])
 
 
