@@ -2,13 +2,16 @@
 
     python benchmarks/speed.py
     python benchmarks/speed.py --library rsl_rl --ranks 2 --num-envs 64 512 --rounds 5
+    python benchmarks/speed.py --ranks 2 --ways native even gloo
 
 Each row trains the embedded cart-pole on real processes, each with one thread. "native" is the
-library's own runner and agent on gloo, of which only the startup is replaced (see `native.py`);
-"gloo" and "mpi" are rltrain with these backends. "bare" is the limit of gloo: rltrain with one bare
-all-reduce of as many bytes in the place of each average of gradients. "free" are as many single
-processes at the same time, which never speak: the limit of all. A run's speed is that of its median
-iteration, without the first ones. The ways take turns, round after round.
+library's own runner and agent on gloo, of which only the startup is replaced (see `native.py`).
+"even" is native with what rltrain gives its ranks besides: cores of their own, and memory of freed
+arrays that stays theirs. "gloo" and "mpi" are rltrain with these backends. "bare" is rltrain with
+one bare all-reduce of as many bytes in the place of each average of gradients, and "free" are as
+many single processes at the same time, which never speak: nothing that communicates should be
+faster, but for the noise of the machine. A run's speed is that of its median iteration, without the
+first ones. The ways take turns, round after round.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import os
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from alone import LIBRARIES, TASK, train
@@ -30,13 +34,18 @@ from ranks import on_mpi_ranks, on_ranks
 from rltrain import hookimpl
 from rltrain.errors import DivergenceError
 from rltrain.machine.cores import bind_cores
+from rltrain.machine.heap import keep_freed_memory
 from rltrain.session import Session
 from rltrain.types import GradientSync, World
 
-WAYS = ("native", "gloo", "mpi", "bare", "free")
+WAYS = ("native", "even", "gloo", "mpi", "bare", "free")
+ON_ONE_RANK = ("native", "even", "free")
 RATIOS = (
     ("gloo", "native"),
     ("mpi", "native"),
+    ("even", "native"),
+    ("gloo", "even"),
+    ("mpi", "even"),
     ("gloo", "bare"),
     ("gloo", "free"),
     ("mpi", "free"),
@@ -64,23 +73,26 @@ def run_rank(way: str, library: str, num_envs: int, iterations: int, folder: str
         laps.append(time.perf_counter())
 
     agent = _SKRL if library == "skrl" else {}
-    if way == "native" and os.environ["WORLD_SIZE"] == "1":
-        train("native", library, "cpu", num_envs, iterations, folder, lap, agent)
-    elif way == "native":
-        native(Row(library, "", agent), iterations, folder, num_envs, lap)
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+    def bound_lap() -> None:
+        if not laps:
+            bind_cores(World(rank, rank, 0, ranks, ranks))  # As rltrain does with ranks it starts.
+        lap()
+
+    if way == "even":
+        keep_freed_memory()
+    if way in ("native", "even"):
+        of_way = bound_lap if way == "even" else lap
+        if ranks == 1:
+            train("native", library, "cpu", num_envs, iterations, folder, of_way, agent)
+        else:
+            native(Row(library, "", agent), iterations, folder, num_envs, of_way)
     elif way == "free":
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
             del os.environ[name]
         train("rltrain", library, "cpu", num_envs, iterations, folder, lap, agent)
     else:
-        rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        world = World(rank, rank, 0, ranks, ranks)
-
-        def bound_lap() -> None:
-            if not laps:
-                bind_cores(world)  # As rltrain does with ranks that it starts.
-            lap()
-
         run = functools.partial(
             train, "rank", library, "cpu", num_envs, iterations, folder, bound_lap, agent
         )
@@ -133,9 +145,11 @@ def steps_of(library: str) -> int:
     return plan.iteration.steps
 
 
-def measure(library: str, ranks: int, num_envs: int, iterations: int, rounds: int) -> Speeds:
+def measure(
+    ways: Sequence[str], library: str, ranks: int, num_envs: int, iterations: int, rounds: int
+) -> Speeds:
     """Train in each way, one after the other, again and again."""
-    speeds: Speeds = {way: [] for way in (WAYS if ranks > 1 else ("native", "free"))}
+    speeds: Speeds = {way: [] for way in ways if ranks > 1 or way in ON_ONE_RANK}
     for _ in range(rounds):
         for way, found in speeds.items():
             found.append(speed(way, library, ranks, num_envs, iterations))
@@ -158,19 +172,26 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int, nargs="+", default=[64, 512])
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     given = parser.parse_args()
     print(f"{TASK} on {os.cpu_count()} cores; environment steps/s of all ranks\n")
-    head = ["library", "ranks", "environments each", *WAYS, *(" to ".join(each) for each in RATIOS)]
+    ratios = [each for each in RATIOS if {*each} <= {*given.ways}]
+    head = ["library", "ranks", "environments each", *given.ways]
+    head += [" to ".join(each) for each in ratios]
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
     for library in given.library:
         for ranks in given.ranks:
             for num_envs in given.num_envs:
-                found = measure(library, ranks, num_envs, given.iterations, given.rounds)
-                medians = [
-                    f"{statistics.median(found[w]):,.0f}" if w in found else "" for w in WAYS
+                found = measure(
+                    given.ways, library, ranks, num_envs, given.iterations, given.rounds
+                )
+                cells = [library, str(ranks), str(num_envs)]
+                cells += [
+                    f"{statistics.median(found[way]):,.0f}" if way in found else ""
+                    for way in given.ways
                 ]
-                ratios = [ratio(found, *each) for each in RATIOS]
-                print(f"| {' | '.join([library, str(ranks), str(num_envs), *medians, *ratios])} |")
+                cells += [ratio(found, *each) for each in ratios]
+                print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
