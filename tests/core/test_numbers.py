@@ -11,7 +11,7 @@ import pytest
 from fake_ranks import run_ranks
 from made_up_arrays import MadeUpArrays, tensor
 
-from rltrain.errors import NonFiniteError
+from rltrain.errors import NonFiniteError, PeerLost
 from rltrain.metrics.finite import EnvNumbers, describe
 from rltrain.metrics.numbers import Numbers
 
@@ -70,6 +70,26 @@ def test_what_breaks_first_is_named(array):
         env.step(array([[NAN], [NAN]]), array([NAN, NAN]))
     assert found(env) == "rank 2: rewards, first in environment 1"
     assert env.count() == {"observations": 6, "rewards": 7}
+
+
+def test_a_number_that_comes_once_is_named_before_what_follows(array):
+    env, good = EnvNumbers(array.arrays), array([[1.0], [1.0]])
+    env.reset(good)
+    env.step(array([[1.0], [NAN]]), array([1.0, 1.0]))
+    env.step(good, array([1.0, 1.0]))
+    env.step(good, array([NAN, 1.0]))
+    env.step(good, array([NAN, 1.0]))
+    assert found(env) == "rank 2: observations, first in environment 1"
+    assert env.count() == {"observations": 1, "rewards": 2}
+
+
+def test_final_observations_that_come_now_and_then_keep_their_place(array):
+    env, good = EnvNumbers(array.arrays), array([[1.0], [1.0]])
+    info = {"final_obs": array([[NAN], [1.0]]), "_final_obs": array([True, False])}
+    env.step(good, array([1.0, 1.0]), info)
+    env.step(array([[NAN], [1.0]]), array([1.0, 1.0]))
+    env.step(array([[NAN], [1.0]]), array([1.0, 1.0]), info)
+    assert found(env) == "rank 2: final observations, first in environment 0"
 
 
 def test_an_iteration_starts_without_findings(array):
@@ -226,6 +246,17 @@ def test_gradients_name_the_rank_and_the_parameter_that_began():
     assert "rank 1: gradients of actor.1.weight; rank 1: Loss/value. " in message
 
 
+def test_an_observation_that_broke_once_comes_before_gradients_of_later_steps():
+    def body(numbers, rank):
+        sync = numbers.checked(lambda gradients: gradients, [tensor([0.0])])
+        for step in range(5):
+            numbers.env.step(tensor([[NAN if rank and step == 2 else 1.0]]), tensor([1.0]))
+            update(numbers, sync, [NAN if rank and step == 3 else 1.0])
+
+    message = str(losses(body)[0])
+    assert "in iteration 5: rank 1: observations, first in environment 0. " in message
+
+
 def test_gradients_that_cause_broken_observations_come_first():
     """Libraries with a replay buffer learn in every step."""
 
@@ -288,6 +319,22 @@ def test_parameters_that_an_update_has_broken_end_the_run_before_its_checkpoint(
     assert "rank 0: actor.bias; rank 1: actor.bias. " in str(error)
     assert error.may_restart is (reaction == "rollback")
     assert ("--on-nonfinite skip" in str(error)) is (reaction == "stop")
+
+
+def test_a_library_that_fails_by_another_ranks_gradients_names_that_rank():
+    """Each rank explains its own failure, and that of the rank that began is to be shown."""
+
+    def one(group):
+        numbers, weight = Numbers("stop", MadeUpArrays()), tensor([1.0])
+        sync = numbers.checked(lambda gradients: [group.all_reduce(gradients[0], "mean")], [weight])
+        weight -= sync([tensor([NAN if group.rank else 1.0])])[0]
+        return numbers.explain(group.rank, iteration=3)
+
+    first, second = run_ranks(2, one)
+    assert isinstance(first, PeerLost)
+    assert str(first) == "NaN or infinity in iteration 3, by another rank's gradients."
+    assert isinstance(second, NonFiniteError)
+    assert "rank 1: gradients of parameter 0. " in str(second)
 
 
 def test_nothing_is_explained_where_all_is_finite():

@@ -45,7 +45,9 @@ class CheckedSync:
         self._sync, self._parameters = sync, parameters
         self._checked = slice(None, -extras or None)
         self._arrays, self._env, self._skips = arrays, env, skips
-        self._counts: Any = None
+        self._ages: Any = None
+        """By parameter, how many updates there are since the first whose gradient was not finite,
+        that included."""
         self._updates: list[int] = []
         self._learned, self.left_out, self.idle = False, 0, 0
 
@@ -53,7 +55,7 @@ class CheckedSync:
         """Return the averages; None if this update is to be skipped, on all ranks."""
         norms = self._arrays.norms(gradients)
         if norms is not None:
-            self._counts = self._arrays.compile(_count)(self._counts, norms)
+            self._ages = self._arrays.compile(_aged)(self._ages, norms)
             self._updates.append(self._env.tick())
         averaged = self._sync(gradients)
         if self._skips and not self._is_finite(averaged):
@@ -70,9 +72,9 @@ class CheckedSync:
         return math.isfinite(self._arrays.floats((norms[self._checked].max(),))[0])
 
     @property
-    def most(self) -> Any:
-        """How many updates of this iteration had gradients that are not finite; None if none."""
-        return self._counts[self._checked].max() if self._updates else None
+    def found(self) -> Any:
+        """1 if an update of this iteration had gradients that are not finite, else 0."""
+        return (self._ages[self._checked].max() > 0) * 1.0 if self._updates else 0.0
 
     @property
     def broken(self) -> Any:
@@ -84,6 +86,11 @@ class CheckedSync:
             return 0.0
         return self._arrays.compile(_broken)(self._arrays.norms(self._parameters)).sum()
 
+    @property
+    def is_broken_by_others(self) -> bool:
+        """Whether an average has broken parameters to which this rank gave finite gradients."""
+        return bool(self.broken) and not self.found
+
     def findings(self, rank: int, models: Mapping[str, Any]) -> list[Finding]:
         """Return what was found in this iteration.
 
@@ -91,13 +98,12 @@ class CheckedSync:
             rank: this rank.
             models: by role, models to which the parameters may belong.
         """
-        counts = self._counts[self._checked].tolist() if self._updates else [0]
-        found, most = [], max(counts)
-        if most:
-            # A parameter that breaks stays broken: those with the most were the first.
-            first = [index for index, count in enumerate(counts) if count == most]
+        ages = self._ages[self._checked].tolist() if self._updates else [0]
+        found = []
+        if oldest := max(ages):
+            first = [index for index, age in enumerate(ages) if age == oldest]
             text = f"gradients of {self._name(first, models)}"
-            found.append(Finding(rank, "gradients", text, self._updates[-most]))
+            found.append(Finding(rank, "gradients", text, self._updates[-oldest]))
         if self.broken:
             broken = self._arrays.compile(_broken)(self._arrays.norms(self._parameters)).tolist()
             which = [index for index, value in enumerate(broken) if value]
@@ -114,14 +120,14 @@ class CheckedSync:
         if self._updates:
             self.idle = 0 if self._learned else self.idle + 1
         self._updates, self._learned, self.left_out = [], False, 0
-        if self._counts is not None:
-            self._counts = self._arrays.zeros_like(self._counts)
+        if self._ages is not None:
+            self._ages = self._arrays.zeros_like(self._ages)
 
 
-def _count(counts: Any, norms: Any) -> Any:
-    """Return how many updates were not finite, by parameter, after another one."""
+def _aged(ages: Any, norms: Any) -> Any:
+    """Return the ages after another update."""
     broken = _broken(norms)
-    return broken * 1 if counts is None else counts + broken
+    return broken * 1 if ages is None else ages + ((ages > 0) | broken)
 
 
 def _broken(norms: Any) -> Any:

@@ -62,8 +62,11 @@ class EnvNumbers:
         """
         self._arrays = arrays
         self._replaces = replaces
-        self._counts: dict[str, Any] = {}
-        """By tensor, how often each environment had a number that was not finite."""
+        self._seen: dict[str, tuple[Any, Any]] = {}
+        """By tensor, how often each environment had a number that was not finite, and in how many
+        checks since the first of these, that included."""
+        self._broken: set[str] = set()
+        """Tensors that the host has seen to hold such numbers in this iteration."""
         self._ticks = 0
         self._checks: list[int] = []
         """The ticks of the checks in this iteration."""
@@ -101,7 +104,7 @@ class EnvNumbers:
         The numbers are where the arrays are: reading them waits for the device.
         """
         counted: dict[str, Any] = dict.fromkeys(("observations", "rewards"), 0.0)
-        for name, count in self._counts.items():
+        for name, (count, _) in self._seen.items():
             kind = _kind(name)
             counted[kind] = counted[kind] + count.sum()
         return counted
@@ -109,18 +112,17 @@ class EnvNumbers:
     def findings(self, rank: int) -> list[Finding]:
         """Return what was found in this iteration."""
         found = []
-        for name, counts in self._counts.items():
-            # An environment that breaks stays broken: the one with the most was the first.
-            most = int(counts.max())
-            if most:
-                what = f"{name}, first in environment {int(counts.argmax())}"
-                found.append(Finding(rank, _kind(name), what, self._checks[-most]))
+        for name, (_, ages) in self._seen.items():
+            if oldest := int(ages.max()):
+                what = f"{name}, first in environment {int(ages.argmax())}"
+                found.append(Finding(rank, _kind(name), what, self._checks[-oldest]))
         return found
 
     def restart(self) -> None:
         """Begin an iteration."""
-        self._ticks, self._checks = 0, []
-        self._counts = {name: self._zeros_like(count) for name, count in self._counts.items()}
+        self._ticks, self._checks, self._broken = 0, [], set()
+        for name, (count, age) in self._seen.items():
+            self._seen[name] = self._zeros_like(count), self._zeros_like(age)
 
     def _check(self, values: Mapping[str, Any], ended: Any = None) -> None:
         """Count what is not finite.
@@ -136,19 +138,17 @@ class EnvNumbers:
             values = {name: self._arrays.view_on_host(x) for name, x in values.items()}
             ended = self._arrays.view_on_host(ended)
             if self._arrays.owns(next(iter(values.values()))):
-                counts = {name: self._counts[name] for name in values if name in self._counts}
-                self._counts |= self._arrays.compile(_count)(counts, values, ended)
+                self._seen = self._arrays.compile(_count)(self._seen, values, ended)
                 return
         import numpy as np
 
         with np.errstate(invalid="ignore", over="ignore"):
             # Here the host may look at once. A sum is not finite if a number is not.
-            new = {
-                name: x
-                for name, x in values.items()
-                if name not in self._counts or not math.isfinite(x.sum())
-            }
-            self._counts |= _count(self._counts, new, ended)
+            self._broken |= {name for name, x in values.items() if not math.isfinite(x.sum())}
+            new = {x for x in values if x not in self._seen} | self._broken
+            if new:
+                seen = {name: self._seen[name] for name in new & self._seen.keys()}
+                self._seen |= _count(seen, {x: values[x] for x in new & values.keys()}, ended)
 
     def _zeros_like(self, count: Any) -> Any:
         if self._arrays is not None and self._arrays.owns(count):
@@ -193,9 +193,12 @@ def _names_float(dtype: Any) -> bool:
     return "float" in str(dtype)
 
 
-def _count(counts: Mapping[str, Any], values: Mapping[str, Any], ended: Any) -> dict[str, Any]:
-    """Return the counts, each of shape (num_envs,), after another check: see `_check`."""
-    added = {}
+def _count(
+    seen: Mapping[str, tuple[Any, Any]], values: Mapping[str, Any], ended: Any
+) -> dict[str, tuple[Any, Any]]:
+    """Return counts and ages, each of shape (num_envs,), after another check: see `_check`."""
+    # A tensor that is not there in each step grows older all the same.
+    found = {name: (count, age + (age > 0)) for name, (count, age) in seen.items()}
     for name, x in values.items():
         zeros = x - x  # Or NaN. On the CPU, sums are ten times as fast as comparing and `all`.
         if x.ndim > 2:
@@ -203,5 +206,6 @@ def _count(counts: Mapping[str, Any], values: Mapping[str, Any], ended: Any) -> 
         if x.ndim > 1:
             zeros = zeros.sum(1)
         broken = (zeros != 0) & ended if name.startswith(_FINAL) else zeros != 0
-        added[name] = counts.get(name, 0) + broken
-    return added
+        count, age = seen.get(name, (0, 0))
+        found[name] = count + broken, age + ((age > 0) | broken)
+    return found

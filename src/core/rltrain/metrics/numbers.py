@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rltrain.errors import NonFiniteError
+from rltrain.errors import NonFiniteError, PeerLost
 from rltrain.metrics.checked_sync import CheckedSync
 from rltrain.metrics.finite import KINDS, EnvNumbers, Finding, describe
 from rltrain.types import Arrays, GradientSync, ProcessGroup
@@ -73,8 +73,8 @@ class Numbers:
         """
         self._losses = [name for name, value in values.items() if _is_broken_loss(name, value)]
         found = self.env.count()
-        updates = [sync.most for sync in self._syncs if sync.most is not None]
-        found |= {"gradients": sum(updates, 0.0), "losses": float(len(self._losses))}
+        found["losses"] = float(len(self._losses))
+        found["gradients"] = sum((sync.found for sync in self._syncs), 0.0)
         found["parameters"] = sum((sync.broken for sync in self._syncs), 0.0)
         return [found[kind] for kind in KINDS]
 
@@ -124,9 +124,13 @@ class Numbers:
         for kind, count in new.items():
             self._counts[kind] += count
 
-    def explain(self, rank: int, iteration: int) -> NonFiniteError | None:
+    def explain(self, rank: int, iteration: int) -> NonFiniteError | PeerLost | None:
         """Return why a library has failed in this iteration, if it was because of such numbers."""
         found = self._findings(rank)
+        if not self.env.findings(rank) and any(sync.is_broken_by_others for sync in self._syncs):
+            return PeerLost(
+                f"NaN or infinity in iteration {iteration}, by another rank's gradients."
+            )
         return self._error(describe(found), iteration) if found else None
 
     def _findings(self, rank: int) -> list[Finding]:

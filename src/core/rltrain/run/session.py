@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rltrain.errors import NonFiniteError, PluginError, RltrainError, fitting
+from rltrain.errors import PluginError, RltrainError, fitting
 from rltrain.launch import make_report, say
 from rltrain.launch.met import begin_meeting
 from rltrain.machine.copies import without_copies
@@ -174,7 +174,7 @@ class RankSession(PluginSession):
         if config.profile:
             self._profile = Profile(self.group, self.pulse)
 
-    def _because_of_numbers(self, error: BaseException) -> NonFiniteError | None:
+    def _because_of_numbers(self, error: BaseException) -> RltrainError | None:
         """Return the true error if a library has stumbled over NaN before its iteration ended."""
         of_library = isinstance(error, Exception) and not isinstance(error, RltrainError)
         if not of_library or make_report(self.world.rank, error).kind == "peer_lost":
