@@ -88,8 +88,9 @@ ON_ISAACLAB := -m pytest $(call plugin,isaaclab)/tests/test_isaaclab_ranks.py
 CUDA_PYTHON ?= python3
 FAST := -m "not slow and not long"
 # For CI: of tests that are many alike, and of each test's cases, those to run (SEED:SHARE, instead
-# of all), and whether what is missing on the machine is a failure (--complete).
+# of all); of each file's slow tests likewise; and whether what is missing on the machine is a failure.
 SAMPLE ?=
+PER_FILE ?=
 COMPLETE ?=
 MINUTES := build/minutes.txt
 SLOWEST := --durations 25
@@ -134,7 +135,7 @@ test-ranks: $(READY)
 
 # Where the core is alone: what its tests need beside it is declared in the group.
 test-core: .venv-core/.ready
-	$(TIMEOUT) 300 .venv-core/bin/python -m pytest tests/core $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,core.fast)
+	$(TIMEOUT) 300 .venv-core/bin/python -m pytest tests/core $(DRAWN) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,core.fast)
 
 # Those of one plugin; mjlab's need its version set.
 $(ALONE:%=test-%): test-%: $(READY)
@@ -153,7 +154,7 @@ test-long: $(READY)
 	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SAMPLE:%=--cases %) $(COMPLETE) $(SLOWEST) $(SIDE_BY_SIDE)
 
 test-slow: $(READY)
-	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(SAMPLE:%=--cases %) $(COMPLETE) $(SLOWEST) $(BY_FILE) 3
+	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(SAMPLE:%=--cases %) $(PER_FILE:%=--per-file %) $(COMPLETE) $(SLOWEST) $(BY_FILE) 3
 
 # Other inputs than the fixed ones of the tests, for an hour.
 fuzz: SECONDS ?= 3600
@@ -194,7 +195,7 @@ test-isaaclab-2.3: .venv-isaaclab-2.3/.ready
 # Isaac Lab itself, which needs neither Isaac Sim nor a GPU.
 test-isaaclab-3: .venv-isaaclab-3/.ready
 	$(TIMEOUT) 1200 .venv-isaaclab-3/bin/python -m pytest $(call plugin,isaaclab)/tests/real \
-		$(SAMPLE:%=--sample %) $(COMPLETE) $(SLOWEST) \
+		$(SAMPLE:%=--sample % --cases %) $(PER_FILE:%=--per-file %) $(COMPLETE) $(SLOWEST) \
 		$(BY_FILE) 2 $(call REPORT,isaaclab-3.ranks)
 
 test-mjlab: .venv-mjlab/.ready

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import os
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -29,20 +31,27 @@ def pytest_addoption(parser):
         "drawn by the seed",
     )
     group.addoption(
+        "--per-file",
+        metavar="SEED:SHARE",
+        help="of the tests of each file, with all their cases that are drawn, run this share, and "
+        "at least one, drawn by the seed",
+    )
+    group.addoption(
         "--complete",
         action="store_true",
-        help="nothing may be missing on this machine: a test that finds so and skips, fails",
+        help="nothing may be missing on this machine: a test that skips for a reason that is not "
+        "in tests/skips.txt fails",
     )
 
 
 def pytest_configure(config):
     """Share a jax compilation cache between all processes of a test run; most compile the same."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # Otherwise it is a worker.
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # Otherwise it is a worker, or CI's.
         folder = tempfile.TemporaryDirectory(prefix="rltrain-compiled-")
         config.add_cleanup(folder.cleanup)
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
-        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "0"
     gc.disable()
 
 
@@ -79,7 +88,7 @@ def drawn_cases(seed, share, cases):
 @pytest.hookimpl(trylast=True)  # After `-m`.
 def pytest_collection_modifyitems(config, items):
     """Draw the sample, and keep its names for the summary."""
-    asked = [config.option.sample, config.option.cases]
+    asked = [config.option.sample, config.option.cases, config.option.per_file]
     alike, chosen = [], set()
     if config.option.sample:
         seed, share, *folder = config.option.sample.split(":")
@@ -96,12 +105,23 @@ def pytest_collection_modifyitems(config, items):
         chosen |= drawn_cases(*config.option.cases.split(":"), cases)
         alike += cases
     left = set(alike) - chosen
+    if config.option.per_file:
+        tests = {item.nodeid: item.nodeid.partition("[")[0] for item in items if _in_files(item)}
+        files = {test: test.partition("::")[0] for test in tests.values()}
+        kept = drawn_cases(*config.option.per_file.split(":"), files)
+        left |= {case for case, test in tests.items() if test not in kept}
+        alike += tests.keys() - set(alike)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
     items[:] = [item for item in items if item.nodeid not in left]
     what = " ".join(filter(None, asked))
-    config.stash[SAMPLE] = (what, [name for name in alike if name in chosen], len(alike))
+    config.stash[SAMPLE] = (what, [name for name in alike if name not in left], len(alike))
     if hasattr(config, "workeroutput"):
         config.workeroutput["sample"] = config.stash[SAMPLE]
+
+
+def _in_files(item):
+    """Return whether an item is one of its file's tests to draw; scenarios are drawn as such."""
+    return not item.get_closest_marker("scenario")
 
 
 def _test_of(item):
@@ -151,18 +171,23 @@ def _left_to_none(report):
 
 
 def _found_complete(node, report):
-    """With `--complete`, make a failure of a skipped test, or file, that misses something here.
+    """With `--complete`, make a failure of a test, or file, that skips for an unlisted reason.
 
-    Those that say at once for whom they are may be skipped, and so may rules of a kit, and what
-    needs mjlab: its version set has it.
+    Rules of a kit may be skipped: what they test does not exist.
     """
     if node.config.option.complete and report.skipped and isinstance(report.longrepr, tuple):
         path, _, reason = report.longrepr
-        conditional = any(mark.name in ("skip", "skipif") for mark in node.iter_markers())
-        elsewhere = "mjlab" in node.name.lower()
-        if not (conditional or elsewhere or path.endswith("kits/rules.py")):
+        reason = reason.removeprefix("Skipped: ")
+        if not (reason.startswith(listed_skips()) or path.endswith("kits/rules.py")):
             report.outcome, report.longrepr = "failed", f"--complete, and {path} says: {reason}"
     return report
+
+
+@functools.cache
+def listed_skips():
+    """Return the beginnings of the reasons for which tests may skip everywhere."""
+    lines = (Path(__file__).parent / "tests" / "skips.txt").read_text().splitlines()
+    return tuple(line for line in lines if line and not line.startswith("#"))
 
 
 @pytest.fixture(autouse=True)

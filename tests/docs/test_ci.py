@@ -32,6 +32,28 @@ def test_other():
     pass
 """
 
+FILE = """
+import pytest
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("name", "abcd")
+def test_cases(name, number):
+    pass
+
+def test_one():
+    pass
+
+def test_two():
+    pass
+
+def test_three():
+    pass
+
+@pytest.mark.scenario
+def test_long():
+    pass
+"""
+
 CORE = """
 import pytest
 
@@ -50,8 +72,12 @@ def test_machine():
 def test_package():
     pytest.importorskip("no_such_package")
 
-@pytest.mark.skipif(True, reason="of another version")
-def test_version():
+@pytest.mark.skipif(True, reason="on Tuesdays")
+def test_condition():
+    pass
+
+@pytest.mark.skipif(True, reason="needs two GPUs")
+def test_on_the_list():
     pass
 
 def test_rule():
@@ -139,6 +165,25 @@ def test_the_drawn_tests_run_and_are_listed(run, ours, tmp_path):
 
 
 @pytest.mark.slow
+def test_of_each_file_tests_are_drawn_with_all_their_cases(run, ours, tmp_path):
+    for name in ("first", "other"):
+        (tmp_path / f"test_{name}.py").write_text(FILE)
+    files = {
+        f"test_{name}.py::test_{test}": name
+        for name in ("first", "other")
+        for test in ("cases", "one", "two", "three")
+    }
+    # By this seed, one file's only test is one of many cases.
+    expected = ours.drawn_cases("e", 0.01, files)
+    assert {test.partition("::")[2] for test in expected} == {"test_cases", "test_one"}
+    _, done = run("--per-file", "e:0.01")
+    _, summary = done.stdout.split("sample e:0.01: 13 of 30 tests")
+    shown = re.findall(r"^(\S+?)(?:\[\S+)?$", summary, re.MULTILINE)
+    assert {test for test in shown if "::" in test} == expected
+    assert "15 passed" in summary, "scenarios are drawn as such"
+
+
+@pytest.mark.slow
 def test_what_is_missing_fails_where_nothing_may_be(run, tmp_path):
     (tmp_path / "test_skipped.py").write_text(SKIPPED)
     (tmp_path / "test_file.py").write_text(SKIPPED_FILE)
@@ -148,9 +193,10 @@ def test_what_is_missing_fails_where_nothing_may_be(run, tmp_path):
     assert shown == {
         "test_machine": "FAILED",
         "test_package": "FAILED",
-        "test_version": "SKIPPED",
+        "test_condition": "ERROR",
+        "test_on_the_list": "SKIPPED",
         "test_rule": "SKIPPED",
     }
     assert "no browser here" in done.stdout
     assert "2 failed, 2 skipped" in done.stdout
-    assert "1 error" in done.stdout
+    assert "2 errors" in done.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,16 @@ def test_unsupported_calls_of_the_fake_group_are_reported():
         FakeWorld(2, torch=True).run(
             lambda group: dist.all_reduce(torch.ones(1, dtype=torch.int), dist.ReduceOp.BXOR)
         )
+
+
+def test_a_thread_that_a_rank_starts_may_ask_for_groups():
+    """torch.compile does so, and what several fake ranks compile is as real ranks have it."""
+
+    def work(group):
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(dist.is_initialized).result(), dist.is_initialized()
+
+    assert FakeWorld(2, torch=True).run(work) == [(False, True)] * 2
 
 
 def test_a_process_that_has_a_group_is_refused():

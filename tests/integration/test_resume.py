@@ -38,7 +38,7 @@ def die():
 
 
 KILLER = '''
-"""A third party's observer that kills its own rank in the middle of a rollout."""
+"""A third party's observer: in the middle of a rollout it kills its rank, or spoils a reward."""
 import os, signal
 from rltrain import hookimpl
 from rltrain.specs import ObserverSpec
@@ -58,9 +58,12 @@ class Killer:
         def counted(actions):
             nonlocal left
             left -= 1
-            if session.world.rank == 1 and left == 0:
+            if session.world.rank != 1 or left:
+                return step(actions)
+            if "NAN" not in os.environ:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return step(actions)
+            observations, rewards, *rest = step(actions)
+            return observations, rewards * float("nan"), *rest
 
         env.step = counted
         return env
@@ -136,3 +139,19 @@ def test_real_ranks_killed_again_and_again_end_with_the_same_bytes(killer, tmp_p
     assert "restart 1 of 1: rank 1 was killed by SIGKILL after iteration" in run.stdout
     assert end_of(tmp_path / "restarted", "rsl_rl") == end_of(tmp_path / "whole", "rsl_rl")
     assert len(run.checkpoints()) == REAL_ITERATIONS
+
+
+@pytest.mark.slow
+def test_a_run_that_rolls_back_ends_with_the_bytes_of_one_that_never_had_to(killer, tmp_path):
+    agent = [f"agent.{key}={value}" for key, value in OPTIONS["rsl_rl"].items()]
+    words = ["--library", "rsl_rl", "--distributed", "--nproc-per-node", "2", "--num-envs", "8"]
+    words += ["--max-iterations", "4", *agent]
+    killer.log_root = tmp_path / "whole"
+    assert killer(*words).returncode == 0
+    killer.log_root = tmp_path / "back"
+    words += ["--on-nonfinite", "rollback", "--max-restarts", "1", "--observer", "killer"]
+    # In the third iteration: the ranks that start again have fewer steps left.
+    run = killer(*words, NAN="1", KILL_AT=str(3 * STEPS - 1))
+    assert run.returncode == 0, run.stderr
+    assert "NaN or infinity in iteration 3: rank 1: rewards" in run.stdout + run.stderr
+    assert end_of(tmp_path / "back", "rsl_rl") == end_of(tmp_path / "whole", "rsl_rl")

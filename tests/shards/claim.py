@@ -40,6 +40,8 @@ class Claim:
     """What is trained first, and given as `--checkpoint`."""
     checkpoint: str | None = None
     """Where to start; filled in from the teacher."""
+    on_nonfinite: str = "stop"
+    """As `--on-nonfinite`."""
     on_gloo: bool = False
     """Whether it is tested on two real processes too."""
 

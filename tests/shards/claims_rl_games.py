@@ -65,6 +65,9 @@ RL_GAMES = (
     PPO(features="observation and value normalizers, adaptive learning rate", agent=SHORT),
     PPO(features="4 mini-batches", agent=FOUR, mini_batches=4, on_gloo=True),
     PPO(
+        features="compiled (`torch_compile`)", agent={**SHORT, "+params.config.torch_compile": True}
+    ),
+    PPO(
         features="advantages not normalized",
         agent={**FOUR, "params.config.normalize_advantage": False},
         mini_batches=4,

@@ -61,6 +61,10 @@ RSL_RL = (
     PPO(features="observation normalizers, adaptive learning rate", agent=SHORT),
     PPO(features="4 mini-batches", agent=FOUR, mini_batches=4, on_gloo=True),
     PPO(
+        features="compiled (`torch_compile_mode`)",
+        agent={**SHORT, "torch_compile_mode": "default"},
+    ),
+    PPO(
         features="fixed learning rate, entropy bonus, clipped values",
         agent={
             **SHORT,

@@ -167,4 +167,5 @@ def options(claim: Claim, times: int, folder: Any) -> dict[str, Any]:
         "max_iterations": claim.max_iterations,
         "log_root": str(folder),
         "checkpoint": claim.checkpoint,
+        "on_nonfinite": claim.on_nonfinite,
     }

@@ -17,14 +17,14 @@ __all__ = ["page"]
 PAGE = """\
 # Support matrix
 
-Each line of the first table is a test. It compares two and four ranks, with 8 environments each,
-with one rank that has all their environments and the same noise. After every iteration, parameters,
-normalizers, optimizer moments, learning rates, counters and recorded metrics match those of the one
-rank [as closely](learning-as-one.md#the-promise) as float32 allows; on two ranks a second test
-computes in float64, where they match to 1e-10. The ranks are equal to the last bit. The
-mini-batches of the one rank are the unions of the ranks' mini-batches. In lines of `skrl (jax)`,
-the ranks learn from their slices of the one rank's rollouts, in two consecutive updates, and only
-in float32.
+Each line of the first table is a test. It compares two and four ranks, and eight for {eight} of
+the lines, with 8 environments each, with one rank that has all their environments and the same
+noise. After every iteration, parameters, normalizers, optimizer moments, learning rates, counters
+and recorded metrics match those of the one rank
+[as closely](learning-as-one.md#the-promise) as float32 allows; on two ranks a second test computes
+in float64, where they match to 1e-10. The ranks are equal to the last bit. The mini-batches of the
+one rank are the unions of the ranks' mini-batches. In lines of `skrl (jax)`, the ranks learn from
+their slices of the one rank's rollouts, in two consecutive updates, and only in float32.
 
 {synchronized}
 
@@ -51,7 +51,7 @@ environments, once those are made. Each such pair of values is a test too.
 | --- | --- | --- | --- |
 {options}
 
-Samples of the combinations run in `make test` and in CI, where the commit draws one in four; all of
+Samples of the combinations run in `make test` and in CI, where the commit draws them; all of
 them run in `make test-all`. There, three combinations of each of skrl's tables also train with jax,
 and the ranks end equal.
 
@@ -65,6 +65,7 @@ def page() -> str:
     refused = [(each.library, each.algorithm, each.features, each.reason) for each in REFUSED]
     return PAGE.format(
         synchronized=table(("library", "algorithm", "with"), by_algorithm(synchronized)),
+        eight=sum(claim.on_gloo for claim in CLAIMS),
         refused=table(("library", "algorithm", "refused", "because"), by_algorithm(refused)),
         combined=combined(),
         options="\n".join(options()),

@@ -10,7 +10,7 @@ from shard_runs import Again, prepared, split_run, whole_run
 
 
 def marks(claim, ranks):
-    if ranks == 4:
+    if ranks > 2:
         return pytest.mark.long, pytest.mark.sample
     return () if claim in of_each_algorithm() else pytest.mark.long
 
@@ -18,7 +18,7 @@ def marks(claim, ranks):
 CASES = [
     pytest.param(claim, ranks, id=f"{claim}-{ranks}", marks=marks(claim, ranks))
     for claim in CLAIMS
-    for ranks in (2, 4)
+    for ranks in ((2, 4, 8) if claim.on_gloo else (2, 4))
 ]
 
 

@@ -51,10 +51,16 @@ _RANK = threading.local()
 
 
 class _ThreadWorld:
-    """Replaces torch's `_world`, so that every rank's thread has its own groups."""
+    """Replaces torch's `_world`, so that every rank's thread has its own groups.
+
+    Other threads, such as those with which torch compiles, have torch's own, which has none.
+    """
+
+    def __init__(self, own: Any) -> None:
+        vars(self)["_own"] = own
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_RANK.world, name)
+        return getattr(getattr(_RANK, "world", self._own), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(_RANK.world, name, value)
@@ -90,7 +96,7 @@ def rank_threads() -> Iterator[None]:
     if not hasattr(dist.Backend, BACKEND.upper()):
         dist.Backend.register_backend(BACKEND, _make_group, devices=["cpu"])
     world, excepthook, threads = distributed_c10d._world, sys.excepthook, torch.get_num_threads()
-    distributed_c10d._world = _ThreadWorld()  # type: ignore[assignment]
+    distributed_c10d._world = _ThreadWorld(world)  # type: ignore[assignment]
     _c10d._set_thread_isolation_mode(True)
     torch.set_num_threads(1)  # As for a real rank that shares the CPU. It is faster, too.
     try:

@@ -139,6 +139,45 @@ def test_a_mini_batch_costs_one_collective(train_ranks):
     assert len(late) == iterations, "that of the last epoch; others ride along"
 
 
+class Broken:
+    """An observer that makes one update's gradients infinite: the first of an epoch."""
+
+    def __init__(self):
+        self._count = 0
+
+    @hookimpl(wrapper=True)
+    def rltrain_gradient_sync(self):
+        sync = yield
+
+        def broken(given):
+            self._count += 1
+            gradients, extras = given
+            factor = np.inf if self._count == 3 else 1
+            return sync((jax.tree.map(lambda x: x * factor, gradients), extras))
+
+        return broken
+
+
+@pytest.mark.long
+def test_after_a_left_out_update_learning_rates_are_those_of_one_rank(train_ranks, scalars):
+    # Any divergence is small to this schedule: each epoch raises the rate.
+    agent = {"agent.learning_epochs": 3, "agent.learning_rate_scheduler": "KLAdaptiveLR"}
+    agent["+agent.learning_rate_scheduler_kwargs.kl_threshold"] = 1e6
+    rates = []
+    for ranks in (1, 2):
+        first, *_ = train(
+            *(train_ranks, 2, ranks),
+            agent=agent,
+            on_nonfinite="skip",
+            observers=[scalars, Broken],
+        )
+        values = first.observers[0].values
+        assert np.isfinite(list(values[1].values())).all(), "it was left out"
+        rates.append([{k: v for k, v in each.items() if "rate" in k} for each in values])
+    assert rates[0][1]
+    assert rates[0] == rates[1]
+
+
 def trees(path):
     """Return the parts of a checkpoint as skrl wrote them."""
     return pickle.loads(Path(path).read_bytes())

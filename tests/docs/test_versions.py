@@ -1,0 +1,112 @@
+"""What pages say of versions and algorithms is what projects, version sets and plugins declare."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from rltrain.plugins.registry import discover
+from rltrain.specs import LibrarySpec
+
+ROOT = Path(__file__).parents[2]
+VERSIONS = (ROOT / "docs" / "versions.md").read_text()
+README = (ROOT / "README.md").read_text()
+MAKEFILE = (ROOT / "Makefile").read_text()
+PACKAGES = {"rl_games": "rl-games", "rsl_rl": "rsl-rl-lib"}
+"""Of libraries whose package has another name."""
+LIBRARIES = ("rl_games", "rsl_rl", "skrl")
+
+
+def rows(page, head):
+    """Return the rows of the table with a head, as lists of cells."""
+    _, table = page.split(f"| {head} |", 1)
+    lines = table.partition("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def pythons():
+    """Return the Python of each version set."""
+    return dict(re.findall(r"^python-(\S+) := (\S+)$", MAKEFILE, re.MULTILINE))
+
+
+def pinned(name, package):
+    text = (ROOT / "constraints" / f"{name}.txt").read_text()
+    pins = dict(line.split("==") for line in text.splitlines() if "==" in line)
+    return {canonicalize_name(key): value for key, value in pins.items()}[package]
+
+
+def ranges():
+    """Return the ranges of packages, each as its own plugin declares it first."""
+    found = {}
+    projects = [ROOT / "pyproject.toml", *sorted(ROOT.glob("src/plugins/*/*/pyproject.toml"))]
+    for path in projects:
+        project = tomllib.loads(path.read_text())["project"]
+        extras = project.get("optional-dependencies", {})
+        for text in [*project["dependencies"], *extras.get("library", []), *extras.get("jax", [])]:
+            each = Requirement(text)
+            if each.specifier:
+                found.setdefault(each.name, set()).add(frozenset(map(str, each.specifier)))
+    return found
+
+
+@pytest.mark.parametrize(
+    "row", rows(VERSIONS, "what | range | oldest tested | newest tested"), ids=lambda row: row[0]
+)
+def test_ranges_and_their_ends_are_those_that_are_tested(row):
+    name, said, *ends = row
+    if name == "Python":
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        assert said == project["requires-python"]
+        assert ends == [pythons()["oldest"], pythons()["newest"]]
+        return
+    package = PACKAGES.get(name, name)
+    assert frozenset(said.split(",")) in ranges()[package]
+    assert ends == [pinned(end, package) for end in ("oldest", "newest")]
+
+
+def test_the_sets_are_those_of_the_makefile():
+    known = pythons() | dict.fromkeys(("tested", "core"), "`PYTHON`, 3.11")
+    shown = {
+        name: python
+        for names, python, *_ in rows(VERSIONS, "set | Python | what it is | what runs in it")
+        for name in re.findall(r"`([\w.-]+)`", names)
+    }
+    assert shown == known
+    (usual,) = re.findall(r"^PYTHON \?= python(\S+)$", MAKEFILE, re.MULTILINE)
+    assert usual == "3.11"
+
+
+def test_the_pins_of_others_are_those_of_their_sets():
+    said = re.findall(r"takes (?:rsl_rl )?([\d.]+\d)", VERSIONS)
+    assert said == [pinned(name, "rsl-rl-lib") for name in ("isaaclab-3", "mjlab")]
+
+
+@pytest.mark.parametrize(
+    "row", rows(README, "library | algorithms | actions | gloo (CPU) | nccl (CUDA) | jax")
+)
+def test_the_readme_has_what_libraries_declare(row):
+    (name, said), algorithms, _, gloo, _, jax = row[0].split(), *row[1:]
+    spec = discover().get(LibrarySpec, name)
+    assert frozenset(said.split(",")) in ranges()[PACKAGES.get(name, name)]
+    words = set(re.findall(r"\w+", algorithms.lower()))
+    assert words >= set(spec.algorithms)
+    of_others = {each for other in LIBRARIES for each in known_algorithms(other)}
+    assert words & of_others == set(spec.algorithms)
+    assert gloo == "tested"
+    assert jax.startswith("tested" if "jax" in spec.frameworks else "refused:")
+
+
+def known_algorithms(name):
+    return discover().get(LibrarySpec, name).algorithms
+
+
+def test_the_readme_has_every_library():
+    named = [
+        row[0].split()[0] for row in rows(README, "library | algorithms | actions | gloo (CPU)")
+    ]
+    assert sorted(named) == sorted(LIBRARIES)
