@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rltrain_devkit.kits.backend import BackendConformance
+    from rltrain_devkit.kits.cluster import ClusterConformance
+    from rltrain_devkit.kits.command import CommandConformance
     from rltrain_devkit.kits.gradient_sync import GradientSyncConformance
     from rltrain_devkit.kits.library import LibraryConformance
     from rltrain_devkit.kits.observer import ObserverConformance
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BackendConformance",
+    "ClusterConformance",
+    "CommandConformance",
     "GradientSyncConformance",
     "LibraryConformance",
     "ObserverConformance",
@@ -28,6 +32,8 @@ __all__ = [
 
 _KITS = {
     "BackendConformance": "backend",
+    "ClusterConformance": "cluster",
+    "CommandConformance": "command",
     "GradientSyncConformance": "gradient_sync",
     "LibraryConformance": "library",
     "ObserverConformance": "observer",
