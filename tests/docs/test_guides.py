@@ -61,7 +61,7 @@ def test_the_cluster_of_the_guide_keeps_the_rules(tmp_path):
 def test_the_kits_are_set_by_the_attributes_that_the_guide_names():
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|([^|]*)\|$", PAGE, re.MULTILINE)
     named = {kit: set(re.findall(r"`(\w+)`", required + more)) for kit, required, more in rows}
-    assert len(named) == 8
+    assert len(named) == 9
     for kit, attributes in named.items():
         classes = getattr(rltrain_devkit, kit).__mro__
         settable = {name for each in classes for name in vars(each).get("__annotations__", {})}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rltrain_devkit.kits.cluster import ClusterConformance
     from rltrain_devkit.kits.command import CommandConformance
     from rltrain_devkit.kits.gradient_sync import GradientSyncConformance
+    from rltrain_devkit.kits.launcher import LauncherConformance
     from rltrain_devkit.kits.library import LibraryConformance
     from rltrain_devkit.kits.observer import ObserverConformance
     from rltrain_devkit.kits.suite import SuiteConformance
@@ -24,6 +25,7 @@ __all__ = [
     "ClusterConformance",
     "CommandConformance",
     "GradientSyncConformance",
+    "LauncherConformance",
     "LibraryConformance",
     "ObserverConformance",
     "SuiteConformance",
@@ -35,6 +37,7 @@ _KITS = {
     "ClusterConformance": "cluster",
     "CommandConformance": "command",
     "GradientSyncConformance": "gradient_sync",
+    "LauncherConformance": "launcher",
     "LibraryConformance": "library",
     "ObserverConformance": "observer",
     "SuiteConformance": "suite",
