@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from rows import Rows, merged
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+
+from rltrain_devkit.as_one.rows import Rows, merged
 
 __all__ = ["VirtualRanks"]
 

@@ -23,6 +23,7 @@ class OffByRounding:
 
     @hookimpl(wrapper=True)
     def rltrain_wrap_model(self) -> Any:
+        """Change the model's parameters."""
         model = yield
         with torch.no_grad():
             for x in model.parameters():
@@ -39,11 +40,13 @@ class AllInFloat64:
 
     @hookimpl(tryfirst=True)
     def rltrain_seed(self, stream: str) -> None:
+        """Begin with the first stream."""
         if stream == "environment":  # Before anything is made.
             self._entered.enter_context(_Doubled())
 
     @hookimpl
     def rltrain_shutdown(self) -> None:
+        """End with the run."""
         self._entered.close()
 
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from rows import Rows, merged
+
+from rltrain_devkit.as_one.rows import Rows, merged
 
 __all__ = ["UnitedEnv"]
 
