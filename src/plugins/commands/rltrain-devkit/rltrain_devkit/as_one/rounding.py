@@ -42,7 +42,7 @@ class AllInFloat64:
     def rltrain_seed(self, stream: str) -> None:
         """Begin with the first stream."""
         if stream == "environment":  # Before anything is made.
-            self._entered.enter_context(_Doubled())
+            self._entered.enter_context(_Doubled())  # type: ignore[no-untyped-call]
 
     @hookimpl
     def rltrain_shutdown(self) -> None:
@@ -50,7 +50,7 @@ class AllInFloat64:
         self._entered.close()
 
 
-class _Doubled(TorchDispatchMode):
+class _Doubled(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

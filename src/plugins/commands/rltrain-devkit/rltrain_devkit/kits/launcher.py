@@ -155,11 +155,12 @@ class LauncherConformance(GivenPlugins):
             skip("starts_nodes: it starts rltrain by a scheduler, not ranks on this machine")
         framework = "torch" if "torch" in spec.frameworks else spec.frameworks[0]
         options = {"nproc_per_node": self.ranks, "device": "cpu", "framework": framework}
-        return _launched(type(self), self.launcher, json.dumps({**options, **self.options}))
+        kit = f"{type(self).__module__}.{type(self).__qualname__}"
+        return _launched(kit, self.launcher, json.dumps({**options, **self.options}))
 
 
 @functools.lru_cache
-def _launched(kit: type, launcher: str, options: str) -> Mapping[str, _Found]:
+def _launched(kit: str, launcher: str, options: str) -> Mapping[str, _Found]:
     """Launch all cases, once per class."""
     with private_folder() as folder, _process(launcher, options, folder, *_OF_RANKS) as first:
         with _process(launcher, options, folder, "waits") as waiting:
