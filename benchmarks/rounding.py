@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "shards"))
 
-from alike import State, differences
+from rltrain_devkit.as_one.alike import State, differences
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl", "skrl (jax)")
 RANKS, EARLY = 2, 2

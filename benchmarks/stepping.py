@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import torch
 
 from rltrain.metrics.environment import CountedEnv
+from rltrain.testing import RankSession, RunPlugins, make_config
+from rltrain.types import World
 from rltrain_envpool.env import EnvPoolEnv
 from rltrain_gymnasium.arrays import make_arrays
 from rltrain_gymnasium.batched import make_batched
@@ -50,12 +52,13 @@ class Ways(NamedTuple):
 
 def make(task: str, num_envs: int) -> Any:
     """Make a suite's environments."""
-    arrays = make_arrays("torch")
     if task.startswith("envpool/"):
-        return EnvPoolEnv(task, num_envs, {}, 1, arrays)
+        arrays = {"torch": TorchArrays()}
+        session = RankSession(make_config(), World(), RunPlugins(), arrays=arrays)
+        return EnvPoolEnv(task, num_envs, {}, 1, session)
     if task.startswith("rltrain/"):
         return make_batched(num_envs, task, "torch")
-    return make_converted(task, num_envs, {}, arrays)
+    return make_converted(task, num_envs, {}, make_arrays("torch"))
 
 
 def ways(task: str, num_envs: int) -> Ways:

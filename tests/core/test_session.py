@@ -871,3 +871,36 @@ def test_a_number_that_is_trained_beside_models_need_not_be_wrapped(ranks):
 def test_a_library_that_records_nothing_is_named_too(ranks):
     for each in ranks(lambda session: session.gradient_sync([np.zeros(1)]) and None):
         assert "trains 1 parameters on 2 ranks" in str(each)
+
+
+# Numbers of other plugins, and arrays
+
+
+def test_numbers_that_a_plugin_adds_join_the_iterations_metrics(ranks):
+    def body(session):
+        rank = session.world.rank
+        steps(session, 1)
+        for number in (1.0, 3.0):
+            session.add_metric("added/mean", number + 10 * rank)
+            session.add_metric("added/most (max)", number)
+        if rank:
+            session.add_metric("added/on rank 1", np.float32(7))
+        session.record(Scalars(1, {"loss": 1.0}))
+        session.record(Scalars(2, {"loss": 1.0}))
+        return session.result()
+
+    ranks(body)
+    first, second = (x.values for x in stub_parts.stub_plugin.RECORDS if isinstance(x, Scalars))
+    added = {"added/mean": 7.0, "added/most (max)": 2.0, "added/on rank 1": 7.0}
+    assert first == {"loss": 1.0, **added}
+    assert second == {"loss": 1.0}
+
+
+def test_arrays_of_numpy_become_those_of_the_framework_and_return():
+    session = RankSession(make_config(), World(), RunPlugins(), arrays={"torch": MadeUpArrays()})
+    made = session.from_host(np.arange(3.0))
+    assert session.arrays.owns(made)
+    assert session.to_host(made).tolist() == [0.0, 1.0, 2.0]
+    assert session.to_host([1, 2]).tolist() == [1, 2]
+    of_numpy = RankSession(make_config(), World(), RunPlugins())
+    assert of_numpy.from_host(np.arange(2)).tolist() == [0, 1]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from alike import State
 from claims_jax import JAX, JaxClaim
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -24,6 +23,7 @@ from rltrain.run.group import SingleProcess
 from rltrain.seeding import SeedPlan
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import ProcessGroup, TaskInfo, World
+from rltrain_devkit.as_one.alike import State
 from rltrain_skrl import bootstrap
 from rltrain_skrl.plugin import default_agent, in_jax
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from alike import State, beyond, differences, is_exact
+from rltrain_devkit.as_one.alike import State, beyond, differences, is_exact
 
 __all__ = [
     "AMPLIFIED",

@@ -8,10 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from claim import Claim
-from rounding import AllInFloat64, OffByRounding, in_float64
-from rows import Rows
-from united_env import UnitedEnv
-from virtual_ranks import VirtualRanks
 from watcher import Watcher
 
 from rltrain import hookimpl
@@ -20,6 +16,10 @@ from rltrain.plan.resolve import make_plan
 from rltrain.run.worker import make_session
 from rltrain.seeding import SeedPlan
 from rltrain.testing import FakeWorld
+from rltrain_devkit.as_one.rounding import AllInFloat64, OffByRounding, in_float64
+from rltrain_devkit.as_one.rows import Rows
+from rltrain_devkit.as_one.united_env import UnitedEnv
+from rltrain_devkit.as_one.virtual_ranks import VirtualRanks
 from rltrain_gymnasium.batched import make_batched
 
 __all__ = ["RANK_LOCAL", "Again", "Environments", "options", "prepared", "split_run", "whole_run"]

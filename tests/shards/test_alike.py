@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from alike import NOT_COMPARED, OF_ONES, beyond, differences, is_compared
 from judged import MULTIPLE, TOLERANCE, check_as_one
+
+from rltrain_devkit.as_one.alike import NOT_COMPARED, OF_ONES, beyond, differences, is_compared
 
 PAGE = Path(__file__).parents[2] / "docs" / "learning-as-one.md"
 DRAW = np.random.default_rng(3)

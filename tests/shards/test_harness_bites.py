@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from alike import beyond, differences
 from claims import CLAIMS
 from judged import AMPLIFIED, TOLERANCE, check_as_one
-from rounding import OffByRounding
 from shard_runs import Again, split_run, whole_run
-from virtual_ranks import VirtualRanks
 
 from rltrain import hookimpl
+from rltrain_devkit.as_one.alike import beyond, differences
+from rltrain_devkit.as_one.rounding import OffByRounding
+from rltrain_devkit.as_one.virtual_ranks import VirtualRanks
 
 pytestmark = pytest.mark.long
 LIBRARIES = ("rsl_rl", "rl_games", "skrl")

@@ -14,10 +14,11 @@ import pytest
 
 pytest.importorskip("jax")
 
-from alike import beyond, differences
 from claims_jax import JAX
 from jax_updates import JaxAgain, Updated, split_update, whole_update
 from judged import AMPLIFIED, TOLERANCE, check_as_one, check_equal
+
+from rltrain_devkit.as_one.alike import beyond, differences
 
 pytestmark = pytest.mark.long  # Each compiles whole updates.
 

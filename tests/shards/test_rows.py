@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from rows import Rows, merged
+
+from rltrain_devkit.as_one.rows import Rows, merged
 
 
 def test_one_block_is_rank_after_rank():

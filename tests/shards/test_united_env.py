@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from rows import Rows
 from shard_envs import WithCritic, WithImages, WithTwoChoices
-from united_env import UnitedEnv
+
+from rltrain_devkit.as_one.rows import Rows
+from rltrain_devkit.as_one.united_env import UnitedEnv
 
 ROWS = Rows(ranks=2, envs=4, blocks=2)
 SEEDS = [3, 4]

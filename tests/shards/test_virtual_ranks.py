@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from rows import Rows
 from torch.distributions import Categorical, Normal
-from virtual_ranks import VirtualRanks
+
+from rltrain_devkit.as_one.rows import Rows
+from rltrain_devkit.as_one.virtual_ranks import VirtualRanks
 
 SEEDS = [3, 4]
 ROWS = Rows(ranks=2, envs=20, blocks=2)

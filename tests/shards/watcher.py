@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from alike import is_compared
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from rltrain import hookimpl
 from rltrain.records import Scalars
+from rltrain_devkit.as_one.alike import is_compared
 
 __all__ = ["State", "Watcher"]
 

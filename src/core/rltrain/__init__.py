@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from rltrain.hookspecs import hookimpl
     from rltrain.types import TrainResult
 
-__all__ = ["__version__", "hookimpl", "train"]
+__all__ = ["API_LEVEL", "__version__", "hookimpl", "train"]
 
 __version__ = "0.1.0"
+
+API_LEVEL = 1
+"""What plugins may use: more with each level. A plugin says `rltrain_api = N` if it needs one."""
 
 
 def __getattr__(name: str) -> Any:

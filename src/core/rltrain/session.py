@@ -114,6 +114,18 @@ class Session(Protocol):
         """
         ...
 
+    def from_host(self, array: Any) -> Any:
+        """Return a numpy array as one of the run's framework, on this rank's device.
+
+        It has memory of its own, and the array's dtype (for jax, of 32 bits at most). So a suite
+        that computes in numpy is one for all frameworks.
+        """
+        ...
+
+    def to_host(self, x: Any) -> Any:
+        """Return an array of the run's framework, such as a batch of actions, as one of numpy."""
+        ...
+
     def seed(self, stream: Stream) -> None:
         """Let every plugin seed its generators for a stream (hook `rltrain_seed`).
 
@@ -162,6 +174,18 @@ class Session(Protocol):
             DivergenceError: ranks are at different iterations; or, every `config.check_interval`
                 iterations, their watched tensors differ.
             NonFiniteError: a rank has NaN or infinity (--on-nonfinite).
+        """
+        ...
+
+    def add_metric(self, name: str, value: Any) -> None:
+        """Let a number join the metrics of this iteration, from an observer or any other plugin.
+
+        Several of one name are averaged, over ranks too, as in `Scalars.values`. Not collective:
+        ranks may add different ones. The library's next `record` sends them to the writers.
+
+        Args:
+            name: such as "gradients/sent".
+            value: a number, or an array of one, which may stay on its device until then.
         """
         ...
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pluggy
 
+from rltrain import API_LEVEL
 from rltrain.dialects import Dialect
 from rltrain.errors import PluginError
 from rltrain.hookspecs import DeclarationHooks
@@ -16,7 +17,7 @@ from rltrain.plugins.contract import breaches, face_of
 from rltrain.plugins.installed import InstalledPlugin, adapted
 from rltrain.specs import KINDS, LibrarySpec, Spec
 
-__all__ = ["declarations", "heavy_for", "hooks_of"]
+__all__ = ["UnmetLevel", "declarations", "heavy_for", "hooks_of"]
 
 HEAVY = {"gymnasium", "jax", "numpy", "torch"}
 """What a plugin's module must not import, besides the library that it adapts."""
@@ -24,10 +25,17 @@ HEAVY = {"gymnasium", "jax", "numpy", "torch"}
 _NAME = re.compile(r"[A-Za-z0-9][\w-]*")
 
 
+class UnmetLevel(PluginError):
+    """A plugin needs a later API than this one."""
+
+
 @functools.lru_cache
 def hooks_of(plugin: InstalledPlugin) -> Any:
     """Import a plugin's module and return the callers of its hooks."""
     found = plugin.load()
+    if (level := getattr(found, "rltrain_api", 0)) > API_LEVEL:
+        has = f"but the installed rltrain has {API_LEVEL}: pip install --upgrade rltrain"
+        raise UnmetLevel(f"needs rltrain_api = {level}, {has}")
     for broken in breaches(face_of(found), hooks=DeclarationHooks):
         raise PluginError(broken)
     manager = pluggy.PluginManager("rltrain")

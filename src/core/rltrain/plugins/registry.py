@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from rltrain.dialects import Dialect
 from rltrain.errors import PluginError, UsageError, in_a_line, suggest
-from rltrain.plugins.declared import declarations, hooks_of
+from rltrain.plugins.declared import UnmetLevel, declarations, hooks_of
 from rltrain.plugins.installed import NAMELESS, Installed, InstalledPlugin, adapted
 from rltrain.plugins.ours import how_to_install
 from rltrain.plugins.uninstalled import given_plugins
@@ -216,7 +216,7 @@ def _inspect(
         return record("ready", specs=specs, heavy=heavy)
     except (Exception, SystemExit, GeneratorExit) as error:
         reason = str(error) if isinstance(error, PluginError) else in_a_line(error)
-        return record("broken", reason, error=error)
+        return record("unmet" if isinstance(error, UnmetLevel) else "broken", reason, error=error)
 
 
 def _may_provide(plugin: InstalledPlugin | None, kind: type[Spec]) -> bool:

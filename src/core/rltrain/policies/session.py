@@ -21,7 +21,7 @@ from rltrain.run.plugin_session import PluginSession
 from rltrain.seeding import SeedPlan
 from rltrain.specs import SuiteSpec
 from rltrain.storage.run_folder import RunFolder
-from rltrain.types import Arrays, ProcessGroup, World
+from rltrain.types import ProcessGroup, World
 from rltrain.watch.noted import NotedGroup
 from rltrain.watch.self_watch import machine, watching
 
@@ -70,18 +70,6 @@ class PolicySession(PluginSession):
         self.group = SingleProcess(world.device)
         self.seeds = SeedPlan(config.seed, 0)
         self.run_folder = RunFolder(folder)
-
-    @property
-    def arrays(self) -> Arrays | None:
-        """What handles arrays of the run's framework."""
-        return self._arrays.get(self.framework)
-
-    def to_host(self, x: Any) -> Any:
-        """Return an array of the environments or the policy as one of numpy."""
-        import numpy as np
-
-        arrays = self.arrays
-        return arrays.to_host(x)[0] if arrays is not None and arrays.owns(x) else np.asarray(x)
 
     @contextlib.contextmanager
     def watched(self, log: RankLog) -> Iterator[None]:

@@ -79,6 +79,7 @@ class PluginSession:
         self._progress = Progress()
         self._numbers = Numbers(config.on_nonfinite, self._arrays.get(config.framework))
         self._trained = Trained(config.library)
+        self._added: dict[str, tuple[Any, int]] = {}
         self._resumption = Resumption()
         self._solved = False
         self._limit = ""
@@ -125,6 +126,22 @@ class PluginSession:
         """Whether the run continues bit for bit where the checkpoint was written."""
         return self._resumption.exact
 
+    @property
+    def arrays(self) -> Arrays | None:
+        """What handles arrays of the run's framework; None if that is numpy."""
+        return self._arrays.get(self.framework)
+
+    def from_host(self, array: Any) -> Any:
+        """Return a numpy array as one of the run's framework, on this rank's device."""
+        return array if self.arrays is None else self.arrays.from_host(array, self.world.device)
+
+    def to_host(self, x: Any) -> Any:
+        """Return an array of the run's framework as one of numpy."""
+        import numpy as np
+
+        arrays = self.arrays
+        return arrays.to_host(x)[0] if arrays is not None and arrays.owns(x) else np.asarray(x)
+
     def seed(self, stream: Stream) -> None:
         """Let every plugin seed its generators for a stream (hook `rltrain_seed`)."""
         self._plugins.hook.rltrain_seed(stream=stream, seed=self.seeds.seed(stream))
@@ -160,10 +177,17 @@ class PluginSession:
         """Register tensors with the divergence check."""
         self._watched[role] = fingerprints
 
+    def add_metric(self, name: str, value: Any) -> None:
+        """Let a number join the metrics of this iteration."""
+        total, count = self._added.get(name, (0.0, 0))
+        self._added[name] = total + value, count + 1
+
     def record(self, record: Record) -> Record:
         """Send one event to the writers. Every rank calls it; collective for `Scalars`."""
         if isinstance(record, Scalars):
             self._trained.check(self.group.world_size)
+            record = dataclasses.replace(record, values={**record.values, **self._added})
+            self._added = {}
             record = self._progress.advance(record, self.requests.votes(record.iteration))
             self.pulse.done(record.iteration)
             if self._profile is not None:

@@ -75,8 +75,9 @@ def flux(environ: Mapping[str, str]) -> StartedRank | None:
     if not environ.get("FLUX_TASK_RANK"):
         return None
     size, nodes = read_numbers(environ, "FLUX_JOB_SIZE", "FLUX_JOB_NNODES")
-    here = {**environ, "tasks a node": str(-(-size // max(nodes, 1)))}
-    return _find(here, "", *names[:3], "tasks a node")
+    tasks = f"FLUX_JOB_NNODES={nodes}, so tasks a node"
+    here = {**environ, tasks: str(-(-size // max(nodes, 1)))}
+    return _find(here, "", *names[:3], tasks)
 
 
 def _port(job: int) -> int:

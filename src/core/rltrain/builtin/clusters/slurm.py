@@ -58,7 +58,8 @@ def find(environ: Mapping[str, str]) -> StartedRank | None:
         nodes = int(environ.get("SLURM_STEP_NUM_NODES") or environ.get("SLURM_NNODES") or 1)
         world = World(rank, local, node, ranks, _tasks_per_node(counts)[node], nodes)
     except (ValueError, IndexError):
-        names = (*_VARIABLES[:2], size, "SLURM_NODEID", "SLURM_STEP_TASKS_PER_NODE")
+        of_nodes = "SLURM_NODEID", "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE"
+        names = (*_VARIABLES[:2], size, *of_nodes)
         raise UsageError(
             f"The environment variables {shown(environ, names)} are not valid rank numbers. Unset "
             "or correct them."

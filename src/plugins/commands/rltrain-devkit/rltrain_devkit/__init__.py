@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rltrain_devkit.kits.backend import BackendConformance
+    from rltrain_devkit.kits.cluster import ClusterConformance
+    from rltrain_devkit.kits.command import CommandConformance
     from rltrain_devkit.kits.gradient_sync import GradientSyncConformance
+    from rltrain_devkit.kits.launcher import LauncherConformance
     from rltrain_devkit.kits.library import LibraryConformance
     from rltrain_devkit.kits.observer import ObserverConformance
     from rltrain_devkit.kits.suite import SuiteConformance
@@ -19,7 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BackendConformance",
+    "ClusterConformance",
+    "CommandConformance",
     "GradientSyncConformance",
+    "LauncherConformance",
     "LibraryConformance",
     "ObserverConformance",
     "SuiteConformance",
@@ -28,7 +34,10 @@ __all__ = [
 
 _KITS = {
     "BackendConformance": "backend",
+    "ClusterConformance": "cluster",
+    "CommandConformance": "command",
     "GradientSyncConformance": "gradient_sync",
+    "LauncherConformance": "launcher",
     "LibraryConformance": "library",
     "ObserverConformance": "observer",
     "SuiteConformance": "suite",

@@ -103,6 +103,12 @@ WRONG = {
         "test_every_rank_ends_with_the_same_statistics",
         "normalizer.moments: different between ranks",
     ),
+    "normalizes advantages on each rank": Wrong(
+        "advantages = (returns - values).detach()",
+        "a = (returns - values).detach(); advantages = (a - a.mean()) / a.std()",
+        "test_ranks_learn_as_one",
+        "Pool over ranks what is normalized",
+    ),
     "seeds environments by the local rank": Wrong(
         "observations, _ = session.env.reset()",
         "observations, _ = session.env.reset(seed=session.world.local_rank)",

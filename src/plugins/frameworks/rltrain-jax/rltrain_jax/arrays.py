@@ -34,7 +34,8 @@ class JaxArrays:
         """Return a numpy array as one of jax, on a device."""
         import jax
 
-        return jax.device_put(array, local_device(device))
+        # Copied: on the CPU jax may share the caller's memory.
+        return jax.device_put(array.copy(), local_device(device))
 
     def zeros_like(self, x: Any) -> Any:
         """Return zeros like an array."""

@@ -6,6 +6,9 @@ from rltrain_devkit import LibraryConformance
 class TestRlGames(LibraryConformance):
     library = "rl_games"
     agent = {"params.config.horizon_length": 8, "params.config.minibatch_size": 32}
+    # Its mini-batches are of neighboring environments: one is of all.
+    as_one = {"params.config.minibatch_size": 64}
+    scaled = ("params.config.minibatch_size",)
 
 
 class TestRlGamesSac(LibraryConformance):
@@ -20,3 +23,4 @@ class TestRlGamesSac(LibraryConformance):
         "params.config.replay_buffer_size": 512,
         "params.rltrain.save_replay_buffer": True,
     }
+    scaled = ("params.config.batch_size", "params.config.replay_buffer_size")

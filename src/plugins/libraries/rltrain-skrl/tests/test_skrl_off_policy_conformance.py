@@ -20,6 +20,7 @@ class TestSkrlSAC(LibraryConformance):
     library = "skrl"
     algorithm = "sac"
     agent = SMALL
+    scaled = ("agent.batch_size",)
     rank_local = ("skrl:config.torch",)
 
 
@@ -29,4 +30,5 @@ class TestSkrlDQN(LibraryConformance):
     task = "rltrain/CartPole-v1"
     # After its first, random steps it acts as a loaded policy does: without chance.
     agent = {**SMALL, "agent.exploration_scheduler": "0.0"}
+    scaled = ("agent.batch_size",)
     rank_local = ("skrl:config.torch",)

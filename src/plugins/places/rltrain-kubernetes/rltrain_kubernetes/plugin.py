@@ -27,7 +27,10 @@ def rltrain_provides() -> list[Spec]:
             name="pytorchjob",
             find=clusters.counted,
             order=40,
-            variables=("NPROC_PER_NODE",),
+            variables=(
+                *("WORLD_SIZE", "RANK", "LOCAL_RANK", "NPROC_PER_NODE"),
+                *("MASTER_ADDR", "MASTER_PORT"),
+            ),
             summary="nodes of PyTorchJob, Volcano, PAI-DLC: WORLD_SIZE and RANK count them",
         ),
         ClusterSpec(

@@ -1,4 +1,4 @@
-"""The backend passes the conformance kit, and what libraries call of torch.distributed works."""
+"""Backend and launcher pass their kits, and what libraries call of torch.distributed works."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain_devkit import BackendConformance
+from rltrain_devkit import BackendConformance, LauncherConformance
 
 pytest.importorskip("mpi4py")
 
@@ -30,6 +30,11 @@ RANKS = 3
 class TestMpi(BackendConformance):
     backend = "mpi"
     started_by = (*MPIEXEC, "-n", "{ranks}")
+
+
+class TestMpiexec(LauncherConformance):
+    launcher = "mpi"
+    options = {"backend": "mpi"}
 
 
 @pytest.fixture(scope="module")

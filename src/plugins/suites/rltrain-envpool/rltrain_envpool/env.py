@@ -12,9 +12,9 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from rltrain.session import Session
 from rltrain_envpool.spaces import Actions, Observations
 from rltrain_envpool.tasks import configured, make_pool, steps_limit
-from rltrain_gymnasium.arrays import Arrays
 
 __all__ = ["EnvPoolEnv"]
 
@@ -46,7 +46,7 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
     }
 
     def __init__(
-        self, task: str, num_envs: int, options: Mapping[str, Any], threads: int, arrays: Arrays
+        self, task: str, num_envs: int, options: Mapping[str, Any], threads: int, session: Session
     ) -> None:
         """Prepare the environments; the first reset makes them, because it provides their seeds.
 
@@ -55,16 +55,16 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
             num_envs: the number of environments.
             options: values in EnvPool's configuration of the task.
             threads: the number of threads, unless the options set it.
-            arrays: makes the arrays on the session's device.
+            session: makes the arrays on its device.
 
         Raises:
             UsageError: the task has no such option, or no library can train it.
         """
         spec = configured(task, options)
-        self._task, self._options, self._arrays = task, dict(options), arrays
+        self._task, self._options, self._session = task, dict(options), session
         self.num_envs = num_envs
         self.num_threads = int(spec.config.num_threads) or threads
-        self.device = arrays.device
+        self.device = session.world.device
         self.max_episode_length = steps_limit(spec)
         if hasattr(spec.config, "ctrl_dt"):
             self.step_dt = float(spec.config.ctrl_dt)
@@ -113,7 +113,7 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
             ResetNeeded: the environment was never reset.
         """
         pool = self._current()
-        decoded = self._actions.decode(self._arrays.to_numpy(actions))
+        decoded = self._actions.decode(self._session.to_host(actions))
         observed, rewards, terminations, cut_off, step_info = pool.step(decoded)
         self._lengths = self._lengths + 1
         if self.max_episode_length is not None:
@@ -124,14 +124,14 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
         observations = self._reset_finished(pool, done, final)
         info = {
             "final_obs": self._converted(final),
-            "_final_obs": self._arrays.asarray(done, "bool"),
+            "_final_obs": self._session.from_host(done),
             **self._log_and_success(step_info),
         }
         return (
             self._converted(observations),
-            self._arrays.asarray(rewards, "float"),
-            self._arrays.asarray(terminations, "bool"),
-            self._arrays.asarray(truncations, "bool"),
+            self._session.from_host(rewards.astype(np.float32)),
+            self._session.from_host(terminations),
+            self._session.from_host(truncations),
             info,
         )
 
@@ -139,12 +139,12 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
     def episode_length_buf(self) -> Any:
         """Steps since each environment's last reset, integers of shape (num_envs,)."""
         self._current()
-        return self._arrays.asarray(self._lengths.copy(), "int")
+        return self._session.from_host(self._lengths)
 
     @episode_length_buf.setter
     def episode_length_buf(self, lengths: Any) -> None:
         self._current()
-        self._lengths = self._arrays.to_numpy(lengths).reshape(self.num_envs).astype(np.int64)
+        self._lengths = self._session.to_host(lengths).reshape(self.num_envs).astype(np.int64)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Drop the pool, which ends its threads; EnvPool's `close` (1.2) leaves them running."""
@@ -178,11 +178,11 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
             found["log"] = log
         success = step_info.get("is_success", step_info.get("success"))
         if success is not None:
-            found["success"] = self._arrays.asarray(success.reshape(-1) > 0, "bool")
+            found["success"] = self._session.from_host(success.reshape(-1) > 0)
         return found
 
     def _converted(self, groups: Mapping[str, Any]) -> Any:
-        arrays = {group: self._arrays.asarray(rows, "float") for group, rows in groups.items()}
+        arrays = {group: self._session.from_host(rows) for group, rows in groups.items()}
         return arrays["policy"] if len(arrays) == 1 else arrays
 
     def _current(self) -> Any:

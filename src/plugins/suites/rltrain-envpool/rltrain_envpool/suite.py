@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from rltrain.hookspecs import hookimpl
 from rltrain.launch import cores_of_rank
 from rltrain_envpool.env import EnvPoolEnv
-from rltrain_gymnasium.arrays import make_arrays
 
 if TYPE_CHECKING:
     from rltrain.session import Session
@@ -25,6 +24,5 @@ class EnvPoolSuite:
         Raises:
             UsageError: an `env.` option is wrong.
         """
-        config, world = session.config, session.world
-        arrays, threads = make_arrays(session.framework, world.device), cores_of_rank(world)
-        return EnvPoolEnv(config.task, config.num_envs or 1, config.env, threads, arrays)
+        config, threads = session.config, cores_of_rank(session.world)
+        return EnvPoolEnv(config.task, config.num_envs or 1, config.env, threads, session)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import types
 
 import numpy as np
 import pytest
@@ -13,7 +12,10 @@ from gymnasium.spaces import Dict, MultiDiscrete
 
 from rltrain.errors import UsageError
 from rltrain.metrics.environment import CountedEnv, check_env
+from rltrain.testing import RankSession, RunPlugins, make_config
 from rltrain.types import World
+from rltrain_jax.arrays import JaxArrays
+from rltrain_torch.arrays import TorchArrays
 
 envpool = pytest.importorskip("envpool")
 
@@ -25,8 +27,9 @@ CHEETAH = "envpool/HalfCheetah-v4"
 
 
 def make(task=CARTPOLE, num_envs=4, framework="torch", world=None, **env):
-    config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env)
-    session = types.SimpleNamespace(config=config, world=world or World(), framework=framework)
+    config = make_config(task=task, num_envs=num_envs, env=env, framework=framework)
+    arrays = {"torch": TorchArrays(), "jax": JaxArrays()}
+    session = RankSession(config, world or World(), RunPlugins(), arrays=arrays)
     made = EnvPoolSuite().rltrain_make_env(session)
     check_env(made, num_envs, "envpool")
     return made

@@ -13,7 +13,7 @@ from rltrain_devkit.kits.declaration import check_declaring_is_light
 from rltrain_devkit.kits.library_checkpoints import OTHER_SEED, CheckpointRules
 from rltrain_devkit.kits.library_probe import Probe, differing
 from rltrain_devkit.kits.library_settings import ITERATIONS
-from rltrain_devkit.kits.rules import must, skip
+from rltrain_devkit.kits.rules import may, must, skip
 
 __all__ = ["EnvironmentBroke", "LibraryConformance"]
 
@@ -97,6 +97,27 @@ class LibraryConformance(CheckpointRules):
     def test_every_rank_ends_with_the_same_statistics(self) -> None:
         """The buffers of the wrapped models."""
         _require(find.different_buffers(self._ranks()))
+
+    @may("Two ranks learn as one rank with the environments of both.")
+    def test_ranks_learn_as_one(self) -> None:
+        """From the same episodes and random numbers, in float64."""
+        if self.not_as_one or self.framework != "torch":
+            skip(self.not_as_one or "random numbers of jax cannot be given to another rank")
+        ranks = self._ranks()
+        if find.missing_averages(ranks) or find.left_out(ranks) or find.different_buffers(ranks):
+            skip("The ranks do not learn together, which another test reports.")
+        from rltrain_devkit.as_one.runs import ITERATIONS, apart_from_one
+
+        options = {**self._options(), "agent": {**self.agent, **self.as_one}}
+        apart = apart_from_one(options, self.scaled, self.rank_local)
+        most = max(apart, key=lambda name: apart[name], default="")
+        assert not apart, (
+            f"{most} ended {apart[most]:.1g} of its size away, after {ITERATIONS} iterations; "
+            f"{len(apart)} tensor(s) differ. Pool over ranks what is normalized or decided by a "
+            "batch, such as advantages (rltrain_torch.moments.pool_moments). If options are sizes "
+            "of batches, name them in `scaled`; if ranks cannot learn as one, say why in "
+            "`not_as_one`."
+        )
 
     @must("Environments are seeded by the global rank.")
     def test_environments_are_seeded_by_the_global_rank(self) -> None:

@@ -40,6 +40,14 @@ class LibrarySettings(GivenPlugins):
     rank_local: Sequence[str] = ()
     """The library's global state, of which each rank needs its own copy, as
     "module:path.to.attribute"; see `FakeWorld`."""
+    scaled: Sequence[str] = ()
+    """Keys of `agent` that are sizes of batches: one rank with the environments of two ranks must
+    have twice as much, to learn as they do."""
+    as_one: Mapping[str, Any] = {}
+    """More overrides of the library's options for that rule: one mini-batch, say, where the library
+    shuffles in a way of its own."""
+    not_as_one: str = ""
+    """Why ranks do not learn as one rank with all their environments, if they do not."""
     saves_checkpoints: bool = True
     """Whether the library saves a checkpoint when training ends, and can start from it."""
     loads_policies: bool = True

@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 from typing import Any, ClassVar
 
 from rltrain.options import nested_env, resolve_env
-from rltrain.plugins import Registry, discover
+from rltrain.plugins import Registry, discover, usual_of
 from rltrain.seeding import SeedPlan
-from rltrain.specs import SuiteSpec
+from rltrain.specs import SuiteSpec, load_object
 from rltrain.testing import RankSession, RunPlugins, make_config
 from rltrain.types import TaskInfo, World
 from rltrain_devkit.kits import arrays as kit_arrays
@@ -82,7 +82,9 @@ class SuiteSettings(GivenPlugins):
         )
         plugins = RunPlugins()
         plugins.choose(self.spec())
-        session = RankSession(config, World(device=self.device), plugins)
+        path = usual_of(discover(), self.framework, "arrays")
+        arrays = {} if path is None else {self.framework: load_object(path)()}
+        session = RankSession(config, World(device=self.device), plugins, arrays=arrays)
         session.seeds = SeedPlan(config.seed, rank=0)
         session.seed("environment")
         return plugins.first("rltrain_make_env", f"suite {self.suite!r}", session=session)

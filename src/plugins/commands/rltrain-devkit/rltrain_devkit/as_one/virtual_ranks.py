@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from rows import Rows, merged
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+
+from rltrain_devkit.as_one.rows import Rows, merged
 
 __all__ = ["VirtualRanks"]
 
 
-class VirtualRanks(TorchDispatchMode):
+class VirtualRanks(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Splits every random operation: each rank's rows come from that rank's own generator.
 
     Operations with their own generator, such as an environment's, are not changed. An operation
@@ -28,7 +29,7 @@ class VirtualRanks(TorchDispatchMode):
             rows: the positions of the ranks' environments.
             chunk: maps the number of rows that one rank draws from to the size of its mini-batches.
         """
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._rows = rows
         self._chunk = chunk
         self._generators: list[list[torch.Generator]] = []
@@ -76,7 +77,7 @@ class VirtualRanks(TorchDispatchMode):
                 rows = draw()
             drawn.append(self._rows.in_batch(rank, rows.cpu()).to(rows.device))
         chunk = self._chunk(drawn[0].numel())
-        mini_batches = zip(*(rows.split(chunk) for rows in drawn), strict=True)
+        mini_batches = zip(*(torch.split(rows, chunk) for rows in drawn), strict=True)
         return torch.cat([torch.cat(parts) for parts in mini_batches])
 
     def _by_rows(self, func: Any, args: Any, named: Mapping[str, Any]) -> Any:

@@ -23,6 +23,7 @@ class OffByRounding:
 
     @hookimpl(wrapper=True)
     def rltrain_wrap_model(self) -> Any:
+        """Change the model's parameters."""
         model = yield
         with torch.no_grad():
             for x in model.parameters():
@@ -39,15 +40,17 @@ class AllInFloat64:
 
     @hookimpl(tryfirst=True)
     def rltrain_seed(self, stream: str) -> None:
+        """Begin with the first stream."""
         if stream == "environment":  # Before anything is made.
-            self._entered.enter_context(_Doubled())
+            self._entered.enter_context(_Doubled())  # type: ignore[no-untyped-call]
 
     @hookimpl
     def rltrain_shutdown(self) -> None:
+        """End with the run."""
         self._entered.close()
 
 
-class _Doubled(TorchDispatchMode):
+class _Doubled(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

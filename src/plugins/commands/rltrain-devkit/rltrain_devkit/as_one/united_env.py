@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from rows import Rows, merged
+
+from rltrain_devkit.as_one.rows import Rows, merged
 
 __all__ = ["UnitedEnv"]
 
@@ -20,7 +21,9 @@ class UnitedEnv(VectorEnv[Any, Any, Any]):
     as on the rank.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
+        "autoreset_mode": AutoresetMode.SAME_STEP
+    }
 
     def __init__(
         self, envs: Sequence[VectorEnv[Any, Any, Any]], rows: Rows, seeds: Sequence[int]
@@ -77,7 +80,8 @@ class UnitedEnv(VectorEnv[Any, Any, Any]):
     @property
     def episode_length_buf(self) -> torch.Tensor:
         """Steps since each environment's last reset, shape (num_envs,)."""
-        return self._merged([env.unwrapped.episode_length_buf for env in self.envs])
+        lengths = [env.unwrapped.episode_length_buf for env in self.envs]  # type: ignore[attr-defined]
+        return merged(lengths, self._places)
 
     @episode_length_buf.setter
     def episode_length_buf(self, lengths: torch.Tensor) -> None:

@@ -1,0 +1,144 @@
+"""The conformance kit for commands, as tests to subclass."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rltrain.launch import private_folder
+from rltrain.plugins import discover
+from rltrain.specs import CommandSpec
+from rltrain_devkit.kits.declaration import check_declaring_is_light
+from rltrain_devkit.kits.given import GivenPlugins
+from rltrain_devkit.kits.rules import may, must, skip
+
+__all__ = ["CommandConformance"]
+
+_TIMEOUT = 300
+"""Seconds for one call."""
+
+_MAKE_HELP = """
+import sys
+from rltrain.commands import command_of, make_parser
+name, loaded, _ = command_of(sys.argv[1:])
+parser = make_parser(loaded, name)
+print("class", bool(type(loaded.command).__doc__))
+print("heavy", *(name for name in ("gymnasium", "jax", "numpy", "torch") if name in sys.modules))
+mute = [a.option_strings[-1] for a in parser._actions if a.option_strings and not a.help]
+print("mute", *mute)
+"""
+
+_Done = subprocess.CompletedProcess[str]
+
+
+class CommandConformance(GivenPlugins):
+    """What every command must do, called as users call it: in processes of its own.
+
+    Example:
+        ```python
+        from rltrain_devkit import CommandConformance
+
+        class TestMyCommand(CommandConformance):
+            command = "my-command"
+            works = ["--log-root", "."]
+            refuses = ["--log-root", "missing"]
+        ```
+    """
+
+    command: str
+    """The name under which the plugin declares it."""
+    needs: Sequence[str] = ()
+    """The words that it cannot do without, such as a name."""
+    works: Sequence[str] | None = None
+    """The words of a call that does what the command is for, in the folder that `prepare` fills."""
+    refuses: Sequence[str] | None = None
+    """The words of a call with a user's mistake in one of them, in an empty folder."""
+
+    def prepare(self, folder: Path) -> None:
+        """Override it to put into the working folder what the call of `works` needs."""
+
+    @must("Declaring the command imports no tensor framework and no numpy.")
+    def test_declaring_is_light(self) -> None:
+        """In a child process, without the other plugins."""
+        check_declaring_is_light(CommandSpec, self.command)
+
+    @must("Its help imports no tensor framework and no numpy, and every flag has a text.")
+    def test_its_help_is_light_and_whole(self) -> None:
+        """`rltrain help WORD` and the tab key make the parsers of all commands."""
+        spec = discover().get(CommandSpec, self.command)
+        done = self._process("-c", _MAKE_HELP, self.command, folder=Path.cwd())
+        assert not done.returncode, done.stderr
+        found = {what: words for what, *words in map(str.split, done.stdout.splitlines()[-3:])}
+        assert not found["heavy"], (
+            f"the class and its add_arguments import {', '.join(found['heavy'])}: import in `run`"
+        )
+        assert found["class"] == ["True"], f"{spec.factory}: write a docstring, which is the help"
+        assert not found["mute"], f"give {', '.join(found['mute'])} a help=..."
+
+    @must("--help prints the help and ends with status 0.")
+    def test_help_ends_with_0(self) -> None:
+        """Whatever the folder has."""
+        done = self._call("--help")
+        _check(done, 0)
+        assert f"rltrain {self.command}" in done.stdout
+
+    @must("An unknown flag is refused with status 2, in a line that names it.")
+    def test_an_unknown_flag_is_refused(self) -> None:
+        """A misspelt flag must not be taken for nothing."""
+        _check_refused(self._call(*self.needs, "--no-such-flag"), "--no-such-flag")
+
+    @may("It does its work, and ends with status 0.")
+    def test_it_works(self) -> None:
+        """With the words of `works`."""
+        if self.works is None:
+            skip("works = None: give the words of a call that works")
+        with private_folder() as folder:
+            self.prepare(folder)
+            _check(self._call(*self.works, folder=folder), 0)
+
+    @may("A mistake of the user ends with status 2, and a line that names it.")
+    def test_a_mistake_is_refused(self) -> None:
+        """With the words of `refuses`."""
+        if self.refuses is None:
+            skip("refuses = None: give the words of a call with a mistake")
+        _check_refused(self._call(*self.refuses), *self.refuses)
+
+    def _call(self, *words: str, folder: Path | None = None) -> _Done:
+        """Call the command, in an empty folder unless one is given."""
+        with private_folder() as empty:
+            where = folder or empty
+            return self._process("-m", "rltrain", self.command, *words, folder=where)
+
+    def _process(self, *words: str, folder: Path) -> _Done:
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT,
+            check=False,
+        )
+
+
+def _check(done: _Done, status: int) -> None:
+    words = " ".join(done.args[2:])
+    printed = (done.stdout + done.stderr)[-2000:] or "(nothing)"
+    assert "Traceback (most recent call last)" not in done.stderr, (
+        f"{words}: ends in a traceback. Raise a UsageError for what the user can change:\n{printed}"
+    )
+    assert done.returncode == status, (
+        f"{words}: ends with status {done.returncode}, not {status}. It printed:\n{printed}"
+    )
+
+
+def _check_refused(done: _Done, *words: str) -> None:
+    _check(done, 2)
+    last = done.stderr.strip().splitlines()[-1:] or ["(nothing)"]
+    assert any(word in done.stderr for word in words), (
+        f"the message names none of {' '.join(words)}: {last[0]}"
+    )

@@ -1,0 +1,163 @@
+"""The launcher's own process in its kit, and the work of the ranks that it starts."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rltrain.config import Placement
+from rltrain.errors import UsageError
+from rltrain.launch import RankLog, hide_rank_variables
+from rltrain.options import RunOptions
+from rltrain.plugins import discover
+from rltrain.types import TrainResult, World
+from rltrain.work import on_placement, place
+
+__all__ = ["ITERATIONS", "OUTCOME", "PLANTED", "REFUSAL", "VARIABLES", "alive", "main"]
+
+ITERATIONS = 7
+"""What rank 0 returns."""
+
+OUTCOME = "outcome.json"
+"""The file with what came of a launch."""
+
+PLANTED = "planted in rank 1"
+"""What rank 1 raises."""
+
+REFUSAL = "--planted: is refused by rank 1."
+"""The user's mistake that rank 1 finds."""
+
+VARIABLES = (
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    *("MASTER_ADDR", "MASTER_PORT"),
+)
+
+_PATIENCE = 60.0
+"""Seconds that ranks wait for what never comes: a launcher ends them before."""
+
+_GRACE = 5.0
+"""Seconds in which processes that have been ended are gone."""
+
+_STORE = "TORCHELASTIC_USE_AGENT_STORE"
+"""torch elastic's variable where its store listens at the master's port, for torch's backends."""
+
+Work = Callable[[Path, Placement, World, RankLog], TrainResult | None]
+
+
+def main() -> None:
+    """Launch one case after the other, and write what came of each."""
+    launcher, options, folder, *cases = sys.argv[1:]
+    hide_rank_variables(os.environ)
+    requested = RunOptions(launcher=launcher, distributed=True, **json.loads(options))
+    registry = discover()
+    placement, world = place(requested, registry, {})
+    assert world is None
+    for case in cases:
+        there = Path(folder, case)
+        there.mkdir()
+        work = functools.partial(_CASES[case], there)
+        outcome: dict[str, Any]
+        try:
+            found: Any = on_placement(placement, None, registry, work)
+            outcome = {"result": getattr(found, "iterations", repr(found)), "status": 0}
+        except Exception as error:
+            outcome = {
+                "error": type(error).__name__,
+                "message": str(error),
+                "usage": isinstance(error, UsageError),
+                "status": getattr(error, "exit_code", 1),
+            }
+        outcome["alive"] = alive(there)
+        (there / "partial").write_text(json.dumps(outcome))
+        (there / "partial").rename(there / OUTCOME)
+    raise SystemExit(outcome["status"])
+
+
+def alive(folder: Path) -> list[int]:
+    """Return the ranks whose processes are still there after a while."""
+    pids = {int(path.stem): json.loads(path.read_text())["pid"] for path in folder.glob("*.rank")}
+    deadline = time.monotonic() + _GRACE
+    while (left := [rank for rank in sorted(pids) if _runs(pids[rank])]) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(0.05)
+    return left
+
+
+def _runs(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def _arrive(folder: Path, world: World) -> None:
+    """Write down this rank's process and variables, and wait until all ranks have done so."""
+    found = {name: os.environ.get(name) for name in VARIABLES}
+    facts = {"pid": os.getpid(), "variables": found, "listens": _listens() or _STORE in os.environ}
+    path = folder / f"{world.rank}.rank"
+    path.with_suffix(".partial").write_text(json.dumps(facts))
+    path.with_suffix(".partial").rename(path)
+    deadline = time.monotonic() + _PATIENCE
+    while len(list(folder.glob("*.rank"))) < world.world_size and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _listens() -> bool:
+    """Whether this process can listen where the ranks meet, which rank 0 may do."""
+    if os.environ.get("RANK") != "0":
+        return True
+    try:
+        port = int(os.environ.get("MASTER_PORT", ""))
+        with socket.create_server((os.environ.get("MASTER_ADDR", ""), port)):
+            return True
+    except (OSError, ValueError):
+        return False
+
+
+def _returns(folder: Path, config: Placement, world: World, log: RankLog) -> TrainResult:
+    _arrive(folder, world)
+    return TrainResult(ITERATIONS + world.rank, 0, None, None, run_dir="")
+
+
+def _raises(folder: Path, config: Placement, world: World, log: RankLog) -> None:
+    _arrive(folder, world)
+    if world.rank == 1:
+        raise ValueError(PLANTED)
+    time.sleep(_PATIENCE)
+
+
+def _dies(folder: Path, config: Placement, world: World, log: RankLog) -> None:
+    _arrive(folder, world)
+    if world.rank == 1:
+        os._exit(3)
+    time.sleep(_PATIENCE)
+
+
+def _refuses(folder: Path, config: Placement, world: World, log: RankLog) -> None:
+    _arrive(folder, world)
+    if world.rank == 1:
+        raise UsageError(REFUSAL)
+    time.sleep(_PATIENCE)
+
+
+def _waits(folder: Path, config: Placement, world: World, log: RankLog) -> None:
+    _arrive(folder, world)
+    time.sleep(_PATIENCE)
+
+
+_CASES: dict[str, Work] = {
+    "returns": _returns,
+    "raises": _raises,
+    "dies": _dies,
+    "refuses": _refuses,
+    "waits": _waits,
+}

@@ -1,0 +1,137 @@
+"""The public API: names, arguments, fields, as they are now and as they were last released.
+
+    python tests/installed/public_api.py
+
+writes what is there now. A release does so, and nothing else: see docs/stability.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rltrain.hookspecs import DeclarationHooks, RunHooks
+from rltrain.specs import KINDS
+
+__all__ = ["RELEASED", "Api", "breaks", "current", "read", "written"]
+
+ROOT = Path(__file__).parents[2]
+RELEASED = Path(__file__).with_name("public_api.txt")
+MODULES = re.findall(
+    r"^\| \[?`([\w.]+)`",
+    (ROOT / "docs/reference/public-api.md").read_text(),
+    re.MULTILINE,
+)
+
+Api = Mapping[str, list[str] | None]
+"""By dotted name, what it takes: "x", or "x=" where it has a default; None if it cannot be called.
+Of a class, what its constructor takes."""
+
+_HOOKS = tuple(f"{each.__module__}.{each.__qualname__}." for each in (DeclarationHooks, RunHooks))
+
+
+def current() -> dict[str, list[str] | None]:
+    """Return the public API of the modules that the page names and that are installed."""
+    found: dict[str, list[str] | None] = {}
+    for module in MODULES:
+        loaded = importlib.import_module(module)
+        for name in getattr(loaded, "__all__", ()):
+            found.update(_described(f"{module}.{name}", getattr(loaded, name)))
+    for kind, spec in KINDS.items():
+        found.update({f"a {kind} must implement {name}": None for name in spec.requires})
+    return dict(sorted(found.items()))
+
+
+def _described(name: str, value: Any) -> Iterator[tuple[str, list[str] | None]]:
+    if not inspect.isclass(value):
+        yield name, _takes(value) if inspect.isroutine(value) else None
+        return
+    is_protocol = getattr(value, "_is_protocol", False)
+    # That of an exception is Python's, unless it is ours.
+    yield name, None if is_protocol or not _is_ours(value, "__init__") else _takes(value)
+    is_data = dataclasses.is_dataclass(value)
+    fields = {each.name for each in dataclasses.fields(value)} if is_data else set()
+    for member in sorted({each for each in dir(value) if not each.startswith("_")} - fields):
+        found = inspect.getattr_static(value, member)
+        function = getattr(found, "__func__", found)
+        if _is_ours(value, member):
+            yield f"{name}.{member}", _takes(function) if inspect.isfunction(function) else None
+
+
+def _is_ours(value: type, member: str) -> bool:
+    """Whether a member is defined in one of our classes, not in a library's or Python's."""
+    owner = next(each for each in value.__mro__ if member in vars(each))
+    return owner.__module__.partition(".")[0].startswith("rltrain")
+
+
+def _takes(function: Any) -> list[str]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return []
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    described = []
+    for each in parameters:
+        by_name = "--" if each.kind is inspect.Parameter.KEYWORD_ONLY else ""
+        default = "" if each.default is inspect.Parameter.empty else "="
+        described.append(f"{stars.get(each.kind, by_name)}{each.name}{default}")
+    return [each for each in described if each not in ("self", "cls") and each[0] != "_"]
+
+
+def breaks(released: Api, now: Api) -> Iterator[str]:
+    """Yield what would break a plugin that was written for the released API, and what to do."""
+    for name, took in released.items():
+        if name not in now:
+            if not name.startswith("a "):
+                yield f"{name}: is gone. Keep it for a release, with a DeprecationWarning."
+            continue
+        if took is not None:
+            for wrong in _changes(name, took, now[name] or []):
+                yield f"{name}: {wrong}"
+    for name in now.keys() - released.keys():
+        if name.startswith("a "):
+            yield f"{name}: and did not before. Give the hook a default, or raise API_LEVEL."
+
+
+def _changes(name: str, took: list[str], takes: list[str]) -> Iterator[str]:
+    """Yield how callers, or implementers of a hook, would break."""
+    names = {each.rstrip("="): each for each in takes}
+    for each in took:
+        if each.rstrip("=") not in names:
+            yield f"takes no {each.strip('-=')} any more. Keep it for a release, with a warning."
+        elif each.endswith("=") and not names[each.rstrip("=")].endswith("="):
+            yield f"now needs {each.strip('-=')}. Give it a default."
+    if name.startswith(_HOOKS):
+        return  # An implementation may leave out arguments.
+    known = {each.rstrip("=") for each in took}
+    for each in takes:
+        if each not in known and not each.endswith("=") and not each.startswith("*"):
+            yield f"now needs {each.strip('-')}. Give it a default."
+    places = [names[each.rstrip("=")] for each in took if each.rstrip("=") in names]
+    by_place = [each for each in places if not each.startswith("-")]
+    if by_place != [each for each in takes if not each.startswith("-")][: len(by_place)]:
+        yield "its arguments stand in another order. New ones come last."
+
+
+def written(api: Api) -> str:
+    """Return an API as text, a line for each name."""
+    return "".join(
+        f"{name}\n" if takes is None else f"{name}({', '.join(takes)})\n"
+        for name, takes in api.items()
+    )
+
+
+def read(text: str) -> dict[str, list[str] | None]:
+    """Return the API that `written` has turned into text."""
+    lines = (line.rstrip(")").partition("(") for line in text.splitlines())
+    return {name: args.split(", ") * bool(args) if call else None for name, call, args in lines}
+
+
+if __name__ == "__main__":
+    RELEASED.write_text(written(current()))
+    print(f"{RELEASED.relative_to(ROOT)}: {len(current())} names")

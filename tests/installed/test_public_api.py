@@ -1,0 +1,65 @@
+"""What plugins were written for in the last release is still there."""
+
+from __future__ import annotations
+
+import pytest
+from public_api import RELEASED, breaks, current, read, written
+
+import rltrain
+
+HOOK = "rltrain.hookspecs.RunHooks.rltrain_train"
+BEFORE = {
+    "rltrain.errors.suggest": ["name", "known", "--more="],
+    "rltrain.types.World": ["rank", "device="],
+    HOOK: ["session", "extras"],
+    "rltrain.specs.KINDS": None,
+    "a writer must implement rltrain_write": None,
+}
+
+
+def test_the_released_api_is_still_there():
+    broken = list(breaks(read(RELEASED.read_text()), current()))
+    assert not broken, "plugins of others would break (docs/stability.md):\n" + "\n".join(broken)
+
+
+def test_what_a_release_writes_is_read_again():
+    assert read(written(current())) == current()
+    assert read(written(BEFORE)) == BEFORE
+
+
+@pytest.mark.parametrize(
+    ("name", "takes", "says"),
+    [
+        ("rltrain.errors.suggest", ["name", "--more="], "takes no known any more"),
+        ("rltrain.errors.suggest", ["known", "name", "--more="], "stand in another order"),
+        ("rltrain.errors.suggest", ["name", "known"], "takes no more any more"),
+        ("rltrain.types.World", ["rank", "device"], "now needs device. Give it a default."),
+        ("rltrain.types.World", ["rank", "device=", "place"], "now needs place"),
+        ("rltrain.types.World", ["place=", "rank", "device="], "stand in another order"),
+        (HOOK, ["session"], "takes no extras any more"),
+        ("rltrain.specs.KINDS", "gone", "is gone. Keep it for a release"),
+        ("a writer must implement rltrain_open", None, "did not before"),
+    ],
+)
+def test_what_breaks_a_plugin_is_named(name, takes, says):
+    now = {key: value for key, value in {**BEFORE, name: takes}.items() if value != "gone"}
+    (broken,) = breaks(BEFORE, now)
+    assert broken.startswith(name)
+    assert says in broken
+
+
+@pytest.mark.parametrize(
+    ("name", "takes"),
+    [
+        ("rltrain.errors.suggest", ["name", "known", "cutoff=", "--more="]),
+        ("rltrain.types.World", ["rank", "device=", "--place="]),
+        (HOOK, ["session", "new", "extras"]),
+        ("rltrain.types.Place", ["rank"]),
+    ],
+)
+def test_what_breaks_no_plugin_is_fine(name, takes):
+    assert list(breaks(BEFORE, {**BEFORE, name: takes})) == []
+
+
+def test_the_level_is_a_number():
+    assert rltrain.API_LEVEL == 1
