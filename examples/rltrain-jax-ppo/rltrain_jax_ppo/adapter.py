@@ -89,7 +89,7 @@ class JaxPpoPolicy:
     def __init__(self, params: ppo.Params, key: jax.Array) -> None:
         self._params, self._key = params, key
 
-    def act(self, observations: jax.Array, deterministic: bool = True) -> jax.Array:
+    def act(self, observations: jax.Array, deterministic: bool = True) -> Any:
         """Choose actions."""
         if deterministic:
             return ppo.mean_actions(self._params, observations)
@@ -116,8 +116,9 @@ def _init(session: Session) -> ppo.Params:
             f"--task {session.config.task}: its observations are {spaces[0]}, but jax_ppo learns "
             "only from vectors. Choose another task."
         )
-    sizes = [space.shape[0] for space in spaces]  # type: ignore[index]  # Vectors.
-    return ppo.init(jax.random.key(session.seeds.model), *sizes, session.config.agent["hidden"])
+    observations, actions = (space.shape[0] for space in spaces if space.shape)
+    key, hidden = jax.random.key(session.seeds.model), session.config.agent["hidden"]
+    return ppo.init(key, observations, actions, hidden)
 
 
 def _collect(
@@ -141,7 +142,7 @@ def _collect(
     return batch, observations, key
 
 
-def _normalized(session: Session, advantages: jax.Array) -> jax.Array:
+def _normalized(session: Session, advantages: jax.Array) -> Any:
     """Return the advantages with the mean and variance of all ranks' data taken out."""
     [moments] = pool_moments(session.group, [(advantages.reshape(-1), jnp.zeros(()))])
     return (advantages - float(moments.mean)) / (float(moments.variance) ** 0.5 + 1e-6)

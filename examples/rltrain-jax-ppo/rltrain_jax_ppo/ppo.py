@@ -37,7 +37,7 @@ def _network(key: jax.Array, sizes: tuple[int, ...]) -> list[tuple[jax.Array, ja
     return layers
 
 
-def _apply(network: Any, x: jax.Array) -> jax.Array:
+def _apply(network: Any, x: Any) -> Any:
     *hidden, (weights, bias) = network
     for inner, shift in hidden:
         x = jnp.tanh(x @ inner + shift)
@@ -45,25 +45,25 @@ def _apply(network: Any, x: jax.Array) -> jax.Array:
 
 
 @jax.jit
-def mean_actions(params: Params, observations: jax.Array) -> jax.Array:
+def mean_actions(params: Params, observations: jax.Array) -> Any:
     """Return the most likely actions."""
     return _apply(params["policy"], observations)
 
 
 @jax.jit
-def act(params: Params, observations: jax.Array, key: jax.Array) -> jax.Array:
+def act(params: Params, observations: jax.Array, key: jax.Array) -> Any:
     """Draw actions."""
     mean = _apply(params["policy"], observations)
     return mean + jnp.exp(params["log_std"]) * jax.random.normal(key, mean.shape)
 
 
-def _log_probs(params: Params, batch: Batch) -> jax.Array:
+def _log_probs(params: Params, batch: Batch) -> Any:
     mean = _apply(params["policy"], batch["observations"])
     distances = (batch["actions"] - mean) * jnp.exp(-params["log_std"])
     return -(0.5 * jnp.square(distances) + params["log_std"]).sum(-1)
 
 
-def _values(params: Params, observations: jax.Array) -> jax.Array:
+def _values(params: Params, observations: jax.Array) -> Any:
     return _apply(params["value"], observations)[..., 0]
 
 
@@ -87,7 +87,7 @@ def prepare(params: Params, batch: Batch, gamma: float, lam: float) -> Batch:
     return {**batch, "log_probs": log_probs, "advantages": advantages, "returns": returns}
 
 
-def _loss(params: Params, batch: Batch, clip: float) -> jax.Array:
+def _loss(params: Params, batch: Batch, clip: float) -> Any:
     ratios = jnp.exp(_log_probs(params, batch) - batch["log_probs"])
     clipped = jnp.clip(ratios, 1 - clip, 1 + clip)
     gains = jnp.minimum(ratios * batch["advantages"], clipped * batch["advantages"])
@@ -117,7 +117,7 @@ def adam_step(
     mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state["mean"], gradient)
     square = jax.tree.map(lambda s, g: 0.999 * s + 0.001 * g * g, state["square"], gradient)
 
-    def step(param: jax.Array, m: jax.Array, s: jax.Array) -> jax.Array:
+    def step(param: jax.Array, m: jax.Array, s: jax.Array) -> Any:
         return param - rate * m / (1 - 0.9**count) / (jnp.sqrt(s / (1 - 0.999**count)) + 1e-8)
 
     params = jax.tree.map(step, params, mean, square)
