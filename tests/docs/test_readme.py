@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -16,7 +17,7 @@ from rltrain.builtin.commands import COMMANDS
 from rltrain.cli import dialects
 from rltrain.cli.parser import load, make_parser
 from rltrain.plugins.registry import discover
-from rltrain.specs import CommandSpec
+from rltrain.specs import KINDS, CommandSpec
 from rltrain_isaaclab.dialect import TRANSLATED
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +96,18 @@ def test_each_distribution_says_what_it_is_and_what_it_adapts(folder):
     is_plugin = "entry-points" in project  # And not what plugins share.
     adapts = is_plugin and folder.parent.name in ("libraries", "frameworks", "suites")
     assert ("Adapts" in project.get("urls", {})) >= adapts
+
+
+def test_each_kind_has_an_example_and_each_example_says_who_copies_it(monkeypatch):
+    page = (ROOT / "docs" / "publish-a-plugin.md").read_text()
+    kinds = set()
+    for folder in sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml")):
+        assert f"| [`{folder.name}`](../examples/{folder.name}) |" in page
+        assert "Copy it if" in (folder / "README.md").read_text(), folder
+        monkeypatch.syspath_prepend(str(folder))
+        module = importlib.import_module(f"{folder.name.replace('-', '_')}.plugin")
+        kinds |= {spec.kind for spec in module.rltrain_provides()}
+    assert kinds == set(KINDS)
 
 
 def test_the_readme_is_one_page():

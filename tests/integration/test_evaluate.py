@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -61,20 +60,3 @@ def test_a_file_of_the_librarys_own_script_is_evaluated(command, library, file):
     assert wrong.returncode == 2
     assert f"--library {library}" in wrong.stderr or "agent.yaml" in wrong.stderr
     assert "Traceback" not in wrong.stderr
-
-
-def test_the_command_of_the_guide_evaluates_the_best_of_each_run(command):
-    page = (Path(__file__).parents[2] / "docs" / "plugin-by-hand.md").read_text()
-    (source,) = re.findall(
-        r"^```python\n((?:(?!^```).)*class LeagueCommand.*?)^```", page, re.M | re.S
-    )
-    assert len(source.splitlines()) < 60
-    command.install("league", source)
-    for library in ("rl_games", "rsl_rl"):
-        given = ("--library", library, "--num-envs", "8", "--max-iterations", "2")
-        assert command(*given).returncode == 0
-    done = command("league", "--episodes", "10")
-    assert done.returncode == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines() if line.endswith("finished")]
-    assert {name.split("/")[0] for _, name, _ in rows} == {"rl_games", "rsl_rl"}
-    assert all(float(mean) > 0 for mean, *_ in rows)

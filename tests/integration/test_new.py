@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import email
 import json
 import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.cli.main import main
-from rltrain_devkit.command import KINDS
+from rltrain_devkit.distribution import KINDS
 
 pytestmark = pytest.mark.slow
 
@@ -24,10 +26,11 @@ PACKAGE = "rltrain_fresh_one"
 
 @pytest.fixture
 def written(tmp_path, capsys):
-    """Write a distribution of a kind and return its folder."""
+    """Write a distribution of some kinds and return its folder."""
 
-    def write(kind: str) -> Path:
-        assert main(["new", NAME, "--kind", kind, "--into", str(tmp_path)]) == 0
+    def write(*kinds: str) -> Path:
+        words = [word for kind in kinds for word in ("--kind", kind)]
+        assert main(["new", NAME, *words, "--into", str(tmp_path)]) == 0
         return tmp_path / "rltrain-fresh-one"
 
     return write
@@ -62,9 +65,9 @@ def make_discoverable(folder: Path) -> None:
     (info / "entry_points.txt").write_text("\n".join(["[rltrain]", *points, ""]))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_its_own_test_passes_as_written(written, kind):
-    folder = written(kind)
+@pytest.mark.parametrize("kinds", [*([kind] for kind in KINDS), ["suite", "cluster"]], ids="-".join)
+def test_its_own_test_passes_as_written(written, kinds):
+    folder = written(*kinds)
     make_discoverable(folder)
     out = run(
         *(sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"),
@@ -97,6 +100,25 @@ def test_it_installs_is_listed_and_trains_two_ranks(written, tmp_path):
     shown = run(python, "-m", "rltrain", *job, cwd=tmp_path)
     assert "iteration 2/2" in shown
     assert list(tmp_path.glob(f"logs/{NAME}/**/checkpoints/2.pt"))
+
+
+def test_it_is_built_with_its_license_and_readme(written, tmp_path):
+    folder = written("suite", "writer")
+    run(sys.executable, "-m", "build", "--no-isolation", cwd=folder)
+    (wheel,) = folder.glob("dist/*.whl")
+    archive = zipfile.ZipFile(wheel)
+    info = f"{PACKAGE}-0.1.0.dist-info"
+    metadata = email.message_from_bytes(archive.read(f"{info}/METADATA"))
+    assert metadata["License-Expression"] == "MIT"
+    assert metadata.get_all("License-File") == ["LICENSE"]
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata.get_payload().startswith("# rltrain-fresh-one\n")
+    assert archive.read(f"{info}/licenses/LICENSE").startswith(b"MIT License")
+    assert all(name.startswith((f"{PACKAGE}/", info)) for name in archive.namelist())
+    (source,) = folder.glob("dist/*.tar.gz")
+    with tarfile.open(source) as archived:
+        files = {name.partition("/")[2] for name in archived.getnames()}
+    assert {"LICENSE", "README.md", "pyproject.toml", "tests/test_suite.py"} <= files
 
 
 def test_the_templates_are_in_the_wheel(tmp_path):

@@ -1,26 +1,22 @@
-"""Converts the session's environments for Stable-Baselines3: numpy, one info per environment."""
+"""Converts the session's environments for Stable-Baselines3."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from stable_baselines3.common.vec_env import VecEnv
 
 from rltrain.errors import UsageError
+from rltrain_torch.numpy_env import NumpyEnv
 
 __all__ = ["SessionVecEnv"]
 
 
 class SessionVecEnv(VecEnv):
-    """Converts a SAME_STEP `VectorEnv` of torch tensors.
-
-    If there are observation groups, SB3 sees only `policy`. Arrays are copies, because SB3 changes
-    the rewards in place, and keeps an observation while the environments take the next step.
-    """
+    """Shows SB3 a session's environments. Of observation groups it sees only `policy`."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], device: str) -> None:
         """Wrap the environments.
@@ -32,67 +28,31 @@ class SessionVecEnv(VecEnv):
         Raises:
             UsageError: SB3 cannot learn with these spaces.
         """
-        self._env = env
-        self._device = device
-        self._actions: np.ndarray[Any, Any] | None = None
-        self._logged: dict[str, list[float]] = {}
-        space = env.single_observation_space
-        self._grouped = isinstance(space, spaces.Dict)
-        if isinstance(space, spaces.Dict):
-            if "policy" not in space.spaces:
-                raise UsageError(
-                    f"The task's observation groups are {', '.join(space.spaces)}; SB3 needs one "
-                    "named `policy`. Rename one, or use another task."
-                )
-            space = space["policy"]
+        self._env, self._numpy = env, NumpyEnv(env, device, reader="SB3")
+        self._actions: np.ndarray[Any, Any] = np.empty(0)
         action = env.single_action_space
         if isinstance(action, spaces.Box) and not action.is_bounded():
             raise UsageError(
                 f"The task's actions have no bounds ({action}), but SB3 clips to the bounds. Give "
                 "the task finite ones, or use another library."
             )
-        super().__init__(env.num_envs, space, action)
+        super().__init__(env.num_envs, self._numpy.observation_space, action)
 
     def reset(self) -> np.ndarray[Any, Any]:
         """Return the first observations, shape (num_envs, components)."""
-        observations, _ = self._env.reset()
-        return self._policy(observations)
+        return self._numpy.reset()
 
     def step_async(self, actions: np.ndarray[Any, Any]) -> None:
         """Store the actions; SB3 calls `step_wait` next."""
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
-        """Step.
-
-        Returns:
-            Observations (num_envs, components), rewards (num_envs,), dones (num_envs,), and an info
-            for each environment. The info of a finished one holds its last observation, from which
-            SB3 bootstraps after a time limit.
-        """
-        observations, rewards, terminations, truncations, info = self._env.step(
-            torch.tensor(self._actions, device=self._device)
-        )
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        if "final_obs" in info:
-            final = self._policy(info["final_obs"])
-            time_limit = _copied(truncations & ~terminations)
-            for index in np.flatnonzero(_copied(info["_final_obs"])):
-                infos[index] = {
-                    "terminal_observation": final[index],
-                    "TimeLimit.truncated": bool(time_limit[index]),
-                }
-        for name, value in info.get("log", {}).items():
-            mean = float(torch.as_tensor(value, dtype=torch.float32).mean())
-            self._logged.setdefault(name, []).append(mean)
-        dones = _copied(terminations | truncations)
-        return self._policy(observations), _copied(rewards), dones, infos
+        """Step; see `NumpyEnv.step`."""
+        return self._numpy.step(self._actions)
 
     def take_log(self) -> dict[str, float]:
         """Return the means of the metrics that the task has logged since the last call."""
-        means = {name: sum(values) / len(values) for name, values in self._logged.items()}
-        self._logged.clear()
-        return means
+        return self._numpy.take_log()
 
     def close(self) -> None:
         """Do nothing: the session closes the environments."""
@@ -114,10 +74,3 @@ class SessionVecEnv(VecEnv):
     ) -> list[Any]:
         """Refuse: PPO never asks for it."""
         raise NotImplementedError
-
-    def _policy(self, observations: Any) -> np.ndarray[Any, Any]:
-        return _copied(observations["policy"] if self._grouped else observations)
-
-
-def _copied(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    return tensor.numpy(force=True).copy()

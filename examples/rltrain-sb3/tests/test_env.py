@@ -36,7 +36,6 @@ class Scripted(VectorEnv):
         terminations = torch.tensor([True, False, False])
         truncations = torch.tensor([True, True, False])
         info = {"final_obs": self._observed(FINAL), "_final_obs": terminations | truncations}
-        info["log"] = {"height": torch.tensor([1.0, 2.0, 3.0 * self.steps])}
         return self._observed(self.observations), self.rewards, terminations, truncations, info
 
     def _observed(self, observations):
@@ -58,18 +57,6 @@ def test_a_finished_episode_ends_in_its_last_observation():
     assert infos[2] == {}
 
 
-def test_arrays_are_sb3s_own():
-    scripted = Scripted()
-    env = SessionVecEnv(scripted, "cpu")
-    first = env.reset()
-    second, rewards, _, _ = step(env)
-    rewards += 1
-    step(env)
-    assert (first.tolist(), second.tolist()) == ([[0, 0]] * 3, [[1, 1]] * 3)
-    assert scripted.rewards.tolist() == [1, 1, 1]
-    assert isinstance(scripted.actions, torch.Tensor)
-
-
 def test_sb3_sees_the_group_policy():
     env = SessionVecEnv(Scripted(spaces.Dict(policy=BOX, critic=BOX)), "cpu")
     assert env.observation_space == BOX
@@ -87,10 +74,3 @@ def test_groups_without_policy_are_refused():
 def test_actions_without_bounds_are_refused():
     with pytest.raises(UsageError, match="have no bounds"):
         SessionVecEnv(Scripted(action_space=spaces.Box(-np.inf, np.inf, (2,))), "cpu")
-
-
-def test_what_the_task_logs_is_averaged_over_environments_and_steps():
-    env = SessionVecEnv(Scripted(), "cpu")
-    step(env), step(env)
-    assert env.take_log() == {"height": 2.5}
-    assert env.take_log() == {}

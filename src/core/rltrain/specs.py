@@ -240,7 +240,7 @@ class LibrarySpec(Spec):
     impossible."""
     read_checkpoint: str | None = None
     """Import string of a function that takes a path, and whether the user trusts the file. It
-    returns the top-level keys of the checkpoint there, or one sentence that says why it cannot be
+    returns a list of its top-level keys, or one sentence that says why it cannot be
     read. Unless the file is trusted, it must not run code that the file names: see
     `rltrain_adapters.unpickling`. It may import the framework: before ranks are started, it is
     called in a separate process."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
+import shlex
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rltrain.cli.main import main
 from rltrain.plugins import discover
 from rltrain.specs import KINDS as SPECS
-from rltrain_devkit.command import KINDS, TEMPLATES
+from rltrain_devkit.distribution import KINDS, TEMPLATES
 
 ROOT = Path(__file__).parents[5]
 HEAVY = ("torch", "numpy", "jax", "gymnasium", "omegaconf", "rich")
@@ -54,12 +58,13 @@ def test_every_file_is_written_with_the_names_filled_in(new, kind):
     package = "rltrain_my_own_thing"
     expected = {"pyproject.toml", "README.md", "tests/test_conformance.py"}
     expected |= {f"{package}/__init__.py", f"{package}/plugin.py"}
+    expected |= {"LICENSE", ".gitignore", ".github/workflows/test.yml"}
     module = "adapter" if kind == "library" else kind
     if kind == "writer":
         expected.add(f"{package}/options.py")
     assert set(files) == expected | {f"{package}/{module}.py"}
     for file, text in files.items():
-        assert "$" not in text, file
+        assert "$" not in text.replace("${{ matrix.", ""), file
         if file.endswith(".py"):
             compile(text, file, "exec")
     project = tomllib.loads(files["pyproject.toml"])["project"]
@@ -71,19 +76,19 @@ def test_every_file_is_written_with_the_names_filled_in(new, kind):
     assert named in files[f"{package}/plugin.py"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_is_found_and_ready(new, site, monkeypatch, kind):
-    name = named_for(kind, f"found_{kind}")
-    new(name, "--kind", kind)
-    package, distribution = f"rltrain_found_{kind}", f"rltrain-found-{kind.replace('_', '-')}"
+@pytest.mark.parametrize("kinds", [[kind] for kind in KINDS] + [list(KINDS)], ids="-".join)
+def test_it_is_found_and_ready(new, site, monkeypatch, kinds):
+    about = "-".join(kinds) if len(kinds) == 1 else "all"
+    name = named_for(kinds[-1], f"found_{about}")
+    assert new(name, *(word for kind in kinds for word in ("--kind", kind)))[0] == 0
+    package, distribution = f"rltrain_found_{about}", f"rltrain-found-{about.replace('_', '-')}"
     monkeypatch.syspath_prepend(str(Path(distribution).resolve()))
     site.install(distribution, point=name, module=f"{package}.plugin")
     (record,) = (record for record in discover().records if record.name == name)
     for module in [module for module in sys.modules if module.startswith(package)]:
         monkeypatch.delitem(sys.modules, module)
     assert (record.status, record.reason) == ("ready", "")
-    (spec,) = record.specs
-    assert (spec.kind, spec.name) == (kind, name)
+    assert [(spec.kind, spec.name) for spec in record.specs] == [(kind, name) for kind in kinds]
 
 
 @pytest.mark.parametrize("name", ["a", "a-name_of-some-length"])
@@ -96,6 +101,8 @@ def test_written_files_pass_our_own_linter(new, tmp_path, name):
     for kind in KINDS:
         of_kind = named_for(kind, f"{name}-{kind}")
         assert new(of_kind, "--kind", kind, "--into", str(plugins))[0] == 0
+    every = (word for kind in KINDS for word in ("--kind", kind))
+    assert new(named_for("command", f"{name}-all"), *every, "--into", str(plugins))[0] == 0
     for command in (["check"], ["format", "--diff"]):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--no-cache", "src"],
@@ -109,7 +116,100 @@ def test_written_files_pass_our_own_linter(new, tmp_path, name):
 
 
 def test_every_kind_with_a_template_is_a_kind(new):
-    assert {path.name for path in TEMPLATES.iterdir()} == set(KINDS) == set(SPECS)
+    assert {path.name for path in TEMPLATES.iterdir()} == {*KINDS, "common"}
+    assert set(KINDS) == set(SPECS)
+
+
+def test_several_kinds_are_one_distribution(new):
+    status, out, _ = new("demo", "--kind", "suite", "--kind", "writer", "--kind", "suite")
+    assert status == 0
+    folder = Path("rltrain-demo")
+    files = texts(folder)
+    assert {"rltrain_demo/suite.py", "rltrain_demo/writer.py", "rltrain_demo/options.py"} < set(
+        files
+    )
+    assert {file for file in files if file.startswith("tests/")} == {
+        "tests/test_suite.py",
+        "tests/test_writer.py",
+    }
+    for file, text in files.items():
+        if file.endswith(".py"):
+            compile(text, file, "exec")
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    assert project["description"] == "The suite and writer demo for rltrain"
+    assert project["entry-points"]["rltrain"] == {"demo": "rltrain_demo.plugin"}
+    assert "## The suite" in files["README.md"]
+    assert "## The writer" in files["README.md"]
+    assert "--task demo/Point-v0" in out
+    assert "--writer console demo" in out
+
+
+@pytest.mark.parametrize(
+    ("configured", "author"),
+    [('Ada O"Neill \\\n', 'Ada O"Neill \\'), (None, "the authors of rltrain-demo")],
+)
+def test_the_license_names_whom_git_knows(new, monkeypatch, tmp_path, configured, author):
+    settings = tmp_path / "gitconfig"
+    settings.touch()
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", str(settings))
+    if configured is not None:
+        subprocess.run(["git", "config", "--global", "user.name", configured.strip()], check=True)
+    assert new("demo", "--kind", "command")[0] == 0
+    files = texts(Path("rltrain-demo"))
+    assert f"Copyright (c) {datetime.date.today().year} {author}\n" in files["LICENSE"]
+    assert f"the MIT license, by {author}." in files["README.md"]
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    assert (project["license"], project["license-files"]) == ("MIT", ["LICENSE"])
+    assert project["authors"] == [{"name": author}]
+
+
+def test_it_is_written_without_git(new, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert new("demo", "--kind", "command")[0] == 0
+    assert "the authors of rltrain-demo\n" in Path("rltrain-demo/LICENSE").read_text()
+
+
+def wheel(folder: Path, name: str, version: str) -> None:
+    """Write a wheel that has nothing but its metadata."""
+    info = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nProvides-Extra: all\n"
+    tag = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        for file, text in {"METADATA": metadata, "WHEEL": tag, "RECORD": ""}.items():
+            archive.writestr(f"{info}/{file}", text)
+
+
+def test_its_ci_installs_the_oldest_and_the_newest_rltrain_that_it_admits(new, tmp_path):
+    pytest.importorskip("uv")
+    new("demo", "--kind", "writer")
+    for name, version in [("rltrain", "0.0.9"), ("rltrain", "0.1.0"), ("rltrain", "0.1.7")]:
+        wheel(tmp_path, name, version)
+    wheel(tmp_path, "rltrain", "0.2.0")
+    wheel(tmp_path, "pytest", "8.1")
+    ci = yaml.safe_load(Path("rltrain-demo/.github/workflows/test.yml").read_text())
+    job = ci["jobs"]["test"]
+    (install,) = (s["run"] for s in job["steps"] if s.get("run", "").startswith("uv pip install"))
+    found = []
+    for case in job["strategy"]["matrix"]["include"]:
+        words = shlex.split(install.replace("${{ matrix.resolution }}", case["resolution"]))
+        words.remove("--system")
+        words += ["--dry-run", "--no-index", "--no-build-isolation", "--find-links", str(tmp_path)]
+        words += ["--target", str(tmp_path / "nowhere"), "--python", sys.executable]
+        done = subprocess.run(
+            [sys.executable, "-m", *words],
+            cwd="rltrain-demo",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        found += [line.split("==")[1] for line in done.stderr.split("\n") if "+ rltrain==" in line]
+    assert found == ["0.1.0", "0.1.7"]
+    assert {"rltrain plugins --check demo", "python -m pytest", "uv build"} < {
+        step.get("run") for step in job["steps"]
+    }
 
 
 def test_it_prints_what_it_wrote_and_what_comes_next(new):
@@ -138,6 +238,8 @@ WRONG = [
     ("demo", "the following arguments are required: --kind"),
     ("demo --kind libary", "--kind libary: must be one of library, backend, suite, writer,"),
     ("demo --kind libary", "Did you mean 'library'?"),
+    ("demo --kind suite --kind wirter", "Did you mean 'writer'?"),
+    ("stub --kind suite --kind library", "there is already a library 'stub', from rltrain-stub"),
     ("demo_1 --kind command", "NAME 'demo_1': a command has small letters and dashes only."),
     ("demo --kind reward", "--kind reward: must be one of"),
     ("1st --kind writer", "NAME '1st': must begin with a letter"),

@@ -58,7 +58,14 @@ def pool_moments(
             be 0 on some.
 
     Returns:
-        The moments of each batch, equal on all ranks.
+        A list with one `Moments` for each batch, in their order: objects with the fields `count`,
+        `mean` and `variance` on the host, equal on all ranks.
+
+    Example:
+        ```python
+        [moments] = pool_moments(session.group, [(observations, running.mean)])
+        running = merge_moments(running, moments.usable())
+        ```
     """
     with enable_x64(True):
         packed = np.asarray(_sums(list(batches)))
@@ -71,7 +78,12 @@ def pool_moments(
 
 
 def merge_moments(running: Moments, batch: Moments) -> Moments:
-    """Return the moments of both sets of data together (Chan et al., 1979)."""
+    """Return the moments of both sets of data together (Chan et al., 1979).
+
+    Args:
+        running: of all data so far; of none, with a count of 0 and zeros.
+        batch: of data of the same shape.
+    """
     delta, total = batch.mean - running.mean, running.count + batch.count
     squares = running.variance * running.count + batch.variance * batch.count
     squares += np.square(delta) * running.count * batch.count / total

@@ -67,7 +67,10 @@ def broadcast_tree(group: ProcessGroup, tree: Any, device: jax.Device) -> Any:
     Args:
         group: the process group.
         tree: of arrays, with the same structure, shapes and dtypes on every rank.
-        device: of the returned arrays.
+        device: of the returned arrays; see `rltrain_jax.devices.local_device`.
+
+    Returns:
+        A tree of the same structure, shapes and dtypes, equal on all ranks.
     """
     leaves, structure = jax.tree.flatten(jax.device_put(tree, device))
     if group.world_size > 1 and leaves:
@@ -117,7 +120,8 @@ def watch_tree(session: Session, role: str, get_tree: Callable[[], Any]) -> None
 
     Args:
         session: this rank's side of the run.
-        role: its name in the message: "policy", "optimizer".
+        role: its name in the message. For the parameters of a model the one with which they were
+            wrapped, "policy" say: by it the kits find them.
         get_tree: returns the current tree: arrays of jax are immutable, so a step makes another
             tree.
     """

@@ -26,6 +26,9 @@ def load(path: str, device: str = "cpu", trusted: bool = False) -> Any:
         device: where its tensors go.
         trusted: whether to build whatever the file names, which may run any code.
 
+    Returns:
+        What was saved: tensors on the device, numpy's arrays, and plain data.
+
     Raises:
         UnsafePickle: it is not trusted, and names more than tensors, arrays and plain data.
         Exception: whatever damaged bytes cause.
@@ -117,6 +120,9 @@ def top_level_keys(path: str, trusted: bool = False) -> list[str] | str:
     Args:
         path: the file.
         trusted: whether to build whatever the file names, which may run any code.
+
+    Returns:
+        A list of the keys as text, which is empty if the file holds no mapping; or one sentence.
     """
     try:
         loaded = load(path, trusted=trusted)

@@ -27,11 +27,11 @@ def synchronize(
         sync: a gradient sync created for the same parameters and extras, in the same order.
         parameters: the parameters. A `.grad` that is None on every rank stays None. If this update
             is to be left out, all become None: then the optimizer changes nothing.
-        extras: numbers to average in the same collective.
+        extras: tensors of shape () to average in the same collective.
 
     Returns:
-        The averages of the extras, which the next call overwrites; None if there are none, or if
-        this update is to be left out.
+        A list with the averages of the extras, in their order, which the next call overwrites; None
+        if there are none, or if this update is to be left out.
     """
     averaged = sync([*(parameter.grad for parameter in parameters), *extras])
     if averaged is None:

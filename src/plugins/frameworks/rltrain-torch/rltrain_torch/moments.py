@@ -17,7 +17,7 @@ _LARGEST = float(torch.finfo(torch.float32).max)
 
 @dataclass(frozen=True)
 class Moments:
-    """Count, mean and variance of one batch, in float64."""
+    """Count, mean and variance of one batch: tensors of float64 on the device of its data."""
 
     count: torch.Tensor
     """Number of rows, shape ()."""
@@ -28,12 +28,12 @@ class Moments:
 
     @property
     def unbiased_variance(self) -> torch.Tensor:
-        """Sample variance (with Bessel's correction), as `torch.var` computes it."""
+        """Sample variance (with Bessel's correction) as of `torch.var`, shape (*shape)."""
         return self.variance * self.count / (self.count - 1)
 
     @property
     def unbiased_std(self) -> torch.Tensor:
-        """Sample standard deviation, as `torch.std` computes it."""
+        """Sample standard deviation as of `torch.std`, shape (*shape)."""
         return self.unbiased_variance.sqrt()
 
     def scale(self, factor: float) -> Moments:
@@ -75,7 +75,14 @@ def pool_moments(
             B may differ between ranks, and may be 0 on some of them.
 
     Returns:
-        The moments of each batch, equal on all ranks. No collective runs if there are no batches.
+        A list with one `Moments` for each batch, in their order: objects with the fields `count`,
+        `mean` and `variance`, equal on all ranks. No collective runs if there are no batches.
+
+    Example:
+        ```python
+        [moments] = pool_moments(session.group, [(observations, running_mean)])
+        running = running.merge(moments.usable())
+        ```
     """
     if not batches:
         return []
@@ -93,7 +100,13 @@ def pool_moments(
 
 
 def standardize(x: torch.Tensor, moments: Moments, epsilon: float = 1e-8) -> torch.Tensor:
-    """Return (x - mean) / (sample standard deviation + epsilon), in the dtype of `x`."""
+    """Return (x - mean) / (sample standard deviation + epsilon), in the dtype and shape of `x`.
+
+    Args:
+        x: shape (B, *shape).
+        moments: of all ranks' data, from `pool_moments`.
+        epsilon: keeps a constant from being divided by 0.
+    """
     standardized: torch.Tensor = (x - moments.mean) / (moments.unbiased_std + epsilon)
     return standardized.to(x.dtype)
 

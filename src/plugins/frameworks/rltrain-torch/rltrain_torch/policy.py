@@ -25,6 +25,9 @@ def read_checkpoint(path: Path, device: str, trusted: bool = False) -> Mapping[s
         device: where its tensors go.
         trusted: whether to build whatever the file names (`config.trust_checkpoint`).
 
+    Returns:
+        The mapping, such as {"model": state_dict, "iteration": 7}.
+
     Raises:
         UsageError: it cannot be read; names the checkpoint.
     """
@@ -50,7 +53,14 @@ def array_info(space: Space[Any]) -> ArrayInfo:
 
 
 def groups_of(space: Space[Any]) -> dict[str, ArrayInfo]:
-    """Return the observation groups of a space by name; one called "policy" if it has none."""
+    """Return the observation groups of a space by name; one called "policy" if it has none.
+
+    Args:
+        space: `session.env.single_observation_space`.
+
+    Returns:
+        One environment's arrays by group, for `PolicyModule.inputs`.
+    """
     from gymnasium.spaces import Dict
 
     groups = space.spaces if isinstance(space, Dict) else {"policy": space}

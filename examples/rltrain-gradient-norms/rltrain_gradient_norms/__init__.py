@@ -1,0 +1,1 @@
+"""An observer of gradients' norms, for rltrain."""

@@ -1,0 +1,1 @@
+"""The nodes of an HTCondor job, for rltrain."""

@@ -1,0 +1,1 @@
+"""PPO in plain jax, for rltrain."""

@@ -1,0 +1,1 @@
+"""A command that evaluates runs, for rltrain."""

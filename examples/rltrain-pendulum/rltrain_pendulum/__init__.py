@@ -1,0 +1,1 @@
+"""A suite in numpy, for rltrain."""

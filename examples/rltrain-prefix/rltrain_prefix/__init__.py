@@ -1,0 +1,1 @@
+"""A launcher that starts ranks under a tool, for rltrain."""

@@ -1,0 +1,1 @@
+"""A backend of plain sockets, for rltrain."""

@@ -1,0 +1,1 @@
+"""A writer that posts runs to a web address, for rltrain."""
