@@ -46,6 +46,7 @@ OF_OTHERS = {
     "--help-all",
     "--no-deps",
     "--wheel-dir",
+    "--upgrade",
     "--on-cpu",
     "--seconds",
     "--tiny",
