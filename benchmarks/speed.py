@@ -4,11 +4,12 @@
     python benchmarks/speed.py --library rsl_rl --ranks 2 --num-envs 64 512 --rounds 5
 
 Each row trains the embedded cart-pole on real processes, each with one thread. "native" is the
-library's own runner and agent on gloo, of which only the startup is replaced (see `native.py`);
-"gloo" and "mpi" are rltrain with these backends. "bare" is the limit of gloo: rltrain with one bare
-all-reduce of as many bytes in the place of each average of gradients. "free" are as many single
-processes at the same time, which never speak: the limit of all. A run's speed is that of its median
-iteration, without the first ones. The ways take turns, round after round.
+library's own runner and agent on gloo, of which only the startup is replaced (see `native.py`), as
+it comes; "matched" is the same with what rltrain gives its ranks besides: they keep to their cores,
+and use freed memory again. "gloo" and "mpi" are rltrain with these backends. "bare" is rltrain with
+one bare all-reduce of as many bytes in the place of each average of gradients. "free" are as many
+single processes at the same time, which never speak. A run's speed is that of its median iteration,
+without the first ones. The ways take turns, round after round.
 """
 
 from __future__ import annotations
@@ -30,17 +31,21 @@ from ranks import on_mpi_ranks, on_ranks
 from rltrain import hookimpl
 from rltrain.errors import DivergenceError
 from rltrain.machine.cores import bind_cores
+from rltrain.machine.heap import keep_freed_memory
 from rltrain.session import Session
 from rltrain.types import GradientSync, World
 
-WAYS = ("native", "gloo", "mpi", "bare", "free")
+WAYS = ("native", "matched", "gloo", "mpi", "bare", "free")
 RATIOS = (
     ("gloo", "native"),
+    ("gloo", "matched"),
     ("mpi", "native"),
+    ("mpi", "matched"),
     ("gloo", "bare"),
     ("gloo", "free"),
     ("mpi", "free"),
     ("free", "native"),
+    ("free", "matched"),
 )
 WARM_UP = 3
 """Iterations at the start that are not counted."""
@@ -63,24 +68,27 @@ def run_rank(way: str, library: str, num_envs: int, iterations: int, folder: str
     def lap() -> None:
         laps.append(time.perf_counter())
 
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+    def bound_lap() -> None:
+        if not laps and ranks > 1:
+            bind_cores(World(rank, rank, 0, ranks, ranks))  # As rltrain does with its ranks.
+        lap()
+
     agent = _SKRL if library == "skrl" else {}
-    if way == "native" and os.environ["WORLD_SIZE"] == "1":
-        train("native", library, "cpu", num_envs, iterations, folder, lap, agent)
-    elif way == "native":
-        native(Row(library, "", agent), iterations, folder, num_envs, lap)
+    if way in ("native", "matched"):
+        if way == "matched":
+            keep_freed_memory()  # As rltrain does.
+        started = bound_lap if way == "matched" else lap
+        if ranks == 1:
+            train("native", library, "cpu", num_envs, iterations, folder, started, agent)
+        else:
+            native(Row(library, "", agent), iterations, folder, num_envs, started)
     elif way == "free":
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
             del os.environ[name]
         train("rltrain", library, "cpu", num_envs, iterations, folder, lap, agent)
     else:
-        rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        world = World(rank, rank, 0, ranks, ranks)
-
-        def bound_lap() -> None:
-            if not laps:
-                bind_cores(world)  # As rltrain does with ranks that it starts.
-            lap()
-
         run = functools.partial(
             train, "rank", library, "cpu", num_envs, iterations, folder, bound_lap, agent
         )
@@ -135,7 +143,7 @@ def steps_of(library: str) -> int:
 
 def measure(library: str, ranks: int, num_envs: int, iterations: int, rounds: int) -> Speeds:
     """Train in each way, one after the other, again and again."""
-    speeds: Speeds = {way: [] for way in (WAYS if ranks > 1 else ("native", "free"))}
+    speeds: Speeds = {way: [] for way in (WAYS if ranks > 1 else ("native", "matched", "free"))}
     for _ in range(rounds):
         for way, found in speeds.items():
             found.append(speed(way, library, ranks, num_envs, iterations))
