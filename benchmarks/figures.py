@@ -24,7 +24,7 @@ TABLE = re.compile(r"(?:^\|.*\|\n)+", re.MULTILINE)
 
 def page_of(name: str) -> Path:
     """Return the page of a file of figures."""
-    return ROOT / "README.md" if name == "README" else ROOT / "docs" / f"{name}.md"
+    return (ROOT if name.isupper() else ROOT / "docs") / f"{name}.md"
 
 
 def kept(name: str) -> list[dict[str, Any]]:
