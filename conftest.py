@@ -110,7 +110,7 @@ def pytest_collection_modifyitems(config, items):
         files = {test: test.partition("::")[0] for test in tests.values()}
         kept = drawn_cases(*config.option.per_file.split(":"), files)
         left |= {case for case, test in tests.items() if test not in kept}
-        alike += tests.keys() - set(alike)
+        alike += [case for case in tests if case not in set(alike)]
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
     items[:] = [item for item in items if item.nodeid not in left]
     what = " ".join(filter(None, asked))

@@ -24,7 +24,7 @@ TABLE = re.compile(r"(?:^\|.*\|\n)+", re.MULTILINE)
 
 def page_of(name: str) -> Path:
     """Return the page of a file of figures."""
-    return ROOT / "README.md" if name == "README" else ROOT / "docs" / f"{name}.md"
+    return (ROOT if name.isupper() else ROOT / "docs") / f"{name}.md"
 
 
 def kept(name: str) -> list[dict[str, Any]]:
@@ -61,8 +61,13 @@ def take(name: str, script: str, printed: str) -> None:
     """Keep the tables that a script printed, in place of those of the same heads."""
     figures = kept(name)
     for table in tables(printed):
-        (old,) = [x for x in figures if script in x["by"] and x["lines"][0] == table[0]]
-        old["lines"] = table
+        found = [x for x in figures if script in x["by"] and x["lines"][0] == table[0]]
+        if not found:
+            raise SystemExit(
+                f"{name}.json has no table by {script} with this head. Put it there, and into the "
+                f"page: {table[0]}"
+            )
+        found[0]["lines"] = table
     (FOLDER / f"{name}.json").write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
 
 

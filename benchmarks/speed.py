@@ -2,16 +2,15 @@
 
     python benchmarks/speed.py
     python benchmarks/speed.py --library rsl_rl --ranks 2 --num-envs 64 512 --rounds 5
-    python benchmarks/speed.py --ranks 2 --ways native even gloo
+    python benchmarks/speed.py --ranks 2 --ways native matched gloo
 
 Each row trains the embedded cart-pole on real processes, each with one thread. "native" is the
-library's own runner and agent on gloo, of which only the startup is replaced (see `native.py`).
-"even" is native with what rltrain gives its ranks besides: cores of their own, and memory of freed
-arrays that stays theirs. "gloo" and "mpi" are rltrain with these backends. "bare" is rltrain with
-one bare all-reduce of as many bytes in the place of each average of gradients, and "free" are as
-many single processes at the same time, which never speak: nothing that communicates should be
-faster, but for the noise of the machine. A run's speed is that of its median iteration, without the
-first ones. The ways take turns, round after round.
+library's own runner and agent on gloo, of which only the startup is replaced (see `native.py`), as
+it comes; "matched" is the same with what rltrain gives its ranks besides: they keep to their cores,
+and use freed memory again. "gloo" and "mpi" are rltrain with these backends. "bare" is rltrain with
+one bare all-reduce of as many bytes in the place of each average of gradients. "free" are as many
+single processes at the same time, which never speak. A run's speed is that of its median iteration,
+without the first ones. The ways take turns, round after round.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ from rltrain.machine.heap import keep_freed_memory
 from rltrain.session import Session
 from rltrain.types import GradientSync, World
 
-WAYS = ("native", "even", "gloo", "mpi", "bare", "free")
-ON_ONE_RANK = ("native", "even", "free")
+WAYS = ("native", "matched", "gloo", "mpi", "bare", "free")
 RATIOS = (
     ("gloo", "native"),
+    ("gloo", "matched"),
     ("mpi", "native"),
-    ("even", "native"),
-    ("gloo", "even"),
-    ("mpi", "even"),
+    ("mpi", "matched"),
     ("gloo", "bare"),
     ("gloo", "free"),
     ("mpi", "free"),
     ("free", "native"),
+    ("free", "matched"),
 )
+ON_ONE_RANK = ("native", "matched", "free")
 WARM_UP = 3
 """Iterations at the start that are not counted."""
 
@@ -72,22 +71,22 @@ def run_rank(way: str, library: str, num_envs: int, iterations: int, folder: str
     def lap() -> None:
         laps.append(time.perf_counter())
 
-    agent = _SKRL if library == "skrl" else {}
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
     def bound_lap() -> None:
-        if not laps:
-            bind_cores(World(rank, rank, 0, ranks, ranks))  # As rltrain does with ranks it starts.
+        if not laps and ranks > 1:
+            bind_cores(World(rank, rank, 0, ranks, ranks))  # As rltrain does with its ranks.
         lap()
 
-    if way == "even":
-        keep_freed_memory()
-    if way in ("native", "even"):
-        of_way = bound_lap if way == "even" else lap
+    agent = _SKRL if library == "skrl" else {}
+    if way in ("native", "matched"):
+        if way == "matched":
+            keep_freed_memory()  # As rltrain does.
+        started = bound_lap if way == "matched" else lap
         if ranks == 1:
-            train("native", library, "cpu", num_envs, iterations, folder, of_way, agent)
+            train("native", library, "cpu", num_envs, iterations, folder, started, agent)
         else:
-            native(Row(library, "", agent), iterations, folder, num_envs, of_way)
+            native(Row(library, "", agent), iterations, folder, num_envs, started)
     elif way == "free":
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
             del os.environ[name]

@@ -30,7 +30,7 @@ def library(name: str, *required: str, **more) -> LibrarySpec:
 
 
 STUB = library("stub", "learn.iterations", "model", option_keys=frozenset({"learn.clip"}))
-OTHER = library("other", "runner.steps")
+OTHER = library("other", "runner.steps", "runner.rate")
 SUITE = SuiteSpec(
     name="some",
     factory="nowhere:Nothing",
@@ -344,13 +344,13 @@ def test_a_file_replaces_the_defaults_unchanged(file):
 
 
 def test_another_librarys_file_is_refused_and_named(file):
-    message = refused({}, file("runner: {steps: 4}\n"))
+    message = refused({}, file("runner: {steps: 4, rate: 1}\n"))
     assert "this is not a file of stub, whose options include learn.iterations, model" in message
     assert "It looks like a file of other: try --library other." in message
 
 
 def test_a_file_of_no_library_is_refused(file):
-    message = refused({}, file("a: 1\n"))
+    message = refused({}, file("runner: {steps: 4}\n"))  # Half of what the other one needs.
     assert "this is not a file of stub" in message
     assert "looks like" not in message
 

@@ -139,6 +139,15 @@ def test_dtypes_are_restored(dtype):
     assert loads(dumps(tensor([1, 1], dtype=dtype)), "cpu").dtype == dtype
 
 
+def test_files_of_other_versions_have_the_same_format():
+    head = b'{"dict":{"iteration":7,"x":{"array":["|u1",[2],"C"]}}}'
+    written = b"\x01" + len(head).to_bytes(8, "little") + head + b"\x00\x01"
+    read = unpack_object(written)
+    assert read["iteration"] == 7
+    assert read["x"].tolist() == [0, 1]
+    assert pack_object(read) == written
+
+
 def test_equal_states_are_the_same_bytes():
     assert dumps(state([1.0, 2.0])) == dumps(state([1.0, 2.0]))
     assert dumps(state([1.0, 2.0])) != dumps(state([1.0, 3.0]))

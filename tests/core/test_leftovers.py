@@ -65,6 +65,13 @@ def test_a_folder_is_private_and_removed(temporary):
     assert list(temporary.iterdir()) == []
 
 
+def test_the_folder_of_sockets_is_private_also_if_it_had_been_cleaned(temporary, monkeypatch):
+    sockets = temporary / "sockets"
+    monkeypatch.setattr("rltrain.machine.leftovers.get_temp_dir", lambda: str(sockets))
+    with private_folder() as folder, with_temporary_files(folder):
+        assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
+
+
 def fill(folder):
     with contextlib.suppress(OSError):
         (folder / "ballast").write_bytes(bytes(2 << 20))

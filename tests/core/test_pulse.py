@@ -37,6 +37,13 @@ def test_a_pulse_is_read_while_the_rank_goes_on(writer, tmp_path):
     assert (pulse.phase, pulse.waiting, pulse.iteration) == ("learning", False, 12)
 
 
+def test_what_a_rank_did_before_it_had_a_file_is_in_it(tmp_path):
+    writer = PulseWriter()
+    writer.done(7)
+    writer.share(pulse_file(tmp_path, 0))
+    assert read_pulse(pulse_file(tmp_path, 0)).iteration == 7
+
+
 def test_what_is_not_a_pulse_is_none(tmp_path):
     assert read_pulse(tmp_path / "missing") is None
     pulse_file(tmp_path, 0).write_bytes(b"short")

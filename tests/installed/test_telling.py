@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rltrain.cli.main import main
 from rltrain.errors import UsageError
 from rltrain.launch import begin_meeting
 from rltrain.place.telling import telling_others
@@ -71,7 +72,7 @@ def test_ranks_are_told_if_those_of_the_backend_meet(told, monkeypatch, backend,
     [
         {},
         {"distributed": True},
-        {**NODES, "rdzv_backend": "c10d", "rdzv_endpoint": "10.0.0.1:1"},
+        {**NODES, "nnodes": "2:3", "rdzv_backend": "c10d", "rdzv_endpoint": "10.0.0.1:1"},
         {**NODES, "launcher": "slurm"},
         {**NODES, "nnodes": "many"},
         {**NODES, "node_rank": "2", "launcher": "mpi"},
@@ -80,6 +81,25 @@ def test_ranks_are_told_if_those_of_the_backend_meet(told, monkeypatch, backend,
 def test_nobody_is_told_where_nobody_waits(told, options):
     fail(options)
     assert not told
+
+
+def test_a_command_tells_by_its_flags_and_one_that_only_plans_does_not(told, capsys):
+    words = [
+        "train",
+        "--distributed",
+        "--nnodes",
+        "3",
+        "--node_rank=2",
+        "--master-addr",
+        "10.0.0.1",
+    ]
+    words += ["--library", "rl_gams"]
+    assert main([*words, "--dry-run"]) == 2
+    assert not told
+    assert main(words) == 2
+    ((member, host, *_),) = told
+    assert (member.number, host) == (2, "10.0.0.1")
+    assert capsys.readouterr().err.count("rl_gams") == 2
 
 
 def test_nobody_is_told_once_they_have_met(told):
