@@ -108,6 +108,7 @@ from rltrain_devkit import BackendConformance
 
 class TestJudged(BackendConformance):
     backend = "judged"
+    trains = False
 """
 
 STATE = "[*model.parameters(), *model.buffers()]"
@@ -363,6 +364,20 @@ pytestmark = pytest.mark.slow
 
 def test_a_correct_plugin_passes(judge):
     assert judge(RIGHT, TESTS) == {}
+
+
+def test_a_plugin_that_only_a_run_shows_to_be_wrong_fails_where_its_ranks_train(judge):
+    wrong = RIGHT.replace(
+        "from rltrain import hookimpl", "import sys\nfrom rltrain import hookimpl"
+    )
+    # The kit's own processes have no launcher.
+    wrong = wrong.replace(
+        "return Group(world)",
+        'assert "rltrain_devkit.kits" in sys.modules, "only in the kit"; return Group(world)',
+    )
+    failed = judge(wrong, TESTS.replace("trains = False", "trains = True"))
+    assert list(failed) == ["test_its_ranks_train"]
+    assert "only in the kit" in failed["test_its_ranks_train"]
 
 
 def test_a_rank_that_fails_is_shown(judge):

@@ -11,6 +11,7 @@ from rltrain_devkit import BackendConformance, GradientSyncConformance
 class TestJax(BackendConformance):
     backend = "jax"
     seeds_generator = False
+    trains = False  # Other tests train on it; it compiles for long.
 
 
 @pytest.mark.slow

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from rltrain.launch import rank_device
 from rltrain.plugins import discover, usual_of
-from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, Spec
+from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, LibrarySpec, Spec
 from rltrain.work import preflight
 from rltrain_devkit.kits import arrays as kit_arrays
-from rltrain_devkit.kits.backend_ranks import RankReport, run_worlds
+from rltrain_devkit.kits.backend_ranks import RankReport, run_worlds, train_on_ranks
 from rltrain_devkit.kits.declaration import check_declaring_is_light
 from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.rules import may, must, skip
@@ -53,6 +53,9 @@ class BackendConformance(GivenPlugins):
     seeds_generator: bool = True
     """Whether the framework has a global random generator, which `rltrain_seed` must seed. torch
     has one, jax has none."""
+
+    trains: bool = True
+    """Whether to train on it, too, which takes longer than all other tests together."""
 
     @must("Declaring the backend imports no tensor framework and no numpy.")
     def test_declaring_is_light(self) -> None:
@@ -230,6 +233,24 @@ class BackendConformance(GivenPlugins):
         self._results("barrier", alone=True)
         self._assert_equals_rank_0("parameters", alone=True)
 
+    @may("Its ranks train, with the launcher and the gradient sync that its runs take by default.")
+    def test_its_ranks_train(self) -> None:
+        """By the command that a user types, with a library of its framework."""
+        spec = self._spec()
+        lacking = self._lacking()
+        if lacking or not self.trains or self.devices is not None:
+            skip(f"{self.backend}: {lacking or 'trains = False'}")
+        libraries = discover().all(LibrarySpec)
+        names = [each.name for each in libraries if spec.framework in each.frameworks]
+        if not names:
+            skip(f"{self.backend}: no installed library learns with {spec.framework}")
+        found = train_on_ranks(
+            *("--backend", self.backend, "--framework", spec.framework, "--library", names[0]),
+            *(("--device", self.device) if self.device else ()),
+            *("--nproc-per-node", str(self.ranks)),
+        )
+        assert not found, f"rltrain {found}"
+
     # The results of the processes
 
     def _assert_equals_rank_0(self, part: str, alone: bool = False) -> None:
@@ -262,14 +283,7 @@ class BackendConformance(GivenPlugins):
         Raises:
             AssertionError: it raised on a rank, or a rank did not reach it.
         """
-        spec, devices = self._spec(), self._devices()
-        kind = spec.kind_of_device(self.device)
-        shared = kind != spec.device or self.devices is not None
-        needed = 0 if kind == "cpu" else 1 if shared else self.ranks
-        lacking = kit_arrays.missing(spec.framework)
-        if devices < needed:
-            lacking = f"{self.ranks} ranks need {needed} GPU(s), but {devices} are visible"
-        if lacking:
+        if lacking := self._lacking():
             skip(f"{self.backend}: {lacking}")
         reports = self._reports()[alone]
         failures = [
@@ -279,6 +293,16 @@ class BackendConformance(GivenPlugins):
         ]
         assert not failures, f"{check} failed " + "\n".join(failures)
         return [report.checks[check]["result"] for report in reports]
+
+    def _lacking(self) -> str | None:
+        """Return what this machine lacks for its ranks."""
+        spec, devices = self._spec(), self._devices()
+        kind = spec.kind_of_device(self.device)
+        shared = kind != spec.device or self.devices is not None
+        needed = 0 if kind == "cpu" else 1 if shared else self.ranks
+        if devices < needed:
+            return f"{self.ranks} ranks need {needed} GPU(s), but {devices} are visible"
+        return kit_arrays.missing(spec.framework)
 
     @classmethod
     def _spec(cls) -> BackendSpec:

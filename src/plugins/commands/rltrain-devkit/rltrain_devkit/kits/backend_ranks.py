@@ -17,7 +17,7 @@ from typing import Any
 from rltrain.launch import private_folder
 from rltrain_devkit.kits import backend_process
 
-__all__ = ["TIMEOUT", "RankReport", "run_worlds"]
+__all__ = ["TIMEOUT", "RankReport", "run_worlds", "train_on_ranks"]
 
 TIMEOUT = 120
 """Seconds for all processes together."""
@@ -75,6 +75,27 @@ def run_worlds(
             [_report(folder, rank, next(ended).returncode) for rank in range(size)]
             for folder, size in zip(folders, sizes, strict=True)
         ]
+
+
+def train_on_ranks(*words: str) -> str:
+    """Train for an iteration by the command.
+
+    Args:
+        words: the command's flags.
+
+    Returns:
+        If it did not end with status 0, the flags, how it ended, and the end of its output.
+    """
+    words = ("--distributed", *words, "--max-iterations", "1", "--num-envs", "8")
+    with private_folder() as scratch, _killed_on_exit() as processes:
+        program = [sys.executable, "-m", "rltrain", *words, "--log-root", str(scratch / "logs")]
+        processes.append(_start(program, scratch, 0, _environ()))
+        with suppress(subprocess.TimeoutExpired):
+            processes[0].wait(TIMEOUT)
+        status, output = processes[0].returncode, (scratch / "stderr.0").read_bytes()
+    printed = output.decode(errors="replace")[-4000:]
+    how = "did not end in time" if status is None else f"ended with status {status}"
+    return "" if status == 0 else f"{' '.join(words)}: {how}. The end of its output:\n{printed}"
 
 
 @contextmanager

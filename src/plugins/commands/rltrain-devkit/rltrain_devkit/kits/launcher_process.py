@@ -45,9 +45,6 @@ _PATIENCE = 60.0
 _GRACE = 5.0
 """Seconds in which processes that have been ended are gone."""
 
-_STORE = "TORCHELASTIC_USE_AGENT_STORE"
-"""torch elastic's variable where its store listens at the master's port, for torch's backends."""
-
 Work = Callable[[Path, Placement, World, RankLog], TrainResult | None]
 
 
@@ -102,7 +99,7 @@ def _runs(pid: int) -> bool:
 def _arrive(folder: Path, world: World) -> None:
     """Write down this rank's process and variables, and wait until all ranks have done so."""
     found = {name: os.environ.get(name) for name in VARIABLES}
-    facts = {"pid": os.getpid(), "variables": found, "listens": _listens() or _STORE in os.environ}
+    facts = {"pid": os.getpid(), "variables": found, "listens": _listens()}
     path = folder / f"{world.rank}.rank"
     path.with_suffix(".partial").write_text(json.dumps(facts))
     path.with_suffix(".partial").rename(path)
