@@ -1,4 +1,4 @@
-"""The library plugin: trains SB3's PPO in a session, and loads what was trained."""
+"""The library plugin: trains with SB3 in a session, and loads what was trained."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from rltrain import hookimpl
 from rltrain.policy import Policy
 from rltrain.session import Session
 from rltrain.types import TrainResult
-from rltrain_sb3.agent import SessionPPO
-from rltrain_sb3.options import TIMESTEPS, ppo_options
+from rltrain_sb3.agent import AGENTS
+from rltrain_sb3.options import TIMESTEPS, keywords
 from rltrain_sb3.policy import load_policy
 
 __all__ = ["Sb3Library"]
@@ -25,7 +25,8 @@ class Sb3Library:
         Raises:
             UsageError: the options or the task do not fit SB3.
         """
-        agent = SessionPPO(session, **ppo_options(session.config.agent))
+        algorithm = session.config.algorithm
+        agent = AGENTS[algorithm](session, **keywords(session.config.agent, algorithm))
         iterations = session.config.max_iterations
         if iterations is None:
             frames = agent.n_steps * agent.n_envs * session.world.world_size

@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO on one of several ranks. It and `policy.py` use SB3's internals."""
+"""PPO and A2C of Stable-Baselines3 on one of several ranks. Like `policy.py`, it uses internals."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from stable_baselines3 import PPO
+from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.save_util import load_from_zip_file
 from torch.nn.utils import clip_grad_norm_
 
@@ -19,14 +20,14 @@ from rltrain_sb3.checkpoints import counters_in
 from rltrain_sb3.env import SessionVecEnv
 from rltrain_torch.gradients import synchronize
 
-__all__ = ["CHECKPOINT_INTERVAL", "SessionPPO"]
+__all__ = ["AGENTS", "CHECKPOINT_INTERVAL"]
 
 CHECKPOINT_INTERVAL = 50
 """Iterations between two checkpoints; another is saved when training ends."""
 
 
-class SessionPPO(PPO):
-    """PPO with gradients averaged over ranks, and metrics recorded by the session.
+class SessionAgent(OnPolicyAlgorithm):
+    """An algorithm with gradients averaged over ranks, and metrics recorded by the session.
 
     Attributes:
         iterations: iterations done, including those before a loaded checkpoint. SB3 saves it with
@@ -43,7 +44,7 @@ class SessionPPO(PPO):
 
         Args:
             session: this rank's side of the run.
-            **options: keyword arguments of `PPO`.
+            **options: keyword arguments of the algorithm.
         """
         env = SessionVecEnv(session.env, session.world.device)
         super().__init__(env=env, device=session.world.device, **options)
@@ -102,7 +103,8 @@ class SessionPPO(PPO):
             self._save_checkpoint()
 
     def _save_checkpoint(self) -> None:
-        self.session.save_checkpoint(f"ppo_{self.iterations}.zip", self.save, self.iterations)
+        name = f"{self.session.config.algorithm}_{self.iterations}.zip"
+        self.session.save_checkpoint(name, self.save, self.iterations)
 
     def _load(self, path: Path) -> None:
         """Load the policy, optimizer and counters; the options stay those of this run."""
@@ -117,3 +119,15 @@ class SessionPPO(PPO):
     def _excluded_save_params(self) -> list[str]:
         """Return the names of attributes that SB3 must not pickle."""
         return [*super()._excluded_save_params(), "session", "_sync", "_parameters", "_last"]
+
+
+class SessionPPO(SessionAgent, PPO):
+    """PPO on a session."""
+
+
+class SessionA2C(SessionAgent, A2C):
+    """A2C on a session: one step for each rollout."""
+
+
+AGENTS: dict[str, type[SessionAgent]] = {"ppo": SessionPPO, "a2c": SessionA2C}
+"""By the name of the algorithm."""

@@ -7,52 +7,58 @@ from typing import Any
 
 from rltrain.errors import UsageError, suggest
 
-__all__ = ["OPTION_KEYS", "TIMESTEPS", "ppo_options"]
+__all__ = ["OPTION_KEYS", "TIMESTEPS", "keywords"]
 
 TIMESTEPS = "total_timesteps"
 """A keyword of `learn`, not of the constructor: environment steps, over all ranks."""
 
-_PPO = (
+_BOTH = (
     "policy",
     "learning_rate",
     "n_steps",
-    "batch_size",
-    "n_epochs",
     "gamma",
     "gae_lambda",
-    "clip_range",
-    "clip_range_vf",
     "normalize_advantage",
     "ent_coef",
     "vf_coef",
     "max_grad_norm",
     "use_sde",
     "sde_sample_freq",
-    "target_kl",
     "policy_kwargs",
     "verbose",
 )
+
+_KEYWORDS = {
+    "ppo": (*_BOTH, "batch_size", "n_epochs", "clip_range", "clip_range_vf", "target_kl"),
+    "a2c": (*_BOTH, "rms_prop_eps", "use_rms_prop"),
+}
 
 _OF_THE_RUN = ("env", "device", "seed", "tensorboard_log", "stats_window_size", TIMESTEPS)
 """Keywords that a file may contain but that are ignored, because the run decides them."""
 
 _SCHEDULED = ("learning_rate", "clip_range", "clip_range_vf")
 
-OPTION_KEYS = frozenset({*_PPO, TIMESTEPS, "seed"}) | {
+OPTION_KEYS = frozenset({*_KEYWORDS["ppo"], *_KEYWORDS["a2c"], TIMESTEPS, "seed"}) | {
     f"policy_kwargs.{name}" for name in ("net_arch", "ortho_init", "log_std_init")
 }
 
 
-def ppo_options(agent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keyword arguments of `PPO`, without those that the run decides.
+def keywords(agent: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
+    """Return the keyword arguments of `PPO` or `A2C`, without those that the run decides.
+
+    Args:
+        agent: the run's options.
+        algorithm: "ppo" or "a2c".
 
     Raises:
-        UsageError: `PPO` has no such keyword, or a schedule is not valid.
+        UsageError: the algorithm has no such keyword, or a schedule is not valid.
     """
+    known = _KEYWORDS[algorithm]
     options = {key: value for key, value in agent.items() if key not in _OF_THE_RUN}
     for key in options:
-        if key not in _PPO:
-            raise UsageError(f"agent.{key}: SB3's PPO has no such option.{suggest(key, _PPO)}")
+        if key not in known:
+            name = algorithm.upper()
+            raise UsageError(f"agent.{key}: SB3's {name} has no such option.{suggest(key, known)}")
     return {
         key: _schedule(key, value) if key in _SCHEDULED else value for key, value in options.items()
     }

@@ -23,9 +23,9 @@ def rltrain_provides() -> Iterable[Spec]:
         LibrarySpec(
             name="sb3",
             factory="rltrain_sb3.adapter:Sb3Library",
-            summary="Stable-Baselines3's PPO, with the keywords of its constructor",
+            summary="Stable-Baselines3's PPO and A2C, with the keywords of their constructors",
             frameworks=("torch",),
-            algorithms=("ppo",),
+            algorithms=("ppo", "a2c"),
             default_agent=_default_agent,
             required_keys=("policy", "n_steps"),
             option_keys=OPTION_KEYS,
@@ -38,21 +38,28 @@ def rltrain_provides() -> Iterable[Spec]:
 
 
 def _default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
-    """Return keywords of `PPO` and of `learn`, for the number of environments per rank."""
+    """Return keywords of the algorithm and of `learn`, for the number of environments per rank."""
     many = task.num_envs >= _MANY_ENVS
-    return {
+    both = {
         "policy": "MlpPolicy",
         "total_timesteps": 2_000_000,
+        "gamma": 0.99,
+        "ent_coef": 0.0,
+        "vf_coef": 0.5,
+        "max_grad_norm": 0.5,
+    }
+    if algorithm == "a2c":
+        steps, rate = (16, 5e-3) if many else (5, 7e-4)
+        own = {"total_timesteps": 4_000_000, "n_steps": steps, "learning_rate": rate}
+        return {**both, **own, "gae_lambda": 1.0}
+    return {
+        **both,
         "n_steps": 32 if many else 256,
         "batch_size": 1024 if many else 64,
         "n_epochs": 5 if many else 10,
         "learning_rate": 1e-3 if many else 3e-4,
-        "gamma": 0.99,
         "gae_lambda": 0.95,
         "clip_range": 0.2,
-        "ent_coef": 0.0,
-        "vf_coef": 0.5,
-        "max_grad_norm": 0.5,
         "normalize_advantage": True,
     }
 
@@ -67,6 +74,16 @@ _REFUSES = (
         "its gradients.",
         instead="Leave agent.target_kl out, and set fewer epochs (agent.n_epochs) or a smaller "
         "agent.clip_range.",
+    ),
+    Refusal(
+        name="normalize_advantage of A2C on several ranks",
+        applies=lambda config, task: (
+            config.on_several_ranks
+            and config.algorithm == "a2c"
+            and bool(config.agent.get("normalize_advantage"))
+        ),
+        reason="Each rank would normalize by its own rollout, and not learn as one would.",
+        instead="Leave agent.normalize_advantage out, as SB3 does, or use --algorithm ppo.",
     ),
     Refusal(
         name="a policy other than MlpPolicy",

@@ -18,14 +18,14 @@ from rltrain.policy import PolicyModule
 from rltrain.session import Session
 from rltrain.types import ArrayInfo
 from rltrain_sb3.env import SessionVecEnv
-from rltrain_sb3.options import ppo_options
+from rltrain_sb3.options import keywords
 from rltrain_torch.policy import array_info
 
 __all__ = ["Sb3Policy", "load_policy"]
 
 
 class Sb3Policy:
-    """A policy of PPO. It reads the group `policy`, and has no recurrent state."""
+    """A policy of PPO or A2C. It reads the group `policy`, and has no recurrent state."""
 
     groups: tuple[str, ...] = ("policy",)
 
@@ -142,7 +142,7 @@ def load_policy(session: Session) -> Sb3Policy:
     Raises:
         UsageError: the checkpoint does not fit the options or the task.
     """
-    options, device = ppo_options(session.config.agent), session.world.device
+    options, device = keywords(session.config.agent, session.config.algorithm), session.world.device
     if options.get("policy") != "MlpPolicy":
         raise UsageError(f"agent.policy={options.get('policy')}: only MlpPolicy is supported.")
     env = SessionVecEnv(session.env, device)

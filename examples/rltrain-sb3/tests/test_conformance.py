@@ -3,9 +3,14 @@ from __future__ import annotations
 from rltrain_devkit import LibraryConformance
 
 
-class TestSb3(LibraryConformance):
+class TestPPO(LibraryConformance):
     library = "sb3"
     agent = {"n_steps": 16, "batch_size": 32, "n_epochs": 2}
     # SB3 normalizes advantages by each rank's own batch, and shuffles with numpy's generator.
     as_one = {"batch_size": 128, "normalize_advantage": False}
     scaled = ("batch_size",)
+
+
+class TestA2C(LibraryConformance):
+    library = "sb3"
+    algorithm = "a2c"

@@ -7,44 +7,54 @@ import subprocess
 import sys
 
 import pytest
-from stable_baselines3 import PPO
+from stable_baselines3 import A2C, PPO
 
 import rltrain
 from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld
 from rltrain.types import TaskInfo
-from rltrain_sb3.options import OPTION_KEYS, TIMESTEPS, ppo_options
+from rltrain_sb3.options import OPTION_KEYS, TIMESTEPS, keywords
 from rltrain_sb3.plugin import rltrain_provides
 
 (SPEC,) = rltrain_provides()
 DEFAULTS = SPEC.default_agent(TaskInfo("any", "continuous"), "ppo")
+ALGORITHMS = {"ppo": PPO, "a2c": A2C}
 
 
-def test_every_option_is_a_keyword_of_the_installed_ppo():
-    known = {*inspect.signature(PPO).parameters, *inspect.signature(PPO.learn).parameters}
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_option_is_a_keyword_of_the_installed_algorithm(name):
+    known = inspect.signature(ALGORITHMS[name]).parameters
+    defaults = SPEC.default_agent(TaskInfo("any", "continuous"), name)
+    assert set(keywords(defaults, name)) <= set(known)
+    assert set(defaults) <= OPTION_KEYS
+
+
+def test_no_option_is_unknown_to_all_algorithms():
+    known = {TIMESTEPS}.union(*(inspect.signature(each).parameters for each in ALGORITHMS.values()))
     assert {key.partition(".")[0] for key in OPTION_KEYS} <= known
-    assert set(DEFAULTS) <= OPTION_KEYS
 
 
 def test_keywords_that_the_run_decides_do_not_reach_ppo():
-    options = ppo_options({**DEFAULTS, "seed": 3, "device": "cuda", "tensorboard_log": "runs"})
+    options = keywords({**DEFAULTS, "seed": 3, "device": "cuda", "tensorboard_log": "x"}, "ppo")
     assert options == {key: value for key, value in DEFAULTS.items() if key != TIMESTEPS}
 
 
-def test_an_option_that_ppo_does_not_have_is_named():
+def test_an_option_that_the_algorithm_does_not_have_is_named():
     with pytest.raises(UsageError, match=r"agent\.n_step: .* Did you mean 'n_steps'\?"):
-        ppo_options({"n_step": 8})
+        keywords({"n_step": 8}, "ppo")
+    with pytest.raises(UsageError, match=r"agent\.n_epochs: SB3's A2C has no such option"):
+        keywords({"n_epochs": 8}, "a2c")
 
 
 def test_a_schedule_falls_to_0():
-    schedule = ppo_options({"learning_rate": "lin_3e-4"})["learning_rate"]
+    schedule = keywords({"learning_rate": "lin_3e-4"}, "ppo")["learning_rate"]
     assert [schedule(progress) for progress in (1.0, 0.5, 0.0)] == pytest.approx([3e-4, 1.5e-4, 0])
 
 
 @pytest.mark.parametrize("value", ["lin_fast", "cos_3e-4"])
 def test_another_schedule_is_refused(value):
     with pytest.raises(UsageError, match=rf"agent\.clip_range={value}: must be a number"):
-        ppo_options({"clip_range": value})
+        keywords({"clip_range": value}, "ppo")
 
 
 def test_target_kl_is_refused_on_several_ranks(tmp_path):
@@ -53,6 +63,12 @@ def test_target_kl_is_refused_on_several_ranks(tmp_path):
         FakeWorld(2).train(**options)
     alone = rltrain.train(**options, writers=(), num_envs=8, max_iterations=1)
     assert alone.iterations == 1
+
+
+def test_a_rank_of_a2c_does_not_normalize_by_its_own_rollout(tmp_path):
+    options = {"library": "sb3", "algorithm": "a2c", "log_root": str(tmp_path)}
+    with pytest.raises(UsageError, match="normalize_advantage of A2C on several ranks"):
+        FakeWorld(2).train(**options, agent={"normalize_advantage": True})
 
 
 def test_another_policy_is_refused(tmp_path):

@@ -17,7 +17,7 @@ from rltrain.testing import make_config
 from rltrain.types import ArrayInfo, World
 from rltrain_sb3.adapter import Sb3Library
 from rltrain_sb3.env import SessionVecEnv
-from rltrain_sb3.options import ppo_options
+from rltrain_sb3.options import keywords
 
 SIZE = 3
 VECTOR = spaces.Box(-np.inf, np.inf, (4,))
@@ -61,7 +61,7 @@ def make(tmp_path_factory):
         agent = {"policy": "MlpPolicy", "n_steps": 4, "batch_size": 12, **more}
         env = Blank(observation, action)
         torch.manual_seed(0)
-        sb3 = PPO(env=SessionVecEnv(env, "cpu"), device="cpu", **ppo_options(agent))
+        sb3 = PPO(env=SessionVecEnv(env, "cpu"), device="cpu", **keywords(agent, "ppo"))
         with torch.no_grad():
             for parameter in sb3.policy.parameters():
                 parameter += 0.1 * torch.randn_like(parameter)
