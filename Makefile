@@ -99,7 +99,7 @@ STAGES = @mkdir -p build; for stage in $(1); do \
 	begin=$$(date +%s); $(MAKE) $$stage || exit; seconds=$$(($$(date +%s) - begin)); \
 	printf '%3d:%02d  %s\n' $$((seconds / 60)) $$((seconds % 60)) $$stage | tee -a $(MINUTES); done
 
-.PHONY: help bench train test test-core test-all test-fast test-ranks test-long test-slow test-rest test-cuda fuzz mutants environments docs lint format clean resolve \
+.PHONY: help bench train test test-core test-all test-fast test-ranks test-long test-slow test-rest test-cuda test-mutants fuzz mutants environments docs lint format clean resolve \
 	$(SETS:%=test-%) $(ALONE:%=test-%)
 
 help:
@@ -147,7 +147,7 @@ test-all: $(READY)
 	+$(MAKE) test-rest
 
 test-rest:
-	+$(call STAGES,docs test-core test-long test-slow $(SETS:%=test-%))
+	+$(call STAGES,docs test-core test-mutants test-long test-slow $(SETS:%=test-%))
 	$(BIN)/python tests/integration/version_table.py $(FOUND)
 
 test-long: $(READY)
@@ -166,6 +166,11 @@ mutants: N ?= 200
 mutants: SEED ?= 0
 mutants: $(READY)
 	$(BIN)/python tests/mutants/mutants.py --number $(N) --seed $(SEED) $(MUTANTS)
+
+# The same faults again and again: of those that their lines still have, no more may survive.
+test-mutants: $(READY)
+	$(TIMEOUT) 1200 $(BIN)/python tests/mutants/mutants.py --number 10 --of src/core/rltrain --tests tests/core \
+		--survivors 4
 
 environments: $(SETS:%=.venv-%/.ready) .venv-core/.ready .venv-docs/.ready
 

@@ -11,9 +11,9 @@ no fast test runs is listed apart: tests of real ranks are for that, and they ta
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import queue
-import random
 import shutil
 import signal
 import subprocess
@@ -141,11 +141,23 @@ def judge(change: Change, lines: Lines, trees: queue.Queue[Tree]) -> Outcome:
 
 
 def drawn(folders: list[Path], number: int, seed: int) -> list[Change]:
-    """Draw faults from all places in the sources below folders, except templates."""
+    """Draw faults from all places in the sources below folders, except templates.
+
+    A line that changes changes the faults in it alone: of the others, the same are drawn.
+    """
     paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     sources = (path for path in paths if not {"tests", "templates"} & set(path.parts))
     found = [change for path in sources for change in changes(path)]
-    return random.Random(seed).sample(found, min(number, len(found)))
+    return sorted(found, key=lambda change: _place(change, seed))[:number]
+
+
+def _place(change: Change, seed: int) -> bytes:
+    """Return where a seed places a fault: anywhere alike, whatever else there is."""
+    source = change.path.read_bytes()
+    begin = source.rfind(b"\n", 0, change.start) + 1
+    line = source[begin:].partition(b"\n")[0].decode()
+    what = change.path.relative_to(ROOT), line, change.start - begin, change.after
+    return hashlib.sha256(f"{seed} {what}".encode()).digest()
 
 
 def outcomes(faults: list[Change], tests: list[str], workers: int) -> Iterator[Outcome]:
