@@ -161,7 +161,11 @@ class Session(Protocol):
         ...
 
     def watch(self, role: str, fingerprints: Fingerprints) -> None:
-        """Register tensors with the divergence check."""
+        """Register tensors with the divergence check.
+
+        A library without models for `wrap_model`, such as one with tables, registers what it learns
+        here; one that learns nothing says so by `watch("nothing", dict)`.
+        """
         ...
 
     def record(self, record: Record) -> Record:

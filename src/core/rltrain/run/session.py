@@ -67,7 +67,7 @@ class RankSession(PluginSession):
                     "return session.result()."
                 )
             self.pulse.phase("ending")
-            self._trained.check(self.group.world_size)
+            self._trained.check(self.group.world_size, bool(self._watched))
             self._progress.finish()
             if self._profile is not None:
                 self._output.write_profile(self._profile.finish())
