@@ -31,8 +31,7 @@ class Trained:
     def check(self, world_size: int, watches: bool) -> None:
         """Check once that the ranks train what they began alike.
 
-        A single parameter, such as a temperature, may do without a model. What is watched is
-        compared later, whatever it is.
+        A single parameter, such as a temperature, may do without a model.
 
         Raises:
             PluginError: they do not.
