@@ -9,23 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rltrain.hookspecs import hookimpl
+    from rltrain.hookspecs import API_LEVEL, hookimpl
     from rltrain.types import TrainResult
 
 __all__ = ["API_LEVEL", "__version__", "hookimpl", "train"]
 
 __version__ = "0.1.0"
 
-API_LEVEL = 1
-"""What plugins may use: more with each level. A plugin says `rltrain_api = N` if it needs one."""
-
 
 def __getattr__(name: str) -> Any:
-    if name != "hookimpl":
+    if name not in ("API_LEVEL", "hookimpl"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from rltrain.hookspecs import hookimpl  # It imports pluggy: the command imports nothing first.
+    from rltrain import hookspecs  # It imports pluggy: the command imports nothing first.
 
-    return hookimpl
+    return getattr(hookspecs, name)
 
 
 def train(**options: Any) -> TrainResult:

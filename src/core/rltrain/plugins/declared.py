@@ -9,10 +9,9 @@ from typing import Any
 
 import pluggy
 
-from rltrain import API_LEVEL
 from rltrain.dialects import Dialect
 from rltrain.errors import PluginError
-from rltrain.hookspecs import DeclarationHooks
+from rltrain.hookspecs import API_LEVEL, DeclarationHooks
 from rltrain.plugins.contract import breaches, face_of
 from rltrain.plugins.installed import InstalledPlugin, adapted
 from rltrain.specs import KINDS, LibrarySpec, Spec
