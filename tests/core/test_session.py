@@ -46,11 +46,13 @@ def run(stub):
 class Library:
     """Trains with a given function."""
 
-    def __init__(self, body):
-        self.body = body
+    def __init__(self, body, learns_nothing=True):
+        self.body, self.learns_nothing = body, learns_nothing
 
     @hookimpl
     def rltrain_train(self, session):
+        if self.learns_nothing:
+            session.watch("nothing", dict)
         self.body(session)
         return session.result()
 
@@ -78,7 +80,7 @@ class Group:
 def ranks(stub, tmp_path):
     """Run sessions of several ranks, in threads; return results, or raised errors, by rank."""
 
-    def start(body, world_size=2, configs=None, arrays=None, **options):
+    def start(body, world_size=2, configs=None, arrays=None, learns_nothing=True, **options):
         def one(group):
             rank = group.rank
             more = configs[rank] if configs else {}
@@ -91,7 +93,7 @@ def ranks(stub, tmp_path):
             plugins = RunPlugins()
             plugins.register(Group(group), "backend")
             plugins.register(stub_parts.StubSuite(), "suite")
-            plugins.register(Library(body), "library")
+            plugins.register(Library(body, learns_nothing), "library")
             if rank == 0:
                 plugins.register(stub_parts.NotesWriter(), "writer")
             world = World(rank, rank, 0, world_size, world_size)
@@ -845,6 +847,20 @@ def test_a_library_that_wraps_nothing_that_it_trains_is_named(ranks, world_size,
             assert str(each).startswith(
                 "The library 'mine' trains 2 parameters on 2 ranks that belong to no wrapped model"
             )
+
+
+@pytest.mark.parametrize("recorded", [0, 1])
+def test_ranks_that_share_nothing_end_with_an_error(ranks, recorded):
+    def body(session):
+        records(session, recorded)
+
+    for each in ranks(body, learns_nothing=False):
+        assert isinstance(each, PluginError)
+        assert str(each).startswith("The library 'mine' trains nothing together on 2 ranks")
+    (alone,) = ranks(body, 1, learns_nothing=False)
+    assert alone.iterations == recorded
+    for each in ranks(body):
+        assert each.iterations == recorded  # It says that it learns nothing.
 
 
 def test_models_of_which_one_is_not_wrapped_are_named(ranks):
