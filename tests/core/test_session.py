@@ -847,7 +847,7 @@ def test_a_library_that_wraps_nothing_that_it_trains_is_named(ranks, world_size,
             )
 
 
-def test_models_of_which_one_is_not_wrapped_are_named(ranks):
+def test_models_of_which_one_is_not_wrapped_are_named_in_the_first_iteration(ranks, stub):
     def body(session):
         policy, value = Module(), Module()
         session.wrap_model(policy, "policy")
@@ -856,6 +856,7 @@ def test_models_of_which_one_is_not_wrapped_are_named(ranks):
 
     for each in ranks(body):
         assert "trains 2 parameters on 2 ranks" in str(each)
+    assert not [record for record in stub.RECORDS if isinstance(record, Scalars)]
 
 
 def test_a_number_that_is_trained_beside_models_need_not_be_wrapped(ranks):
