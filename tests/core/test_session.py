@@ -94,7 +94,8 @@ def ranks(stub, tmp_path):
             plugins.register(Library(body), "library")
             if rank == 0:
                 plugins.register(stub_parts.NotesWriter(), "writer")
-            world = World(rank, rank, 0, world_size, world_size)
+            # Each on a node of its own: no rank is its number on its node.
+            world = World(rank, 0, rank, world_size, 1, num_nodes=world_size)
             return RankSession(config, world, plugins, arrays=arrays).run()
 
         return run_ranks(world_size, one)
@@ -778,14 +779,15 @@ def test_nan_in_gradients_is_named_by_the_model_that_has_the_parameter(ranks):
 
 def test_a_library_that_stumbles_over_nan_is_explained(ranks):
     def body(session):
-        breaks(session, rank=0, value=-np.inf)
+        breaks(session, value=-np.inf)
         steps(session, 1)
         raise ValueError("Expected parameter loc to satisfy the constraint Real()")
 
-    (error,) = ranks(body, world_size=1)
+    other, error = ranks(body)
     assert isinstance(error, NonFiniteError)
-    assert "rank 0: observations, first in environment 1" in str(error)
+    assert "rank 1: observations, first in environment 1" in str(error)
     assert isinstance(error.__cause__, ValueError)
+    assert isinstance(other, ValueError), "it has found nothing"
 
 
 def test_skip_goes_on_with_zeros_and_says_so_once(ranks, stub, capsys):
