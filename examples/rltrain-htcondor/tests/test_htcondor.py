@@ -4,7 +4,14 @@ import pytest
 
 from rltrain.cli.main import main
 from rltrain.errors import UsageError
+from rltrain_devkit import ClusterConformance
 from rltrain_htcondor.cluster import find
+
+
+class TestHtcondor(ClusterConformance):
+    cluster = "htcondor"
+    environ = {"_CONDOR_PROCNO": "1", "_CONDOR_NPROCS": "3"}
+    alone = ({"_CONDOR_PROCNO": "0", "_CONDOR_NPROCS": "1"},)
 
 
 def test_a_node_knows_its_place():

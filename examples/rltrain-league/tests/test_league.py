@@ -7,6 +7,12 @@ import pytest
 
 import rltrain
 from rltrain.cli.main import main
+from rltrain_devkit import CommandConformance
+
+
+class TestLeague(CommandConformance):
+    command = "league"
+    refuses = ["--log-root", "missing"]
 
 
 def test_a_folder_without_runs_is_named(tmp_path, capsys):

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rltrain.config import Placement
-from rltrain.launch import failure, private_folder, rank_variables
+from rltrain.launch import ask_to_end, ended_by_signal, failure, private_folder, rank_variables
 from rltrain.types import TrainResult, World
+from rltrain_nodes import CaughtSignals, caught_signals
 from rltrain_prefix.options import PrefixOptions
 
 __all__ = ["RESULT", "WORK", "PrefixLauncher"]
@@ -39,14 +40,14 @@ class PrefixLauncher:
             UsageError: a rank refused the options.
         """
         size = config.nproc_per_node or 1
-        with private_folder() as folder:
+        with private_folder() as folder, caught_signals() as signals:
             (folder / WORK).write_bytes(pickle.dumps((config, work, sys.path)))
             ranks: list[subprocess.Popen[bytes]] = []
             try:
                 port = str(_free_port())
                 for rank in range(size):
                     ranks.append(self._start(World(rank, rank, 0, size, size), port, folder))
-                _wait(ranks, folder)
+                _wait(ranks, folder, signals)
             finally:
                 _end(ranks)
             result: TrainResult = pickle.loads((folder / RESULT).read_bytes())
@@ -68,13 +69,17 @@ def _free_port() -> int:
     return port
 
 
-def _wait(ranks: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:
+def _wait(ranks: Sequence[subprocess.Popen[bytes]], folder: Path, signals: CaughtSignals) -> None:
     """Wait until every rank has ended.
 
     Raises:
-        RltrainError: the first failure.
+        RltrainError: the first failure, or a signal.
+        KeyboardInterrupt: the signal was SIGINT.
     """
     while True:
+        for number in signals.take():
+            if not ask_to_end(folder, number):  # Some only ask for an end after the iteration.
+                raise ended_by_signal(number)
         codes = [process.poll() for process in ranks]
         for rank, code in enumerate(codes):
             if code:

@@ -16,6 +16,7 @@ from torch.nn.utils import clip_grad_norm_
 from rltrain.errors import StopTraining
 from rltrain.records import Scalars
 from rltrain.session import Session
+from rltrain_sb3.buffer import PooledBuffer
 from rltrain_sb3.checkpoints import counters_in
 from rltrain_sb3.env import SessionVecEnv
 from rltrain_torch.gradients import synchronize
@@ -35,6 +36,8 @@ class SessionAgent(OnPolicyAlgorithm):
     """
 
     env: SessionVecEnv
+    rollout_buffer: PooledBuffer
+    normalize_advantage: bool
 
     def __init__(self, session: Session, **options: Any) -> None:
         """Make the agent, with the same policy on all ranks. Collective.
@@ -47,6 +50,10 @@ class SessionAgent(OnPolicyAlgorithm):
             **options: keyword arguments of the algorithm.
         """
         env = SessionVecEnv(session.env, session.world.device)
+        options |= {
+            "rollout_buffer_class": PooledBuffer,
+            "rollout_buffer_kwargs": {"group": session.group},
+        }
         super().__init__(env=env, device=session.world.device, **options)
         self.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default writes files.
         self.session = session
@@ -74,9 +81,12 @@ class SessionAgent(OnPolicyAlgorithm):
 
         SB3 (2.9) clips each rank's own gradients right after `backward`, with no hook in between.
         So its bound is infinite here, and a hook right before the optimizer's step averages and
-        clips.
+        clips. Its normalization of advantages is off for the same reason: the buffer's takes its
+        place.
         """
         bound, self.max_grad_norm = self.max_grad_norm, math.inf
+        normalizes, self.normalize_advantage = self.normalize_advantage, False
+        self.rollout_buffer.normalizes = normalizes
 
         def average_then_clip(*_: Any) -> None:
             synchronize(self._sync, self._parameters)
@@ -88,6 +98,7 @@ class SessionAgent(OnPolicyAlgorithm):
         finally:
             hook.remove()
             self.max_grad_norm = bound
+            self.normalize_advantage = normalizes
         self._end_iteration()
 
     def _end_iteration(self) -> None:
@@ -118,7 +129,13 @@ class SessionAgent(OnPolicyAlgorithm):
 
     def _excluded_save_params(self) -> list[str]:
         """Return the names of attributes that SB3 must not pickle."""
-        return [*super()._excluded_save_params(), "session", "_sync", "_parameters", "_last"]
+        ours = ["session", "_sync", "_parameters", "_last"]
+        return [
+            *super()._excluded_save_params(),
+            *ours,
+            "rollout_buffer_class",
+            "rollout_buffer_kwargs",
+        ]
 
 
 class SessionPPO(SessionAgent, PPO):

@@ -76,16 +76,6 @@ _REFUSES = (
         "agent.clip_range.",
     ),
     Refusal(
-        name="normalize_advantage of A2C on several ranks",
-        applies=lambda config, task: (
-            config.on_several_ranks
-            and config.algorithm == "a2c"
-            and bool(config.agent.get("normalize_advantage"))
-        ),
-        reason="Each rank would normalize by its own rollout, and not learn as one would.",
-        instead="Leave agent.normalize_advantage out, as SB3 does, or use --algorithm ppo.",
-    ),
-    Refusal(
         name="a policy other than MlpPolicy",
         applies=lambda config, task: config.agent.get("policy") != "MlpPolicy",
         reason="The plugin passes observations as one vector, and supports only networks whose "

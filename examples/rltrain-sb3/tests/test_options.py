@@ -65,12 +65,6 @@ def test_target_kl_is_refused_on_several_ranks(tmp_path):
     assert alone.iterations == 1
 
 
-def test_a_rank_of_a2c_does_not_normalize_by_its_own_rollout(tmp_path):
-    options = {"library": "sb3", "algorithm": "a2c", "log_root": str(tmp_path)}
-    with pytest.raises(UsageError, match="normalize_advantage of A2C on several ranks"):
-        FakeWorld(2).train(**options, agent={"normalize_advantage": True})
-
-
 def test_another_policy_is_refused(tmp_path):
     with pytest.raises(UsageError, match="a policy other than MlpPolicy: The plugin passes"):
         rltrain.train(library="sb3", agent={"policy": "CnnPolicy"}, log_root=str(tmp_path))

@@ -100,7 +100,7 @@ def test_what_is_clipped_is_the_average(train):
         assert watcher.norms == pytest.approx([0.01] * 16, rel=1e-3)
 
 
-def test_a_step_costs_one_collective(tmp_path):
+def test_the_gradients_of_a_step_cost_one_collective(tmp_path):
     world = FakeWorld(2)
     options = {"num_envs": 8, "max_iterations": 2, "agent": SMALL, "log_root": str(tmp_path)}
     world.train(library="sb3", **options)
