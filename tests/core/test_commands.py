@@ -152,7 +152,7 @@ def test_the_cores_commands_do_not_look_for_plugins(line):
 
 def test_the_command_of_the_guide_works(site, tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[2] / "docs" / "plugin-by-hand.md").read_text()
-    source, _ = re.findall(r"^```python\n((?:(?!^```).)*CommandSpec.*?)^```", page, re.M | re.S)
+    [source] = re.findall(r"^```python\n((?:(?!^```).)*CommandSpec.*?)^```", page, re.M | re.S)
     site.install("newest", source)
     monkeypatch.chdir(tmp_path)
     assert main(["newest"]) == 2

@@ -44,6 +44,7 @@ class Ranks:
 
     @hookimpl
     def rltrain_train(self, session):
+        session.watch("nothing", dict)
         session.env.reset()
         for iteration in range(1, session.config.max_iterations + 1):
             self.each(session, iteration)

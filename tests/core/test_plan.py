@@ -798,7 +798,11 @@ def test_a_plan_leaves_no_trace(plan, tmp_path):
 
 
 def test_a_rollback_needs_a_restart(config, refused):
-    assert "Add --max-restarts N" in refused(on_nonfinite="rollback")
+    rollback = {"on_nonfinite": "rollback"}
+    assert "start again. Add --distributed --max-restarts N" in refused(**rollback)
+    assert "start again. Add --max-restarts N" in refused(distributed=True, **rollback)
+    joined = refused({**TORCHRUN, "MASTER_ADDR": "host"}, distributed=True, **rollback)
+    assert "torchrun does that: give it --max-restarts N, and the ranks --auto-resume" in joined
     assert "stop, skip or rollback" in refused(on_nonfinite="ignore")
     assert config(on_nonfinite="skip").on_nonfinite == "skip"
 

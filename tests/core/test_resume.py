@@ -96,6 +96,7 @@ class Parts:
     @hookimpl
     def rltrain_train(self, session):
         """Note random numbers and observations, iteration by iteration."""
+        session.watch("nothing", dict)
         notes = self.notes.setdefault(session.world.rank, [])
         done = int(session.checkpoint.read_text()) if session.checkpoint else 0
         self.notes.setdefault("states", {})[session.world.rank] = session.rank_state

@@ -46,11 +46,13 @@ def run(stub):
 class Library:
     """Trains with a given function."""
 
-    def __init__(self, body):
-        self.body = body
+    def __init__(self, body, learns_nothing=True):
+        self.body, self.learns_nothing = body, learns_nothing
 
     @hookimpl
     def rltrain_train(self, session):
+        if self.learns_nothing:
+            session.watch("nothing", dict)
         self.body(session)
         return session.result()
 
@@ -78,7 +80,7 @@ class Group:
 def ranks(stub, tmp_path):
     """Run sessions of several ranks, in threads; return results, or raised errors, by rank."""
 
-    def start(body, world_size=2, configs=None, arrays=None, **options):
+    def start(body, world_size=2, configs=None, arrays=None, learns_nothing=True, **options):
         def one(group):
             rank = group.rank
             more = configs[rank] if configs else {}
@@ -91,10 +93,11 @@ def ranks(stub, tmp_path):
             plugins = RunPlugins()
             plugins.register(Group(group), "backend")
             plugins.register(stub_parts.StubSuite(), "suite")
-            plugins.register(Library(body), "library")
+            plugins.register(Library(body, learns_nothing), "library")
             if rank == 0:
                 plugins.register(stub_parts.NotesWriter(), "writer")
-            world = World(rank, rank, 0, world_size, world_size)
+            # Each on a node of its own: no rank is its number on its node.
+            world = World(rank, 0, rank, world_size, 1, num_nodes=world_size)
             return RankSession(config, world, plugins, arrays=arrays).run()
 
         return run_ranks(world_size, one)
@@ -778,14 +781,15 @@ def test_nan_in_gradients_is_named_by_the_model_that_has_the_parameter(ranks):
 
 def test_a_library_that_stumbles_over_nan_is_explained(ranks):
     def body(session):
-        breaks(session, rank=0, value=-np.inf)
+        breaks(session, value=-np.inf)
         steps(session, 1)
         raise ValueError("Expected parameter loc to satisfy the constraint Real()")
 
-    (error,) = ranks(body, world_size=1)
+    other, error = ranks(body)
     assert isinstance(error, NonFiniteError)
-    assert "rank 0: observations, first in environment 1" in str(error)
+    assert "rank 1: observations, first in environment 1" in str(error)
     assert isinstance(error.__cause__, ValueError)
+    assert isinstance(other, ValueError), "it has found nothing"
 
 
 def test_skip_goes_on_with_zeros_and_says_so_once(ranks, stub, capsys):
@@ -847,7 +851,21 @@ def test_a_library_that_wraps_nothing_that_it_trains_is_named(ranks, world_size,
             )
 
 
-def test_models_of_which_one_is_not_wrapped_are_named(ranks):
+@pytest.mark.parametrize("recorded", [0, 1])
+def test_ranks_that_share_nothing_end_with_an_error(ranks, recorded):
+    def body(session):
+        records(session, recorded)
+
+    for each in ranks(body, learns_nothing=False):
+        assert isinstance(each, PluginError)
+        assert str(each).startswith("The library 'mine' trains nothing together on 2 ranks")
+    (alone,) = ranks(body, 1, learns_nothing=False)
+    assert alone.iterations == recorded
+    for each in ranks(body):
+        assert each.iterations == recorded  # It says that it learns nothing.
+
+
+def test_models_of_which_one_is_not_wrapped_are_named_in_the_first_iteration(ranks, stub):
     def body(session):
         policy, value = Module(), Module()
         session.wrap_model(policy, "policy")
@@ -856,6 +874,7 @@ def test_models_of_which_one_is_not_wrapped_are_named(ranks):
 
     for each in ranks(body):
         assert "trains 2 parameters on 2 ranks" in str(each)
+    assert not [record for record in stub.RECORDS if isinstance(record, Scalars)]
 
 
 def test_a_number_that_is_trained_beside_models_need_not_be_wrapped(ranks):

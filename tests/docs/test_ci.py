@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from collections import Counter
@@ -140,6 +141,19 @@ def test_of_each_test_a_case_is_drawn_and_over_commits_every_one(ours):
     assert set(times) == set(tests)
     # With a probability of 0.15 + 0.85**5 / 5, beyond six standard deviations.
     assert all(96 - 52 < count < 96 + 52 for count in times.values())
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "status"),
+    [("", 0), ("<skipped message='no'/>", 1), ("<failure/>", 1)],
+    ids=["passed", "skipped", "failed"],
+)
+def test_a_version_set_of_which_nothing_ran_fails(tmp_path, monkeypatch, outcomes, status):
+    table = runpy.run_path(str(ROOT / "tests" / "integration" / "version_table.py"))
+    here = dict.fromkeys(("Python", *table["SHOWN"], *table["LIBRARIES"].values()), "1")
+    monkeypatch.setitem(table["main"].__globals__, "versions", lambda name: here)
+    (tmp_path / "newest.ranks.xml").write_text(f"<s><testcase>{outcomes}</testcase></s>")
+    assert table["main"](tmp_path) == status
 
 
 @pytest.mark.slow

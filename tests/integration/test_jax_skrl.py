@@ -35,6 +35,7 @@ def test_two_ranks_learn_the_default_task(command):
     assert "solved" in finished(command, "--target-return", "475").stdout
 
 
+@pytest.mark.scenario
 def test_nothing_is_compiled_after_the_second_iteration(command):
     short = ["agent.agent.rollouts=4", "agent.agent.mini_batches=2", "--num-envs", "16"]
     compiled = []

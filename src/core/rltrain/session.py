@@ -117,8 +117,7 @@ class Session(Protocol):
     def from_host(self, array: Any) -> Any:
         """Return a numpy array as one of the run's framework, on this rank's device.
 
-        It has memory of its own, and the array's dtype (for jax, of 32 bits at most). So a suite
-        that computes in numpy is one for all frameworks.
+        It has memory of its own, and the array's dtype (for jax, of 32 bits at most).
         """
         ...
 
@@ -161,7 +160,10 @@ class Session(Protocol):
         ...
 
     def watch(self, role: str, fingerprints: Fingerprints) -> None:
-        """Register tensors with the divergence check."""
+        """Register tensors with the divergence check: what is learned beside wrapped models.
+
+        A library that learns nothing says so: `watch("nothing", dict)`.
+        """
         ...
 
     def record(self, record: Record) -> Record:

@@ -28,7 +28,7 @@ class Trained:
         given = list(leaves(parameters).values())
         self._syncs.append(given[: len(given) - extras])
 
-    def check(self, world_size: int) -> None:
+    def check(self, world_size: int, watches: bool) -> None:
         """Check once that the ranks train what they began alike.
 
         A single parameter, such as a temperature, may do without a model.
@@ -39,6 +39,12 @@ class Trained:
         if self._checked:
             return
         self._checked = True
+        if world_size > 1 and not (self._models or self._syncs or watches):
+            raise PluginError(
+                f"The library {self._library!r} trains nothing together on {world_size} ranks: it "
+                "has called neither session.wrap_model nor session.gradient_sync, and each rank "
+                'learns alone. Call both. If it learns nothing: session.watch("nothing", dict).'
+            )
         lone = 1 if self._models else 0
         apart = [number for each in self._syncs if (number := self._unknown(each)) > lone]
         if world_size > 1 and apart:

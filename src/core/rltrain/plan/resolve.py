@@ -262,11 +262,18 @@ def _take_from_file(
 
 def _check_rollback(config: RunConfig) -> None:
     """Refuse to go back to a checkpoint without a restart."""
-    if config.on_nonfinite == "rollback" and not config.max_restarts:
-        raise UsageError(
-            "--on-nonfinite rollback: to go back to the newest checkpoint, the ranks start again. "
-            "Add --max-restarts N, or give --on-nonfinite skip."
+    if config.on_nonfinite != "rollback" or config.max_restarts:
+        return
+    add = "Add --max-restarts N" if config.distributed else "Add --distributed --max-restarts N"
+    if config.distributed and config.launcher is None:
+        add = (
+            f"{config.cluster} does that: give it --max-restarts N, and the ranks --auto-resume "
+            "--run-name NAME --on-nonfinite stop"
         )
+    raise UsageError(
+        "--on-nonfinite rollback: to go back to the newest checkpoint, the ranks start again. "
+        f"{add}; or --on-nonfinite skip."
+    )
 
 
 def _writers(requested: RunOptions, registry: Registry) -> tuple[str, ...]:

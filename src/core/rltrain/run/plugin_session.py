@@ -185,7 +185,7 @@ class PluginSession:
     def record(self, record: Record) -> Record:
         """Send one event to the writers. Every rank calls it; collective for `Scalars`."""
         if isinstance(record, Scalars):
-            self._trained.check(self.group.world_size)
+            self._trained.check(self.group.world_size, bool(self._watched))
             record = dataclasses.replace(record, values={**record.values, **self._added})
             self._added = {}
             record = self._progress.advance(record, self.requests.votes(record.iteration))

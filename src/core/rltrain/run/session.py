@@ -67,7 +67,7 @@ class RankSession(PluginSession):
                     "return session.result()."
                 )
             self.pulse.phase("ending")
-            self._trained.check(self.group.world_size)
+            self._trained.check(self.group.world_size, bool(self._watched))
             self._progress.finish()
             if self._profile is not None:
                 self._output.write_profile(self._profile.finish())
@@ -126,13 +126,11 @@ class RankSession(PluginSession):
         env = self._first_result("rltrain_make_env", "suite", session=self)
         check_env(env, self.config.num_envs, self.config.suite)
         check_alike(self.group, env)
-        random_lengths = bool(self.config.random_lengths)
-        arrays = self._arrays.get(self.framework)
         counted = CountedEnv(
             env,
             self.seeds.environment,
-            random_lengths,
-            arrays,
+            bool(self.config.random_lengths),
+            self.arrays,
             self.pulse.during,
             self._numbers.env,
         )
@@ -167,7 +165,7 @@ class RankSession(PluginSession):
             self.group,
             self.env,
             self._numbers,
-            self._arrays.get(self.framework),
+            self.arrays,
             lambda: (self.pulse.stepping, self.pulse.waiting),
         )
         self.requests.start()

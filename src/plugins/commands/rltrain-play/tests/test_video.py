@@ -149,6 +149,7 @@ class Parts:
 
     @hookimpl
     def rltrain_train(self, session):
+        session.watch("nothing", dict)
         session.env.reset()
         for _ in range(7):
             session.env.step(np.zeros((2, 1)))

@@ -9,6 +9,9 @@ from rltrain.testing import leaves
 from rltrain_devkit.kits.library_probe import Arrays, Probe, differing
 
 __all__ = [
+    "APART",
+    "alike",
+    "changed",
     "different_buffers",
     "different_parameters",
     "foreign_files",
@@ -110,6 +113,34 @@ def shared_seeds(ranks: Sequence[Probe]) -> list[str]:
                 'session.seed("learner"), which uses the global rank.'
             )
     return found
+
+
+def alike(ranks: Sequence[Probe]) -> list[str]:
+    """Return which ranks begin with the same observations."""
+    return [
+        f"The first observations of ranks {other.rank} and {probe.rank} are the same: reset "
+        "session.env without a seed; it uses the rank's own."
+        for rank, probe in enumerate(ranks)
+        for other in ranks[:rank]
+        if not differing(probe.first_observations, other.first_observations)
+    ]
+
+
+def changed(ranks: Sequence[Probe], again: Sequence[Probe]) -> list[str]:
+    """Return what has become different when the run was repeated."""
+    return [
+        f"{names[0]} ended different on rank {probe.rank} when the run was repeated with its seed: "
+        "draw random numbers only from generators that session.seed seeds."
+        for probe, repeated in zip(ranks, again, strict=True)
+        if (names := differing(probe.parameters, repeated.parameters))
+    ]
+
+
+APART = (
+    *(missing_averages, left_out, different_parameters, different_buffers),
+    *(alike, unordered_seeds, shared_seeds),
+)
+"""What finds ranks that do not learn together."""
 
 
 def foreign_files(probe: Probe) -> list[str]:
