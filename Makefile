@@ -170,7 +170,7 @@ mutants: $(READY)
 # The same faults again and again: of those that their lines still have, no more may survive.
 test-mutants: $(READY)
 	$(TIMEOUT) 1200 $(BIN)/python tests/mutants/mutants.py --number 10 --of src/core/rltrain --tests tests/core \
-		--survivors 4
+		--survivors 3
 
 environments: $(SETS:%=.venv-%/.ready) .venv-core/.ready .venv-docs/.ready
 
