@@ -47,6 +47,7 @@ OF_OTHERS = {
     "--no-deps",
     "--wheel-dir",
     "--upgrade",
+    "--ways",
     "--on-cpu",
     "--seconds",
     "--tiny",
