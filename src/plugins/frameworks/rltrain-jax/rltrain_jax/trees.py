@@ -79,7 +79,7 @@ def broadcast_tree(group: ProcessGroup, tree: Any, device: jax.Device) -> Any:
 
 
 def fingerprints(tree: Any) -> Mapping[str, int]:
-    """Return a checksum of each leaf's bytes by its path, such as "['params']['kernel']".
+    """Return a checksum of each leaf's bytes by its path, such as `['params']['kernel']`.
 
     For arrays on a GPU only the checksums are copied to the host, all at once.
 
