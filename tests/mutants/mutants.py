@@ -175,13 +175,14 @@ def outcomes(faults: list[Change], tests: list[str], workers: int) -> Iterator[O
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def main() -> None:
-    """Print what survives."""
+def main() -> int:
+    """Print what survives; return 1 if that is more than allowed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--number", type=int, default=200, help="of faults")
     parser.add_argument("--seed", type=int, default=0, help="by which they are drawn")
     parser.add_argument("--of", nargs="*", type=Path, default=[ROOT / "src"], help="folders")
     parser.add_argument("--tests", nargs="*", default=[], help="folders, all by default")
+    parser.add_argument("--survivors", type=int, help="how many are allowed")
     arguments = parser.parse_args()
     # Shells let what runs in the background ignore it, and tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -195,7 +196,9 @@ def main() -> None:
             print(f"{how}: {each}", flush=True)
     words = ", ".join(f"{count} {how}" for how, count in counts.items())
     print(f"{len(faults)} faults by seed {arguments.seed}: {words}")
+    allowed = arguments.survivors
+    return 1 if allowed is not None and counts["survived"] > allowed else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
