@@ -200,7 +200,7 @@ test-isaaclab-2.3: .venv-isaaclab-2.3/.ready
 # Isaac Lab itself, which needs neither Isaac Sim nor a GPU.
 test-isaaclab-3: .venv-isaaclab-3/.ready
 	$(TIMEOUT) 1200 .venv-isaaclab-3/bin/python -m pytest $(call plugin,isaaclab)/tests/real \
-		$(SAMPLE:%=--sample % --cases %) $(PER_FILE:%=--per-file %) $(COMPLETE) $(SLOWEST) \
+		$(SAMPLE:%=--sample %) $(SAMPLE:%=--cases %) $(PER_FILE:%=--per-file %) $(COMPLETE) $(SLOWEST) \
 		$(BY_FILE) 2 $(call REPORT,isaaclab-3.ranks)
 
 test-mjlab: .venv-mjlab/.ready
