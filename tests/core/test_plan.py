@@ -698,6 +698,7 @@ def test_a_refused_combination_gives_the_reason_and_what_works(refused, plan):
 def test_a_checkpoint_must_exist_and_fit_the_library(refused, config, tmp_path):
     path = tmp_path / "last.txt"
     assert refused(checkpoint=path) == f"--checkpoint {path}: there is no such file."
+    assert refused(agent_config=tmp_path) == f"--agent-config {tmp_path}: is a folder."
     path.write_text("")
     assert refused(checkpoint=path) == f"--checkpoint {path}: it is empty."
     path.write_text("something else")

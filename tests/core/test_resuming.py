@@ -154,6 +154,8 @@ def test_a_wrong_run_is_refused(begun, refused, tmp_path):
     assert refused(resume=300 * "x").endswith(
         "x: is not there. Name a run folder, a checkpoint in one, or latest."
     )
+    os.mkfifo(tmp_path / "pipe")
+    assert f"{tmp_path / 'pipe'}: is no plain file. Name" in refused(resume=tmp_path / "pipe")
     assert refused(resume=str(empty)) == (
         f"--resume {empty}: this run has saved no checkpoint. To repeat it: --config "
         f"{empty / 'config.yaml'}."

@@ -319,7 +319,9 @@ def test_a_file_that_is_not_text_is_refused(tmp_path):
         load_yaml(str(path), "--agent-config")
 
 
-@pytest.mark.parametrize("name", ["missing.yaml", "."])
-def test_a_missing_file_is_refused(tmp_path, name):
-    with pytest.raises(UsageError, match="there is no such file"):
+@pytest.mark.parametrize(
+    ("name", "why"), [("missing.yaml", "there is no such file"), (".", "is a folder")]
+)
+def test_a_missing_file_is_refused(tmp_path, name, why):
+    with pytest.raises(UsageError, match=why):
         load_yaml(str(tmp_path / name), "--config")

@@ -18,7 +18,7 @@ from typing import Any
 
 from rltrain.builtin.console import shortest
 from rltrain.errors import UsageError
-from rltrain.files.reading import changed_at, digest, read_bytes, read_text, real
+from rltrain.files.reading import changed_at, digest, no_file, read_bytes, read_text, real
 from rltrain.machine.disk import NotWritten
 from rltrain.options.run import RunOptions
 from rltrain.records import Scalars
@@ -169,7 +169,8 @@ def find_run(word: str, log_root: str = RunOptions.log_root) -> Path:
         path = path.parent.parent if path.parent.name == "checkpoints" else path.parent
     elif not os.path.isdir(path):
         raise UsageError(
-            f"{word}: is not there. Name a run folder, a checkpoint in one, or latest."
+            f"{word}: {no_file(path, 'is not there')}. Name a run folder, a checkpoint in one, or "
+            "latest."
         )
     if not (path / METRICS).is_file():
         raise UsageError(f"{word}: is no run folder: {METRICS} is missing. {_instead(path)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -103,8 +102,8 @@ def remark(settings: Mapping[str, Any], config: RunConfig, world: World | None) 
     Raises:
         UsageError: a flag contradicts the run.
     """
+    from rltrain.plan.notes import tell  # Not for --help.
+
     for each in _known():
-        lines = each.remarks(settings, config, world) if each.remarks is not None else ()
-        if world is None or world.is_root:
-            for line in lines:
-                print(line, file=sys.stderr)
+        if each.remarks is not None:
+            tell(each.remarks(settings, config, world), world)

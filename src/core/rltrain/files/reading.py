@@ -12,7 +12,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["Unreadable", "changed_at", "digest", "opened", "read_bytes", "read_text", "real"]
+__all__ = [
+    "Unreadable",
+    "changed_at",
+    "digest",
+    "no_file",
+    "opened",
+    "read_bytes",
+    "read_text",
+    "real",
+]
 
 _PART = 1 << 20
 """In bytes."""
@@ -98,6 +107,12 @@ def real(path: str | Path) -> Path:
         return Path(os.path.realpath(os.path.expanduser(path)))
     except ValueError:  # It has what no path has.
         return Path(path)
+
+
+def no_file(path: str | Path, absent: str = "there is no such file") -> str:
+    """Say why a path is no file to read: something else is there, or nothing."""
+    there = "is a folder" if os.path.isdir(path) else "is no plain file"
+    return there if os.path.exists(path) else absent
 
 
 def changed_at(path: Path) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.files.hydra import read_alone
+from rltrain.files.reading import no_file
 
 __all__ = ["LARGEST", "in_short", "left_out", "load_yaml", "parse_yaml"]
 
@@ -36,7 +37,7 @@ def load_yaml(path: str, option: str) -> dict[str, Any]:
         UsageError: the file does not exist, does not parse, or does not hold a mapping.
     """
     if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
-        raise UsageError(f"{option} {path}: there is no such file.")
+        raise UsageError(f"{option} {path}: {no_file(path)}.")
     if os.path.getsize(path) > LARGEST:
         raise UsageError(f"{option} {path}: it is larger than {LARGEST:,} bytes.")
     return _options(

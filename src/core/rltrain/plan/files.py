@@ -10,6 +10,7 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError, suggest
+from rltrain.files.reading import no_file
 from rltrain.launch.preflight import preflight
 from rltrain.plan.loading import check_fits
 from rltrain.plan.upgrades import changed_versions
@@ -129,14 +130,10 @@ def check_checkpoint(
     Raises:
         UsageError: it is not, or it cannot be read.
     """
-    if os.path.isdir(path):
-        raise UsageError(
-            f"--checkpoint {path}: is a folder. Name a file in it, or go on with a run: --resume "
-            f"{path}."
-        )
     if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
-        what = "is no plain file" if os.path.lexists(path) else "there is no such file"
-        raise UsageError(f"--checkpoint {path}: {what}.{suggest(path, CHOICES)}")
+        in_it = f" Name a file in it, or go on with a run: --resume {path}."
+        instead = in_it if os.path.isdir(path) else suggest(path, CHOICES)
+        raise UsageError(f"--checkpoint {path}: {no_file(path)}.{instead}")
     state = read_state(Path(path), config.trust_checkpoint)
     _check_library(path, library, registry, in_child, config.trust_checkpoint)
     before = state["circumstances"].get("framework") if state else None

@@ -9,7 +9,7 @@ from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten
-from rltrain.files.reading import real
+from rltrain.files.reading import no_file, real
 from rltrain.options import checks
 from rltrain.options.aliases import give_way
 from rltrain.options.checks import NodeRange, flag
@@ -92,20 +92,15 @@ def _find(named: str, given: Mapping[str, Any]) -> tuple[Path, Path]:
     path = real(named)
     checkpoint = None
     if named == "latest":
-        log_root = str(given.get("log_root", RunOptions.log_root))
-        run = newest_run(log_root, given.get("library"), given.get("task"))
-        if run is None:
-            raise UsageError(
-                f"--resume latest: no such run below {log_root} has saved a checkpoint. Name a run "
-                "folder, or the --log-root of the run."
-            )
+        run = newest_run("--resume latest", given)
     elif os.path.isfile(path):  # Path.is_file raises if the name is too long.
         run, checkpoint = path.parent.parent, path
     elif os.path.isdir(path):
         run = path
     else:
+        what = no_file(path, "is not there")
         raise UsageError(
-            f"--resume {named}: is not there. Name a run folder, a checkpoint in one, or latest."
+            f"--resume {named}: {what}. Name a run folder, a checkpoint in one, or latest."
         )
     missing = [name for name in ("config.yaml", "agent.yaml") if not (run / name).is_file()]
     if missing or (checkpoint is not None and checkpoint.parent.name != "checkpoints"):

@@ -214,9 +214,11 @@ def _inspect(
             return record("unmet", unmet)
         specs, heavy = declarations(plugin)
         return record("ready", specs=specs, heavy=heavy)
+    except UnmetLevel as error:
+        return record("unmet", str(error))
     except (Exception, SystemExit, GeneratorExit) as error:
         reason = str(error) if isinstance(error, PluginError) else in_a_line(error)
-        return record("unmet" if isinstance(error, UnmetLevel) else "broken", reason, error=error)
+        return record("broken", reason, error=error)
 
 
 def _may_provide(plugin: InstalledPlugin | None, kind: type[Spec]) -> bool:

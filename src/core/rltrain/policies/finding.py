@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,23 +10,17 @@ from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten
-from rltrain.files.reading import real
+from rltrain.files.reading import no_file, real
 from rltrain.options import checks
-from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
 from rltrain.storage.checkpoints import read_state
 from rltrain.storage.finding import all_checkpoints, checkpoint_of_run, newest_run
+from rltrain.terminal import note
 from rltrain.trust.run_files import read_file
 from rltrain.trust.taken import take
 
-__all__ = [
-    "Trained",
-    "find_run",
-    "find_trained",
-    "iteration_of",
-    "options_of_run",
-]
+__all__ = ["Trained", "find_run", "find_trained", "iteration_of", "options_of_run"]
 
 _OF_THE_POLICY = (
     *("library", "algorithm", "task", "suite", "framework", "agent_config"),
@@ -54,7 +47,7 @@ class Trained:
         """Return its run's checkpoints that are still there, in the order of saving."""
         if self.run is None:
             return [self.checkpoint]
-        return all_checkpoints(self.run, _warn, bool(self.options.get("trust_run")))
+        return all_checkpoints(self.run, note, bool(self.options.get("trust_run")))
 
 
 def find_run(named: str, given: Mapping[str, Any]) -> Path:
@@ -68,17 +61,11 @@ def find_run(named: str, given: Mapping[str, Any]) -> Path:
         UsageError: there is no such run.
     """
     if named == "latest":
-        log_root = str(given.get("log_root", RunOptions.log_root))
-        run = newest_run(log_root, given.get("library"), given.get("task"))
-        if run is None:
-            raise UsageError(
-                f"latest: no such run below {log_root} has saved a checkpoint. Name a run folder, "
-                "or the --log-root of the run."
-            )
-        return run
+        return newest_run(named, given)
     path = real(named)
     if not os.path.isdir(path):  # Path.is_dir raises if the name is too long.
-        raise UsageError(f"{named}: is not there. Name a run folder, a checkpoint, or latest.")
+        what = no_file(path, "is not there")
+        raise UsageError(f"{named}: {what}. Name a run folder, a checkpoint, or latest.")
     missing = [name for name in ("config.yaml", "agent.yaml") if not (path / name).is_file()]
     if missing:
         raise UsageError(
@@ -112,11 +99,11 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
     run = find_run(named, given)
     if choice is not None and (os.sep in choice or os.path.isfile(choice)):
         if not os.path.isfile(choice):
-            raise UsageError(f"--checkpoint {choice}: there is no such file.")
+            raise UsageError(f"--checkpoint {choice}: {no_file(choice)}.")
         checkpoint = real(choice)
     else:
         trusted = bool(given.get("trust_run"))
-        checkpoint = checkpoint_of_run(run, choice or "latest", _warn, trusted)
+        checkpoint = checkpoint_of_run(run, choice or "latest", note, trusted)
     return Trained(checkpoint, _trusting(checkpoint, run, options_of_run(run, given)), run)
 
 
@@ -195,7 +182,3 @@ def _options_of_others(checkpoint: Path, given: Mapping[str, Any]) -> dict[str, 
             f"Give {', '.join(lacking)}."
         )
     return own
-
-
-def _warn(text: str) -> None:
-    print(f"rltrain: {text}", file=sys.stderr)

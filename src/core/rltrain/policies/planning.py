@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.files.dotted import leaves, overlaid
 from rltrain.plan.files import check_checkpoint, in_a_child
+from rltrain.plan.notes import tell
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.policies.finding import Trained
 from rltrain.specs import LibrarySpec, SuiteSpec
@@ -75,9 +75,7 @@ def _check_registered(checkpoint: Path, plan: Plan) -> None:
             f"{checkpoint}: is not in a run folder of rltrain, so its options are not known. "
             "Give --agent-config."
         )
-    if plan.world is None or plan.world.is_root:
-        text = f"{checkpoint}: options of {config.library} are {plan.options_from}"
-        print(f"rltrain: {text}", file=sys.stderr, flush=True)
+    tell([f"{checkpoint}: options of {config.library} are {plan.options_from}"], plan.world)
 
 
 def _played(plan: Plan) -> Plan:
@@ -86,9 +84,8 @@ def _played(plan: Plan) -> Plan:
     added = [
         f"env.{key}={json.dumps(x)}" for key, x in leaves(playing) if key not in dict(leaves(env))
     ]
-    if added and (plan.world is None or plan.world.is_root):
-        text = f"{plan.config.task} as it is played: {' '.join(added)}"
-        print(f"rltrain: {text}", file=sys.stderr, flush=True)
+    if added:
+        tell([f"{plan.config.task} as it is played: {' '.join(added)}"], plan.world)
     config = dataclasses.replace(plan.config, env=overlaid(playing, env))
     return dataclasses.replace(plan, config=config)
 

@@ -186,8 +186,9 @@ class PluginSession:
         """Send one event to the writers. Every rank calls it; collective for `Scalars`."""
         if isinstance(record, Scalars):
             self._trained.check(self.group.world_size, bool(self._watched))
-            record = dataclasses.replace(record, values={**record.values, **self._added})
-            self._added = {}
+            if self._added:
+                record = dataclasses.replace(record, values={**record.values, **self._added})
+                self._added = {}
             record = self._progress.advance(record, self.requests.votes(record.iteration))
             self.pulse.done(record.iteration)
             if self._profile is not None:

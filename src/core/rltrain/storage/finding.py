@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
-from rltrain.files.reading import changed_at, real
+from rltrain.files.reading import changed_at, no_file, real
+from rltrain.options.run import RunOptions
 from rltrain.storage.checkpoints import INDEX, DamagedCheckpoint, read_state, saved_checkpoints
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.run_folder import task_folder
@@ -132,21 +132,30 @@ def all_checkpoints(run: Path, warn: Callable[[str], None], trusted: bool = Fals
     return [path for path in paths if path is not None and path.is_file()]
 
 
-def newest_run(log_root: str, library: str | None, task: str | None) -> Path | None:
+def newest_run(word: str, given: Mapping[str, Any]) -> Path:
     """Return the newest run folder that has a checkpoint.
 
     Args:
-        log_root: where the run folders are.
-        library: the run's library; None for any.
-        task: the run's task; None for any.
+        word: what the user has typed for it.
+        given: the user's options; `log_root`, `library` and `task` say which runs are meant.
+
+    Raises:
+        UsageError: there is none.
     """
+    log_root, library, task = given.get("log_root"), given.get("library"), given.get("task")
+    log_root = log_root or RunOptions.log_root
     runs = [
         run
         for folder in real(log_root).glob(f"{library or '*'}/*")
         for run in _newest_first(folder)[:1]
         if task is None or folder == task_folder(log_root, folder.parent.name, task)
     ]
-    return max(runs, key=lambda run: changed_at(run / INDEX), default=None)
+    if not runs:
+        raise UsageError(
+            f"{word}: no such run below {log_root} has saved a checkpoint. Name a run folder, or "
+            "the --log-root of the run."
+        )
+    return max(runs, key=lambda run: changed_at(run / INDEX))
 
 
 def _run_name(run: Path) -> str | None:
@@ -197,8 +206,7 @@ def _last_sound(
             )
             continue
         if not path.is_file():
-            what = "is no plain file" if os.path.lexists(path) else "was renamed or removed"
-            warn(f"passing over {path}: it {what}.")
+            warn(f"passing over {path}: it {no_file(path, 'was renamed or removed')}.")
             continue
         try:
             read_state(path)

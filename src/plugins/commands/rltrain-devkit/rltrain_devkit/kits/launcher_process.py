@@ -125,36 +125,28 @@ def _returns(folder: Path, config: Placement, world: World, log: RankLog) -> Tra
     return TrainResult(ITERATIONS + world.rank, 0, None, None, run_dir="")
 
 
-def _raises(folder: Path, config: Placement, world: World, log: RankLog) -> None:
+def _meets(
+    rank_1: Callable[[], None], folder: Path, config: Placement, world: World, log: RankLog
+) -> None:
+    """Let rank 1 do something once all ranks are there; the others wait."""
     _arrive(folder, world)
     if world.rank == 1:
-        raise ValueError(PLANTED)
+        rank_1()
     time.sleep(_PATIENCE)
 
 
-def _dies(folder: Path, config: Placement, world: World, log: RankLog) -> None:
-    _arrive(folder, world)
-    if world.rank == 1:
-        os._exit(3)
-    time.sleep(_PATIENCE)
+def _raises() -> None:
+    raise ValueError(PLANTED)
 
 
-def _refuses(folder: Path, config: Placement, world: World, log: RankLog) -> None:
-    _arrive(folder, world)
-    if world.rank == 1:
-        raise UsageError(REFUSAL)
-    time.sleep(_PATIENCE)
-
-
-def _waits(folder: Path, config: Placement, world: World, log: RankLog) -> None:
-    _arrive(folder, world)
-    time.sleep(_PATIENCE)
+def _refuses() -> None:
+    raise UsageError(REFUSAL)
 
 
 _CASES: dict[str, Work] = {
     "returns": _returns,
-    "raises": _raises,
-    "dies": _dies,
-    "refuses": _refuses,
-    "waits": _waits,
+    "raises": functools.partial(_meets, _raises),
+    "dies": functools.partial(_meets, functools.partial(os._exit, 3)),
+    "refuses": functools.partial(_meets, _refuses),
+    "waits": functools.partial(_meets, lambda: None),
 }
