@@ -52,7 +52,7 @@ def rltrain_provides() -> Iterable[Spec]:
             name="pendulum",
             factory="rltrain_pendulum.suite:PendulumSuite",
             summary="swing a pendulum up, in numpy",
-            frameworks=("torch",),
+            frameworks=("torch", "jax"),
             describe=describe,
             tasks=lambda: [TASK],
         )

@@ -1,11 +1,10 @@
-"""The suite: pendulums in numpy, as tensors on the rank's device."""
+"""The suite: pendulums in numpy, as arrays of the run's framework on the rank's device."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -32,8 +31,7 @@ class PendulumSuite:
         Raises:
             UsageError: an `env.` option is wrong.
         """
-        config = session.config
-        return PendulumEnv(config.num_envs, session.world.device, **with_defaults(config.env))
+        return PendulumEnv(session, **with_defaults(session.config.env))
 
 
 class PendulumEnv(VectorEnv[Any, Any, Any]):
@@ -42,34 +40,32 @@ class PendulumEnv(VectorEnv[Any, Any, Any]):
     What a run needs to go on bit for bit is in `get_state` and `set_state`.
     """
 
-    def __init__(self, num_envs: int, device: str, max_episode_length: int, torque: float) -> None:
+    def __init__(self, session: Session, max_episode_length: int, torque: float) -> None:
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
-        self.num_envs = num_envs
+        self._session, self.num_envs = session, session.config.num_envs
         high = np.array([1.0, 1.0, FASTEST], np.float32)
         self.single_observation_space = Box(-high, high)
         self.single_action_space = Box(-1.0, 1.0, (1,))
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.max_episode_length = int(max_episode_length)
-        self._torque, self._device = torque, device
+        self._torque = torque
         self._generator = np.random.default_rng()
-        self._angles, self._speeds = np.zeros(num_envs), np.zeros(num_envs)
-        self._lengths = np.zeros(num_envs, np.int64)
+        self._angles, self._speeds = np.zeros(self.num_envs), np.zeros(self.num_envs)
+        self._lengths = np.zeros(self.num_envs, np.int64)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[torch.Tensor, dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode in every environment. None continues the random numbers."""
         if seed is not None:
             self._generator = np.random.default_rng(seed)
         self._begin(np.ones(self.num_envs, bool))
-        return self._to_device(self._observed()), {}
+        return self._session.from_host(self._observed()), {}
 
-    def step(
-        self, actions: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step every environment, and reset those whose episode has ended."""
-        push = self._torque * np.clip(actions.detach().cpu().numpy()[:, 0], -1.0, 1.0)
+        push = self._torque * np.clip(self._session.to_host(actions)[:, 0], -1.0, 1.0)
         upright = (self._angles + np.pi) % (2 * np.pi) - np.pi
         rewards = -(upright**2 + 0.1 * self._speeds**2 + 0.001 * push**2)
         self._speeds += (1.5 * GRAVITY * np.sin(self._angles) + 3.0 * push) * STEP
@@ -79,16 +75,13 @@ class PendulumEnv(VectorEnv[Any, Any, Any]):
         ends = self._lengths >= self.max_episode_length
         reached = self._observed()
         self._begin(ends)
-        truncations = self._to_device(ends)
-        info = {"final_obs": self._to_device(reached), "_final_obs": truncations}
         # Rewards are float32; nothing terminates an episode.
-        return (
-            self._to_device(self._observed()),
-            self._to_device(rewards.astype(np.float32)),
-            torch.zeros_like(truncations),
-            truncations,
-            info,
+        given = self._observed(), rewards.astype(np.float32), np.zeros_like(ends), ends, reached
+        observations, rewards, terminations, truncations, final = map(
+            self._session.from_host, given
         )
+        info = {"final_obs": final, "_final_obs": truncations}
+        return observations, rewards, terminations, truncations, info
 
     def get_state(self) -> dict[str, Any]:
         """Return all that the next step depends on."""
@@ -110,6 +103,3 @@ class PendulumEnv(VectorEnv[Any, Any, Any]):
     def _observed(self) -> Array:
         columns = [np.cos(self._angles), np.sin(self._angles), self._speeds]
         return np.stack(columns, 1).astype(np.float32)
-
-    def _to_device(self, array: Array) -> torch.Tensor:
-        return torch.from_numpy(array).to(self._device)

@@ -13,6 +13,10 @@ class TestPendulum(SuiteConformance):
     ends = False  # Only the time limit ends an episode.
 
 
+class TestPendulumWithJax(TestPendulum):
+    framework = "jax"
+
+
 def test_ranks_learn_and_end_equal(fake_world):
     runs = fake_world(2).train(library="rl_games", task=TASK, num_envs=8, max_iterations=2)
     first, second = (run.state() for run in runs)
