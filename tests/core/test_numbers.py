@@ -306,6 +306,21 @@ def test_updates_that_were_left_out_are_counted_once_whatever_the_number_of_rank
     assert run_ranks(1, one) == [{"nonfinite/gradients": 2.0}]
 
 
+def test_an_average_that_overflows_is_counted_and_named(checked):
+    """The sum of the ranks' gradients may be infinite where each of them is finite."""
+
+    def one(group):
+        numbers = Numbers("skip", checked.arrays)
+        numbers.checked(lambda _: [checked([INF])], [checked([0.0])])([checked([3e38])])
+        return numbers.react(group, numbers.count({}), 1)
+
+    warning, counts = run_ranks(2, one)[0]
+    assert counts == {"nonfinite/gradients": 1.0}
+    assert (
+        "rank 0: the average of the ranks' gradients, which are finite. Gradients: all" in warning
+    )
+
+
 @pytest.mark.parametrize("reaction", ["stop", "skip", "rollback"])
 def test_parameters_that_an_update_has_broken_end_the_run_before_its_checkpoint(reaction):
     def body(numbers, rank):

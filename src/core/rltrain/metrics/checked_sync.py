@@ -104,6 +104,9 @@ class CheckedSync:
             first = [index for index, age in enumerate(ages) if age == oldest]
             text = f"gradients of {self._name(first, models)}"
             found.append(Finding(rank, "gradients", text, self._updates[-oldest]))
+        elif self.left_out and rank == 0:  # Unless another rank's are named: its came before.
+            text = "the average of the ranks' gradients, which are finite"
+            found.append(Finding(rank, "gradients", text, math.inf))
         if self.broken:
             broken = self._arrays.compile(_broken)(self._arrays.norms(self._parameters)).tolist()
             which = [index for index, value in enumerate(broken) if value]

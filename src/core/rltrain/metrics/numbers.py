@@ -95,7 +95,7 @@ class Numbers:
             NonFiniteError: there are some, and the run is not to go on.
         """
         warning = ""
-        if any(counts):
+        if any(counts) or any(sync.left_out for sync in self._syncs):
             ranks = group.gather_objects(
                 [dataclasses.astuple(x) for x in self._findings(group.rank)]
             )
