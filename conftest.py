@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -205,6 +206,13 @@ def _few_programs(request):
     if crowded:
         sys.modules["jax"].clear_caches()
         gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _own_variables():
+    """Undo what a test, or a library that it calls, sets: the next one may be taken for a rank."""
+    with patch.dict(os.environ):
+        yield
 
 
 @pytest.fixture(autouse=True)

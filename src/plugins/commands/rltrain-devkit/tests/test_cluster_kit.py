@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 CLUSTER = """
@@ -97,3 +99,4 @@ def test_a_wrong_cluster_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG[fault]
     assert CLUSTER.count(old) == 1
     assert list(judge(CLUSTER.replace(old, new), OF_CLUSTER)) == [expected]
+    assert "MASTER_ADDR" not in os.environ, "another test would take this process for a rank"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 from typing import ClassVar
+from unittest.mock import patch
 
 from rltrain.plugins import given
 
@@ -21,8 +23,9 @@ class GivenPlugins:
 
     @classmethod
     def setup_class(cls) -> None:
-        """Let the plugins be found."""
+        """Let the plugins be found. What a wrong one sets in this process is undone."""
         cls._opened = contextlib.ExitStack()
+        cls._opened.enter_context(patch.dict(os.environ))
         cls._opened.enter_context(given(cls.plugins))
 
     @classmethod
