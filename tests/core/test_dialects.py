@@ -80,7 +80,7 @@ def test_what_changes_nothing_is_remarked_on_or_refused(pocket, capsys, monkeypa
     monkeypatch.setenv("POCKET_LOGS", "elsewhere")
     assert main([*RUN.split(), "a"]) == 0
     printed = capsys.readouterr()
-    assert printed.err == "pocketrl --lint: not used\n"
+    assert printed.err == "rltrain: pocketrl --lint: not used\n"
     assert "elsewhere" in printed.out
     assert main([*RUN.split(), "a", "--log-root", "here"]) == 0
     assert "elsewhere" not in capsys.readouterr().out

@@ -188,8 +188,9 @@ def main() -> int:
     parser.add_argument("--tests", nargs="*", default=[], help="folders, all by default")
     parser.add_argument("--survivors", type=int, help="how many are allowed")
     arguments = parser.parse_args()
-    # Shells let what runs in the background ignore it, and tests send it.
+    # Shells let what runs in the background ignore these, and tests send them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     folders = [path.resolve() for path in arguments.of]
     faults = drawn(folders, arguments.number, arguments.seed)
     counts = {"found": 0, "survived": 0, "in lines that no fast test runs": 0}
