@@ -63,6 +63,13 @@ def test_who_does_not_reach_whom_is_said_to_both(pair):
     assert told == {"unreached": words}
 
 
+@pytest.mark.parametrize("port", [0, 1 << 16, True, "80"])
+def test_a_port_that_is_none_is_refused(pair, port):
+    send(pair[1], {"address": "127.0.0.1", "port": port})
+    with pytest.raises(BadMessage, match="no such port"):
+        unreached(NODES[0], [(pair[0], NODES[1])], "127.0.0.1")
+
+
 @pytest.mark.parametrize("said", [b"3\n", b"{}\n", b'{"address": "x", "port": 1}\n', b"[[\n"])
 def test_words_that_are_none_are_refused(pair, said):
     pair[1].sendall(said)
