@@ -22,7 +22,7 @@ PUBLIC = frozenset(re.findall(r"^\| \[?`([\w.]+)`", PAGE.read_text(), re.MULTILI
 
 CORE = ROOT / "src" / "core" / "rltrain"
 BUDGET = {
-    "core without testing": 20_135,
+    "core without testing": 20_100,
     "rltrain.testing": 1_500,
     "largest package of the core": 1_700,
 }

@@ -10,7 +10,7 @@ import pytest
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
-from rltrain.interrupts import OF_SCHEDULERS
+from rltrain.interrupts import OF_SCHEDULERS, may_catch
 from rltrain.launch.ranks import (
     MAX_CPU_RANKS,
     count_ranks,
@@ -248,6 +248,25 @@ def test_a_rank_can_see_its_own_gpu_only(monkeypatch, visible, ids, local, shown
     assert (world.rank, world.local_rank) == (local, 0)
     assert with_device(placement, world).device == "cuda:0"
     assert os.environ["CUDA_VISIBLE_DEVICES"] == shown
+
+
+@pytest.mark.parametrize(
+    ("number", "handler", "free"),
+    [
+        (signal.SIGHUP, signal.SIG_DFL, True),
+        (signal.SIGHUP, signal.SIG_IGN, False),  # By nohup.
+        (signal.SIGTERM, lambda number, frame: None, True),
+        (signal.SIGUSR1, signal.SIG_DFL, True),
+        (signal.SIGUSR1, signal.SIG_IGN, False),
+        (signal.SIGUSR1, lambda number, frame: None, False),  # The user's job asks for it.
+    ],
+)
+def test_a_launcher_leaves_signals_that_somebody_else_wants(number, handler, free):
+    before = signal.signal(number, handler)
+    try:
+        assert may_catch(number) is free
+    finally:
+        signal.signal(number, before)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ __all__ = [
     "handle_requests",
     "interrupt",
     "is_free",
+    "may_catch",
     "status_of",
 ]
 
@@ -104,6 +105,12 @@ def handle_requests() -> None:
 def is_free(number: int) -> bool:
     """Return whether nothing but Python, or the command, handles a signal."""
     return signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler, _handle)
+
+
+def may_catch(number: int) -> bool:
+    """Return whether a launcher may handle a signal: nohup ignores one, a job may use another."""
+    ignored = signal.getsignal(number) == signal.SIG_IGN
+    return is_free(number) or not (ignored or number in OF_SCHEDULERS)
 
 
 def interrupt(number: int, frame: FrameType | None, error: BaseException, latest: Latest) -> None:

@@ -8,15 +8,7 @@ from typing import Any
 
 from rltrain.errors import UsageError
 
-__all__ = [
-    "MISSING",
-    "flatten",
-    "get_dotted",
-    "leaves",
-    "overlaid",
-    "set_dotted",
-    "texts",
-]
+__all__ = ["MISSING", "flatten", "get_dotted", "leaves", "overlaid", "set_dotted", "texts"]
 
 MISSING = object()
 """What `get_dotted` returns by default if there is no value."""

@@ -4,7 +4,7 @@ The names below are for launchers, backends, suites and observers. The modules i
 internal.
 """
 
-from rltrain.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, is_free
+from rltrain.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, may_catch
 from rltrain.launch.ending import ask_to_end
 from rltrain.launch.here import environments_are_made_here
 from rltrain.launch.met import begin_meeting
@@ -56,9 +56,9 @@ __all__ = [
     "failure",
     "hide_rank_variables",
     "interrupt",
-    "is_free",
     "make_report",
     "make_room",
+    "may_catch",
     "own_address",
     "private_folder",
     "rank_device",

@@ -8,11 +8,7 @@ import time
 
 from rltrain.errors import UsageError
 
-__all__ = [
-    "address_towards",
-    "own_address",
-    "wait_for_host",
-]
+__all__ = ["address_towards", "own_address", "wait_for_host"]
 
 
 def wait_for_host(host: str, timeout: float) -> None:

@@ -9,14 +9,7 @@ from rltrain.errors import UsageError
 from rltrain.options import checks
 from rltrain.options.checks import flag
 
-__all__ = [
-    "chosen_by",
-    "give_way",
-    "is_section",
-    "with_coordinator",
-    "with_num_gpus",
-    "with_video",
-]
+__all__ = ["chosen_by", "give_way", "is_section", "with_coordinator", "with_num_gpus", "with_video"]
 
 VIDEO = "video"
 """The observer that --video chooses."""

@@ -13,13 +13,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-__all__ = [
-    "GROUP",
-    "NAMELESS",
-    "Installed",
-    "InstalledPlugin",
-    "adapted",
-]
+__all__ = ["GROUP", "NAMELESS", "Installed", "InstalledPlugin", "adapted"]
 
 GROUP = "rltrain"
 """The entry-point group of plugins."""

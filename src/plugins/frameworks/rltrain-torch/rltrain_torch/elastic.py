@@ -26,7 +26,7 @@ from rltrain.launch import (
     ended_by_signal,
     hide_rank_variables,
     interrupt,
-    is_free,
+    may_catch,
     private_folder,
     with_temporary_files,
 )
@@ -143,7 +143,7 @@ class _Signals:
         self._last: signal.Signals | None = None
         self._latest = Latest()
         self._reports = reports
-        self._handled = [number for number in _SIGNALS if _is_free(number)]
+        self._handled = [number for number in _SIGNALS if may_catch(number)]
 
     def interrupt(self) -> None:
         """Let signals end the run at once, until the first look: torch may not be imported yet."""
@@ -177,12 +177,6 @@ class _Signals:
 
             return error.sigval if isinstance(error, SignalException) else None
         return self._last
-
-
-def _is_free(number: signal.Signals) -> bool:
-    """Return whether a signal may be handled: nohup ignores one, a scheduler's job uses one."""
-    is_ignored = signal.getsignal(number) == signal.SIG_IGN
-    return is_free(number) or not (is_ignored or number in OF_SCHEDULERS)
 
 
 def launch_config(config: Placement, reports: Path, *looks: Callable[[], None]) -> Any:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from rltrain.launch import OF_SCHEDULERS, REQUESTS, is_free
+from rltrain.launch import REQUESTS, may_catch
 
 __all__ = ["CaughtSignals", "caught_signals"]
 
@@ -56,10 +56,7 @@ def caught_signals() -> Iterator[CaughtSignals]:
     signals, handlers = CaughtSignals(), {}
     if threading.current_thread() is threading.main_thread():
         for number in _SIGNALS:
-            # An ignored signal stays ignored: nohup relies on that.
-            if is_free(number) or (
-                number not in OF_SCHEDULERS and signal.getsignal(number) != signal.SIG_IGN
-            ):
+            if may_catch(number):
                 handlers[number] = signal.signal(number, signals.note)
     try:
         yield signals

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from rltrain.launch import OF_SCHEDULERS, REQUESTS, Latest, ended_by_signal, is_free
+from rltrain.launch import REQUESTS, Latest, ended_by_signal, may_catch
 
 __all__ = ["Asked", "handled_requests"]
 
@@ -55,11 +55,7 @@ def handled_requests() -> Iterator[Asked]:
     asked = Asked()
     handled = REQUESTS if threading.current_thread() is threading.main_thread() else ()
     before = {
-        number: signal.signal(number, asked.handle)
-        for number in handled
-        if is_free(number)
-        # nohup ignores one, and a script may use another one.
-        or (number not in OF_SCHEDULERS and signal.getsignal(number) != signal.SIG_IGN)
+        number: signal.signal(number, asked.handle) for number in handled if may_catch(number)
     }
     try:
         yield asked
