@@ -90,7 +90,7 @@ class Lines:
         if failed:
             print("These fail without a fault, too, and are left out:", *failed, sep="\n")
         self._failing = {line.removeprefix("FAILED ").partition(" - ")[0] for line in failed}
-        self._root = tree.root
+        self.root = tree.root
         data = CoverageData(str(tree.root / ".coverage"))
         data.read()
         self._by_line = {name: data.contexts_by_lineno(name) for name in data.measured_files()}
@@ -102,7 +102,7 @@ class Lines:
 
         What runs when a module is imported concerns all that run a line of it.
         """
-        lines = self._by_line.get(str(self._root / change.path.relative_to(ROOT)), {})
+        lines = self._by_line.get(str(self.root / change.path.relative_to(ROOT)), {})
         ran = lines.get(change.line, [])
         if "" in ran:
             ran = {each for contexts in lines.values() for each in contexts}
@@ -135,7 +135,8 @@ def judge(change: Change, lines: Lines, trees: queue.Queue[Tree]) -> Outcome:
     path = tree.root / change.path.relative_to(ROOT)
     before = path.read_text()
     chosen = tree.root.parent / "chosen"
-    chosen.write_text("\n".join(tests))
+    # The names of some cases have the path of the tree in which they were first run.
+    chosen.write_text("\n".join(tests).replace(str(lines.root), str(tree.root)))
     path.write_text(change.apply())
     try:
         status, said = tree.test("-x", f"@{chosen}", seconds=PATIENCE)
