@@ -320,6 +320,15 @@ def test_evaluate_prints_a_table_and_json(run, capsys):
 
 
 @pytest.mark.parametrize(
+    ("episodes", "played"),
+    [("2", "2 episodes, "), ("26", "50 episodes (--episodes 26, made equal for 25 environments)")],
+)
+def test_environments_are_25_or_as_many_as_episodes(run, capsys, episodes, played):
+    assert main(["evaluate", str(run), "--episodes", episodes]) == 0
+    assert f" on Stub-v0: {played}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("words", "says"),
     [
         (["evaluate", "nowhere"], "nowhere: is not there"),
