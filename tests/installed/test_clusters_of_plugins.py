@@ -80,6 +80,13 @@ def test_a_node_is_found(name, environ, node):
     )
 
 
+def test_a_pod_of_volcano_that_no_list_has_is_refused():
+    with pytest.raises(UsageError, match=r"VC_TASK_INDEX=2.*in none of the lists of hosts"):
+        found({**VOLCANO, "VC_TASK_INDEX": "2"})
+    with pytest.raises(UsageError, match=r"HOSTNAME=pod.*in none of the lists of hosts"):
+        found({**VOLCANO_WITH_MASTER, "HOSTNAME": "pod"})
+
+
 def test_ranks_of_skrls_launcher_are_found_for_jax():
     spec, place = found(SKRL, framework="jax")
     assert (spec.name, place.world) == ("skrl-jax", World(1, 1, 0, 2, 2, 1))
@@ -88,6 +95,7 @@ def test_ranks_of_skrls_launcher_are_found_for_jax():
         found(SKRL)
     with pytest.raises(UsageError, match="JAX_RANK=x, JAX_LOCAL_RANK=1, JAX_WORLD_SIZE=2 are not"):
         found({**SKRL, "JAX_RANK": "x"}, framework="jax")
+    assert found({"JAX_RANK": "1", "JAX_LOCAL_RANK": "1"}, framework="jax") is None
     with pytest.raises(UsageError, match="contradict each other: JAX_RANK=2"):
         found({**SKRL, "JAX_RANK": "2"}, framework="jax")
 

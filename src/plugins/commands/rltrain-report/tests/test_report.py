@@ -97,6 +97,16 @@ def test_runs_that_differ_in_an_option_are_named_by_it(tmp_path):
     assert section("What differs", *runs).blocks[0].rows == [("agent.params.lr", "0.1", "0.2")]
 
 
+def test_the_librarys_and_the_tasks_options_name_a_group_before_others(tmp_path):
+    runs = [
+        make_run(tmp_path / str(x), num_envs=x, target_return=x, env={"mass": x}, agent={"lr": x})
+        for x in (1, 2)
+    ]
+    assert [group.label for group in grouped(read_runs(map(str, runs)))] == [
+        *("rl_games, lr=1, mass=1", "rl_games, lr=2, mass=2")
+    ]
+
+
 def test_the_page_holds_all_that_it_shows(tmp_path, written):
     run = make_run(tmp_path / "run", media=(("a.mp4", b"video"),), value=None)
     page, folder = written(run)
