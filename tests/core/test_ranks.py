@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
 import resource
 import signal
 
@@ -11,6 +13,7 @@ import pytest
 from rltrain.config import Placement
 from rltrain.errors import UsageError
 from rltrain.interrupts import OF_SCHEDULERS, may_catch
+from rltrain.launch.ending import pass_on
 from rltrain.launch.ranks import (
     MAX_CPU_RANKS,
     count_ranks,
@@ -213,8 +216,6 @@ def test_more_local_ranks_than_gpus_are_refused():
     ],
 )
 def test_chosen_gpus_are_indices_into_the_visible_ones(monkeypatch, visible, ids, shown):
-    import os
-
     # Set, then deleted, so that it is always restored.
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")
     if visible is None:
@@ -267,6 +268,24 @@ def test_a_launcher_leaves_signals_that_somebody_else_wants(number, handler, fre
         assert may_catch(number) is free
     finally:
         signal.signal(number, before)
+
+
+@pytest.mark.parametrize(
+    ("heard", "exit_code", "ends"),
+    [
+        ([], 0, None),
+        ([], 1, None),  # The caller is told by an error of its own.
+        ([signal.SIGINT], 0, KeyboardInterrupt),
+        ([], 128 + signal.SIGINT, KeyboardInterrupt),  # On another node.
+        ([signal.SIGTERM], 0, SystemExit),
+        ([], 75, SystemExit),
+    ],
+)
+def test_a_signal_that_ended_a_run_ends_the_script_that_called_for_it(heard, exit_code, ends):
+    with contextlib.nullcontext() if ends is None else pytest.raises(ends) as caught:
+        pass_on(heard, exit_code)
+    if ends is SystemExit:
+        assert caught.value.code == 75
 
 
 @pytest.fixture

@@ -530,6 +530,17 @@ def test_the_doctor_prints_plain_findings(capsys):
     printed = capsys.readouterr().out
     assert printed == plain(printed)
     assert r"\x1b[2J" in printed
+    print_section(Section("Limits", [problem("files", "too few", "raise it")]))
+    assert capsys.readouterr().out.split() == [
+        "Limits",
+        "problem",
+        "files",
+        "too",
+        "few",
+        "->",
+        "raise",
+        "it",
+    ]
 
 
 def test_a_place_for_temporary_files_that_is_none(tmp_path, monkeypatch):

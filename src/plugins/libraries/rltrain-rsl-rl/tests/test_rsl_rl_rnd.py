@@ -16,7 +16,7 @@ from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld, differing
 from rltrain_rsl_rl.adapter import RslRlLibrary
 from rltrain_rsl_rl.ppo import SessionPPO
-from rltrain_rsl_rl.rnd import RolloutNormalization
+from rltrain_rsl_rl.rnd import IntrinsicRewards, RolloutNormalization
 from rltrain_torch.gradients import FlatSync
 
 SHORT = {"num_steps_per_env": 16, "algorithm.num_learning_epochs": 2}
@@ -160,3 +160,12 @@ def test_recurrent_ranks_weight_padding(train_ranks):
     # The numbers of rows ride along with the gradients of the predictor.
     averaged = [item for item in world.trace if item.callers[0].endswith(" in reduce")]
     assert len(averaged) == 2 * (2 * 2 * 2)
+
+
+def test_the_intrinsic_return_is_that_of_episodes_that_have_ended():
+    rnd = SimpleNamespace(weight=0.5, reward_normalization=False)
+    rewards = IntrinsicRewards(rnd, SingleProcess("cpu"))
+    for added, done, total in (([1.0, 2.0], [0, 1], (2.0, 1.0)), ([3.0, 4.0], [1, 1], (8.0, 2.0))):
+        rewards.step(torch.tensor(added))
+        rewards.finish_rollout(torch.zeros(1, 2, 1), torch.tensor(done).reshape(1, 2, 1))
+        assert rewards.metrics() == {"Rnd/mean_intrinsic_reward": total, "Rnd/weight": 0.5}
