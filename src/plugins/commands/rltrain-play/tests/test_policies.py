@@ -45,6 +45,14 @@ def session(run):
 # Finding
 
 
+def test_of_plugins_options_those_of_the_library_and_the_suite_are_the_policys(run):
+    config = run / "config.yaml"
+    config.write_text(f"{config.read_text()}stub:\n  size: 1\nconsole:\n  width: 2\n")
+    options = find_trained(str(run), None, {"trust_run": True}).options
+    assert options["stub.size"] == 1
+    assert "console.width" not in options
+
+
 @pytest.mark.parametrize("choice", [None, "latest", "best", "3"])
 def test_a_run_has_its_own_options_and_checkpoints(run, choice):
     if choice == "best":  # No episode's return was worth one: give the index one.
