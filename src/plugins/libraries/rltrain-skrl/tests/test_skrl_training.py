@@ -97,6 +97,9 @@ def test_checkpoints_are_saved_at_the_interval_and_at_the_end():
     set_dotted(agent, "agent.experiment.checkpoint_interval", 0)
     session = train(FakeSession(Corridor(8), agent, max_iterations=4))
     assert session.saved == [("agent_16.pt", 4)]
+    set_dotted(agent, "agent.experiment.checkpoint_interval", "auto")
+    session = train(FakeSession(Corridor(8), agent, max_iterations=20))
+    assert [iteration for _, iteration in session.saved] == list(range(2, 21, 2))
 
 
 def test_an_early_stop_ends_training_and_saves():
@@ -115,7 +118,9 @@ def test_a_checkpoint_loads_in_stock_skrl():
     from rltrain_skrl.torch.env import SkrlEnv
 
     session = train(FakeSession(Corridor(8), small_agent(), max_iterations=2))
-    stock = Runner(SkrlEnv(Corridor(8), "cpu", "episode"), runner_options(session))
+    options = runner_options(session)
+    assert options["trainer"]["timesteps"] == 2 * 4
+    stock = Runner(SkrlEnv(Corridor(8), "cpu", "episode"), options)
     assert not isinstance(stock.agent, SessionPPO)
     stock.agent.load(str(saved(session)[-1]))
     for role in ("policy", "value"):
