@@ -1,7 +1,8 @@
-"""A process group of torch that something else, such as Ray Train, has created before."""
+"""A process group of torch that something else has created before, and one that is sealed."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -12,6 +13,7 @@ from rltrain.config import Placement
 from rltrain.errors import UsageError
 from rltrain.types import World
 from rltrain_torch.backends import GlooBackend
+from rltrain_torch.group import sealed
 
 ALONE = World(device="cpu")
 
@@ -36,3 +38,13 @@ def test_one_of_another_size_is_refused(existing):
     world = dataclasses.replace(ALONE, rank=1, world_size=2, local_rank=1, local_world_size=2)
     with pytest.raises(UsageError, match=r"of gloo, with rank 0 of 1; the run needs gloo, rank 1"):
         GlooBackend().rltrain_init_distributed(world, placement)
+
+
+@pytest.mark.parametrize(
+    ("backend", "lazy", "is_sealed"),
+    [("gloo", None, True), ("gloo", "0", True), ("gloo", "1", False), ("nccl", None, False)],
+)
+def test_a_group_whose_ranks_are_all_connected_is_sealed(monkeypatch, backend, lazy, is_sealed):
+    if lazy is not None:
+        monkeypatch.setenv("TORCH_GLOO_LAZY_INIT", lazy)
+    assert isinstance(sealed(backend), contextlib.nullcontext) is not is_sealed
