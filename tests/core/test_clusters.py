@@ -40,6 +40,12 @@ RANKS = [
     ("mvapich", MVAPICH, FOUR_ON_TWO, None, None),
     ("jsrun", JSRUN, FOUR_ON_TWO, None, None),
     ("flux", FLUX, FOUR_ON_TWO, None, None),
+    # Three tasks on two nodes: two on the first one.
+    (
+        "flux",
+        {**FLUX, "FLUX_TASK_RANK": "1", "FLUX_JOB_SIZE": "3"},
+        *(World(1, 1, 0, 3, 2, 2), None, None),
+    ),
     # With Flux's simple PMI.
     ("flux", {**FLUX, "PMI_RANK": "3", "PMI_SIZE": "4"}, FOUR_ON_TWO, None, None),
     ("pals", PALS, FOUR_ON_TWO, None, None),

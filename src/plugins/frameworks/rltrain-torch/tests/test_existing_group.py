@@ -13,7 +13,7 @@ from rltrain.config import Placement
 from rltrain.errors import UsageError
 from rltrain.types import World
 from rltrain_torch.backends import GlooBackend
-from rltrain_torch.group import sealed
+from rltrain_torch.group import TorchProcessGroup, sealed
 
 ALONE = World(device="cpu")
 
@@ -38,6 +38,11 @@ def test_one_of_another_size_is_refused(existing):
     world = dataclasses.replace(ALONE, rank=1, world_size=2, local_rank=1, local_world_size=2)
     with pytest.raises(UsageError, match=r"of gloo, with rank 0 of 1; the run needs gloo, rank 1"):
         GlooBackend().rltrain_init_distributed(world, placement)
+
+
+def test_one_of_another_backend_is_refused(existing):
+    with pytest.raises(UsageError, match=r"already, of gloo, with rank 0 of 1; the run needs nccl"):
+        TorchProcessGroup("nccl", ALONE)
 
 
 @pytest.mark.parametrize(
