@@ -17,10 +17,13 @@ UV = UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-`$(PIP_INDEX)`}}" 
 ifdef PIP_FIND_LINKS
 export UV_FIND_LINKS := $(PIP_FIND_LINKS)
 endif
-PLUGINS := $(patsubst %/pyproject.toml,%,$(sort $(wildcard src/plugins/*/*/pyproject.toml)))
+folders = $(patsubst %/pyproject.toml,%,$(sort $(wildcard $1/pyproject.toml)))
+# What the core stands on, and what stands on it.
+BASE := $(call folders,src/base/*)
+PLUGINS := $(call folders,src/plugins/*/*)
 PACKAGES := $(subst -,_,$(notdir $(PLUGINS)))
 OF_LIBRARIES := $(subst -,_,$(notdir $(filter src/plugins/libraries/%,$(PLUGINS))))
-PROJECTS := pyproject.toml $(PLUGINS:=/pyproject.toml)
+PROJECTS := pyproject.toml $(BASE:=/pyproject.toml) $(PLUGINS:=/pyproject.toml)
 READY := $(VENV)/.ready
 TIMEOUT := timeout --kill-after=30
 # Tests that start no ranks: one worker per core.
@@ -56,14 +59,14 @@ COMMANDS := $(call plugins,adapters nodes devkit doctor play report)
 # Extras are named although `all` has them: only what is named gets its lowest version.
 play := $(call plugin,play)[evaluate,video]
 kits := $(call plugin,devkit)[testing]
-projects-oldest := .[all,jax,completion] $(play) $(kits) $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
+projects-oldest := .[all,jax,completion] $(BASE) $(play) $(kits) $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
 	$(call plugin,isaaclab) $(call plugin,mjlab) $(call plugin,torch)[export] $(call plugin,jax)[export] $(mpi)
 projects-newest := $(projects-oldest) $(call plugins,envpool mlflow)
-projects-torch-2.9 := .[all,jax] $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
+projects-torch-2.9 := .[all,jax] $(BASE) $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
 projects-torch-2.11 := $(projects-torch-2.9)
-projects-mjlab := .[all] $(play) $(kits) $(call plugins,$(LIBRARIES) mjlab)
+projects-mjlab := .[all] $(BASE) $(play) $(kits) $(call plugins,$(LIBRARIES) mjlab)
 # Without the extras, which would change what Isaac Lab pins.
-projects-isaaclab-2.3 := . $(kits) \
+projects-isaaclab-2.3 := . $(BASE) $(kits) \
 	$(foreach name,torch nodes adapters gymnasium rl-games rsl-rl skrl isaaclab play,$(call plugin,$(name))) \
 	$(call plugins,tensorboard tracking)
 projects-isaaclab-3 := $(projects-isaaclab-2.3) $(call plugin,play)[video] $(call plugins,jax) $(call plugin,skrl)[jax]
@@ -106,7 +109,7 @@ help:
 	@echo "make train      set up, and train the default task on two ranks until it is solved"
 	@echo "make test       set up, lint, the fast tests, and real ranks of each library and launcher"
 	@echo "make test-fast  make test without real ranks"
-	@echo "make test-core  the core's own tests, where neither torch, jax nor a library is installed"
+	@echo "make test-core  the tests of the core and its base, where neither torch, jax nor a library is installed"
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
 	@echo "make test-NAME  the fast tests of one plugin: make test-rl-games"
@@ -133,9 +136,9 @@ test-ranks: $(READY)
 	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" --sample 23:0.03 \
 		tests/integration tests/policies tests/shards $(COMPLETE) $(BY_FILE) 2 $(call REPORT,tested.ranks)
 
-# Where the core is alone: what its tests need beside it is declared in the group.
+# Where the core is alone, with what it stands on: what the tests need beside it is in the group.
 test-core: .venv-core/.ready
-	$(TIMEOUT) 300 .venv-core/bin/python -m pytest tests/core $(DRAWN) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,core.fast)
+	$(TIMEOUT) 300 .venv-core/bin/python -m pytest tests/core $(BASE) $(DRAWN) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,core.fast)
 
 # Those of one plugin; mjlab's need its version set.
 $(ALONE:%=test-%): test-%: $(READY)
@@ -222,14 +225,14 @@ docs: .venv-docs/.ready
 
 # No index has rltrain. What this prints lets pip and uv find it here, also below a path with a space.
 wheels:
-	"$(PYTHON)" -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist . $(PLUGINS)
+	"$(PYTHON)" -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist . $(BASE) $(PLUGINS)
 	@"$(PYTHON)" -c "from pathlib import Path; place = Path('dist').resolve().as_uri(); \
 		print(f'export PIP_FIND_LINKS={place} UV_FIND_LINKS={place}')"
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	MYPYPATH="src/core$$(printf ':%s' $(PLUGINS) examples/rltrain-*)" $(BIN)/mypy
+	MYPYPATH="src/core$$(printf ':%s' $(BASE) $(PLUGINS) examples/rltrain-*)" $(BIN)/mypy
 	@mkdir -p build
 	@sed 's/"PLUGINS",/$(PACKAGES:%="%",)/; s/"LIBRARIES",/$(OF_LIBRARIES:%="%",)/' \
 		tests/contracts.toml > build/contracts.toml
@@ -245,19 +248,19 @@ $(READY): constraints/tested.txt $(PROJECTS)
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet -c $< uv
 	@$(UV) pip install --python $(VENV) -c $< torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	@$(UV) pip install --python $(VENV) -c $< -e ".[all,jax]" --group dev $(PLUGINS:%=-e %)
+	@$(UV) pip install --python $(VENV) -c $< -e ".[all,jax]" --group dev $(BASE:%=-e %) $(PLUGINS:%=-e %)
 	@touch $@
 
-.venv-core/.ready: constraints/tested.txt pyproject.toml $(READY)
+.venv-core/.ready: constraints/tested.txt pyproject.toml $(BASE:=/pyproject.toml) $(READY)
 	@echo "Installing the core alone into .venv-core."
 	@$(UV) venv --clear --python $(PYTHON) .venv-core
-	@$(UV) pip install --python .venv-core -c $< -e . --group core-tests
+	@$(UV) pip install --python .venv-core -c $< -e . $(BASE:%=-e %) --group core-tests
 	@touch $@
 
 .venv-docs/.ready: constraints/docs.txt $(PROJECTS) $(READY)
 	@echo "Installing what the site needs into .venv-docs."
 	@$(UV) venv --clear --python $(PYTHON) .venv-docs
-	@$(UV) pip install --python .venv-docs -c $< -e . --group docs $(COMMANDS:%=-e '%')
+	@$(UV) pip install --python .venv-docs -c $< -e . $(BASE:%=-e %) --group docs $(COMMANDS:%=-e '%')
 	@touch $@
 
 # If a set cannot be installed, make fails here. It never skips the set's tests silently.

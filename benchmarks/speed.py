@@ -32,10 +32,10 @@ from ranks import on_mpi_ranks, on_ranks
 
 from rltrain import hookimpl
 from rltrain.errors import DivergenceError
-from rltrain.machine.cores import bind_cores
-from rltrain.machine.heap import keep_freed_memory
 from rltrain.session import Session
 from rltrain.types import GradientSync, World
+from rltrain_ranks.machine.cores import bind_cores
+from rltrain_ranks.machine.heap import keep_freed_memory
 
 WAYS = ("native", "matched", "gloo", "mpi", "bare", "free")
 RATIOS = (

@@ -492,3 +492,21 @@ def test_a_plan_of_numbered_nodes_names_no_cluster(dry):
 def test_no_words_at_all_are_a_command():
     name, loaded, rest = command_of([])
     assert (name, loaded.spec.name, rest) == (None, "train", [])
+
+
+def test_a_request_is_told_although_something_made_another_error_of_it():
+    """C++ code that calls Python, such as matplotlib's, does."""
+    script = """
+import os, signal, sys, time
+from rltrain.cli import main
+from rltrain_ranks.guarded import guarded
+def run(words):
+    try: os.kill(os.getpid(), signal.SIGTERM); time.sleep(50)
+    except BaseException: raise ValueError("invalid matrix") from None
+sys.modules[main.__module__]._run = run
+mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+sys.exit(guarded(lambda: main(["tasks"]), mask))
+"""
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (143, "rltrain: ended by SIGTERM.\n")

@@ -8,10 +8,10 @@ import os
 
 import pytest
 
-from rltrain.launch.pulse import PulseWriter, pulse_file, read_pulse, read_pulses
 from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
 from rltrain.watch.noted import NotedGroup
+from rltrain_ranks.pulse import PulseWriter, pulse_file, read_pulse, read_pulses
 
 
 @pytest.fixture

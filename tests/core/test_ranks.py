@@ -12,8 +12,6 @@ import pytest
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
-from rltrain.interrupts import OF_SCHEDULERS, may_catch
-from rltrain.launch.ending import pass_on
 from rltrain.launch.ranks import (
     MAX_CPU_RANKS,
     count_ranks,
@@ -26,10 +24,14 @@ from rltrain.launch.ranks import (
     select_gpus,
     with_device,
 )
-from rltrain.machine.cores import available_cores
+from rltrain.run import worker
 from rltrain.run.worker import run_launched
 from rltrain.testing import make_config
 from rltrain.types import World
+from rltrain_ranks.ending import pass_on
+from rltrain_ranks.interrupts import OF_SCHEDULERS, may_catch
+from rltrain_ranks.logs.rank_log import RankLog
+from rltrain_ranks.machine.cores import available_cores
 
 
 def environ(**variables) -> dict[str, str]:
@@ -335,3 +337,16 @@ def test_more_ranks_than_files_may_be_open_for_are_refused(monkeypatch):
         count_ranks(13, "cpu", ())
     monkeypatch.setattr("resource.getrlimit", lambda which: (64, resource.RLIM_INFINITY))
     assert count_ranks(13, "cpu", ()) == 13
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"), [(None, []), ("all", [0, 1, 2, 3]), ((1,), [1, 3]), ((0, 1), [0, 1, 2, 3])]
+)
+def test_ranks_that_are_shown_are_counted_on_their_node(asked, shown, tmp_path):
+    # With torchrun's --virtual-local-rank, LOCAL_RANK is 0 for all.
+    worlds = [World(rank, 0, rank // 2, 4, 2, 2) for rank in range(4)]
+    config, log = make_config(show_ranks=asked), RankLog(tmp_path / "log")
+    contexts = [worker._shown(config, world, log) for world in worlds]
+    assert [
+        at for at, each in enumerate(contexts) if not isinstance(each, contextlib.nullcontext)
+    ] == shown

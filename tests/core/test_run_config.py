@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.files.yaml import load_yaml
 from rltrain.options import RunOptions
 from rltrain.options.checks import flag
 from rltrain.testing import make_config
+from rltrain_files.yaml import load_yaml
 
 
 def checked(**options):
@@ -325,3 +325,13 @@ def test_a_file_that_is_not_text_is_refused(tmp_path):
 def test_a_missing_file_is_refused(tmp_path, name, why):
     with pytest.raises(UsageError, match=why):
         load_yaml(str(tmp_path / name), "--config")
+
+
+@pytest.mark.parametrize("value", ["step", "step=", "stop=3", "step=-1", "step=3,", "a=b"])
+def test_a_section_that_there_is_not_is_refused(value):
+    assert refused(hang_timeout=value).startswith("--hang-timeout")
+
+
+def test_sections_may_be_a_mapping():
+    assert checked(hang_timeout={"start": 5, "end": 3.5}) == "start=5,end=3.5"
+    assert checked(hang_timeout="3") == 3.0

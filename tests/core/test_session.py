@@ -21,8 +21,6 @@ from made_up_arrays import MadeUpArrays, tensor
 from rltrain import train
 from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.launch.ending import announce_training, ask_to_end
-from rltrain.launch.pulse import PulseWriter
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
 from rltrain.run.session import RankSession
@@ -31,6 +29,8 @@ from rltrain.storage.checkpoints import read_state
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
 from rltrain.watch.profile import ITERATIONS, PROFILE, Profile
+from rltrain_ranks.ending import announce_training, ask_to_end
+from rltrain_ranks.pulse import PulseWriter
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_metadata_that_does_not_parse_does_not_stop_a_run(run, site):
 
 
 def test_the_agents_options_are_written(run):
-    from rltrain.files.yaml import load_yaml
+    from rltrain_files.yaml import load_yaml
 
     result = run(agent={"learn.rate": 0.25})
     options = load_yaml(str(Path(result.run_dir) / "agent.yaml"), "agent")

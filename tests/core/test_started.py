@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from rltrain.launch.started import NO_GUARD, UNGUARDED
+from rltrain_ranks.started import NO_GUARD, UNGUARDED
 
 SCRIPT = """
 import multiprocessing, sys, rltrain

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.launch.pulse import PulseWriter
 from rltrain.metrics.stragglers import Stragglers
+from rltrain_ranks.pulse import PulseWriter
 
 FAST = (0.02, 0.03)
 
@@ -61,7 +61,7 @@ def test_a_rank_that_waits_within_its_update_is_not_named():
 
 def test_the_pulse_counts_seconds_in_environments_and_in_collectives(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("rltrain.launch.pulse.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("rltrain_ranks.pulse.time.perf_counter", lambda: now[0])
     pulse = PulseWriter()
     with pulse.during("stepping the environment"):
         now[0] += 2.0

@@ -19,7 +19,6 @@ from omegaconf import OmegaConf
 
 from rltrain.cli.train import read_options
 from rltrain.errors import UsageError
-from rltrain.files.dotted import set_dotted, texts
 from rltrain.options.checks import flag
 from rltrain.options.run import RunOptions
 from rltrain.plan.resolve import make_plan
@@ -31,6 +30,7 @@ from rltrain.policies.planning import plan_policy
 from rltrain.storage.checkpoints import save_with_state
 from rltrain.storage.manifest import write_config
 from rltrain.storage.run_folder import create_run_folder
+from rltrain_files.dotted import set_dotted, texts
 
 HOSTILE = {
     "a command": "touch planted",

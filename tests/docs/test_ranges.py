@@ -23,11 +23,11 @@ NOT_OLDEST = {"envpool", "mlflow-skinny"}
 def declared() -> list[Requirement]:
     """Return the ranges of the core's requirements and of the libraries that plugins adapt."""
     found = []
-    for path in [ROOT / "pyproject.toml", *sorted(ROOT.glob("src/plugins/*/*/pyproject.toml"))]:
+    for path in [ROOT / "pyproject.toml", *sorted(ROOT.glob("src/**/pyproject.toml"))]:
         project = tomllib.loads(path.read_text())["project"]
         found += project["dependencies"]
         for extra in USED:
-            found += project["optional-dependencies"].get(extra, [])
+            found += project.get("optional-dependencies", {}).get(extra, [])
     requirements = {str(each): each for each in map(Requirement, found)}
     return [each for each in requirements.values() if not each.name.startswith(OURS)]
 

@@ -23,7 +23,7 @@ from rltrain_isaaclab.dialect import TRANSLATED
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
-PLUGINS = sorted(path.parent for path in ROOT.glob("src/plugins/*/*/pyproject.toml"))
+PLUGINS = sorted(path.parent for path in ROOT.glob("src/**/pyproject.toml"))
 README = PAGES[0].read_text()
 BY_HAND = (ROOT / "docs" / "plugin-by-hand.md").read_text()
 TRAINING = (ROOT / "docs" / "training.md").read_text()

@@ -17,7 +17,6 @@ from rltrain.options.declare import option_of
 from rltrain.options.run import RunOptions
 
 ROOT = Path(__file__).parents[2]
-CORE = ROOT / "src" / "core"
 MODULES = [
     "rltrain",
     "rltrain.commands",
@@ -41,7 +40,8 @@ MODULES = [
 
 
 def tree(module):
-    path = CORE / module.replace(".", "/")
+    (root,) = ROOT.glob(f"src/**/{module.partition('.')[0]}/__init__.py")
+    path = root.parents[1] / module.replace(".", "/")
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.parse(path.read_text())
 

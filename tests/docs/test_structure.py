@@ -26,14 +26,15 @@ def test_the_tests_of_the_core_import_nothing_that_it_does_not_depend_on():
     """`make test-core` runs them where nothing else is installed; none may be skipped there."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     named = project["project"]["dependencies"] + project["dependency-groups"]["core-tests"]
+    base = sorted((ROOT / "src" / "base").glob("*/tests"))
     allowed = {re.match(r"[\w-]+", each)[0].replace("-", "_") for each in named}
     allowed |= {"rltrain", "yaml", *sys.stdlib_module_names}  # PyYAML's name is yaml.
-    folder = ROOT / "tests" / "core"
-    allowed |= {path.stem for path in folder.glob("*.py")}
-    for path in folder.glob("*.py"):
+    files = [path for folder in (ROOT / "tests" / "core", *base) for path in folder.rglob("*.py")]
+    allowed |= {path.stem for path in files}
+    for path in files:
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
             others = {name.partition(".")[0] for name in names} - allowed
             assert not others, f"{path.name} imports {others}: move it to tests/installed"
             assert getattr(node, "attr", None) != "importorskip", path.name

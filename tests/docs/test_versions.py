@@ -43,7 +43,7 @@ def pinned(name, package):
 def ranges():
     """Return the ranges of packages, each as its own plugin declares it first."""
     found = {}
-    projects = [ROOT / "pyproject.toml", *sorted(ROOT.glob("src/plugins/*/*/pyproject.toml"))]
+    projects = [ROOT / "pyproject.toml", *sorted(ROOT.glob("src/**/pyproject.toml"))]
     for path in projects:
         project = tomllib.loads(path.read_text())["project"]
         extras = project.get("optional-dependencies", {})

@@ -445,3 +445,14 @@ def test_a_collective_inside_a_compiled_function_is_refused():
     jax = pytest.importorskip("jax")
     with pytest.raises(TypeError, match=r"all_reduce.* inside a function that jax traces"):
         FakeWorld(2).run(lambda group: jax.jit(group.all_reduce)(jax.numpy.ones(2)))
+
+
+@pytest.mark.parametrize(
+    "send",
+    [lambda group, obj: group.gather_objects(obj), lambda group, obj: group.broadcast_object(obj)],
+)
+def test_the_fake_group_refuses_what_real_ones_do(send):
+    world = FakeWorld(2)
+    with pytest.raises(TypeError, match="data only"):
+        world.run(lambda group: send(group, World()))
+    assert world.trace == []

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from rltrain.cli.main import main
 from rltrain.errors import UsageError
-from rltrain.files.dotted import flatten, set_dotted
 from rltrain.options.agent import default_options
 from rltrain.options.checks import flag
 from rltrain.options.declare import option_of
 from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec, SuiteSpec
+from rltrain_files.dotted import flatten, set_dotted
 
 REGISTRY = discover()
 LIBRARIES = {name: REGISTRY.get(LibrarySpec, name) for name in ("rl_games", "rsl_rl", "skrl")}

@@ -29,7 +29,7 @@ def run(*command: str, cwd: Path, timeout: float = 600, status: int = 0, **varia
     return done.stderr if status else done.stdout
 
 
-PLUGINS = sorted(path.parent.name for path in ROOT.glob("src/plugins/*/*/pyproject.toml"))
+OTHERS = sorted(path.parent.name for path in ROOT.glob("src/**/pyproject.toml"))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def found(tmp_path_factory):
         cwd=folder,
         **NO_ISOLATION,
     )
-    assert len(list((folder / "dist").glob("*.whl"))) == 1 + len(PLUGINS)
+    assert len(list((folder / "dist").glob("*.whl"))) == 1 + len(OTHERS)
     return dict(word.split("=") for word in made.splitlines()[-1].split()[1:])
 
 
@@ -84,7 +84,7 @@ def test_what_the_pages_install_changes_no_pin_of_isaac_lab_or_mjlab(
         cwd=tmp_path,
         UV_FIND_LINKS=",".join(links),
     )
-    assert {name for name in PLUGINS if f"{name}==" in chosen} >= {
+    assert {name for name in OTHERS if f"{name}==" in chosen} >= {
         name.partition("[")[0] for name in wanted.read_text().split()
     }
 
@@ -106,7 +106,7 @@ def test_all_wheels_install_together_and_train(found, tmp_path):
     message = run(command, "play", "latest", cwd=tmp_path, status=2)
     assert "play: is a command of rltrain-play. pip install 'rltrain-play[library]'" in message
 
-    run(*install, "rltrain[all,jax]", *PLUGINS, cwd=tmp_path, **found)
+    run(*install, "rltrain[all,jax]", *OTHERS, cwd=tmp_path, **found)
     listed = json.loads(run(command, "plugins", "--json", cwd=tmp_path))
     # The libraries that they adapt are in none of rltrain's own extras.
     extra = {"envpool", "isaaclab", "mjlab", "mlflow", "mpi", "playground", "ray", "slurm", "wandb"}

@@ -49,8 +49,8 @@ class Tree:
         self.root = folder / "rltrain"
         subprocess.run(["git", "clone", "--quiet", ROOT, self.root], check=True, timeout=120)
         (folder / "tmp").mkdir()
-        plugins = sorted(self.root.glob("src/plugins/*/rltrain-*"))
-        path = [self.root / "src" / "core", *plugins, *sys.path[1:]]
+        others = sorted(self.root.glob("src/**/rltrain-*"))
+        path = [self.root / "src" / "core", *others, *sys.path[1:]]
         own = {"PYTHONPATH": os.pathsep.join(map(str, path)), "TMPDIR": str(folder / "tmp")}
         self._environ = {**os.environ, **own, "OMP_NUM_THREADS": "1"}
 

@@ -10,13 +10,13 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run the command line, in a process of its own; see `rltrain.guarded`."""
+    """Run the command line, in a process of its own; see `rltrain_ranks.guarded`."""
     if "_ARGCOMPLETE" in os.environ:  # A shell asks what could be typed; what answers ends itself.
         return _work()
     # An exception from a signal could hit any import: what arrives now is handled after them.
     numbers = *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP), *(signal.SIGUSR1, signal.SIGUSR2)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-    from rltrain.guarded import guarded
+    from rltrain_ranks.guarded import guarded
 
     return guarded(_work, mask)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from rltrain_files.errors import RltrainError, UsageError, in_a_line, suggest
+from rltrain_ranks.errors import EndedBySignal, PeerLost, RankFailed
 
 __all__ = [
     "DivergenceError",
@@ -23,25 +25,11 @@ __all__ = [
     "suggest",
 ]
 
+for _error in (RltrainError, UsageError, RankFailed, EndedBySignal, PeerLost):
+    _error.__module__ = __name__  # Tracebacks name what users import.
 
 _LONGEST = 300
 """Characters of a library's message that a line repeats."""
-
-
-class RltrainError(Exception):
-    """The base of every error that rltrain raises on purpose."""
-
-    exit_code = 1
-    """The exit status of a command that ends with this error."""
-    may_restart = True
-    """Whether ranks that start again, as --max-restarts asks, may get further."""
-
-
-class UsageError(RltrainError):
-    """What the user asked for is wrong or cannot work; shown without a traceback."""
-
-    exit_code = 2
-    may_restart = False
 
 
 class DoesNotFit(UsageError):
@@ -76,64 +64,6 @@ class NonFiniteError(RltrainError):
         self.may_restart = may_restart
 
 
-class RankFailed(RltrainError):
-    """A rank failed; the message is that rank's own report, its traceback last.
-
-    Attributes:
-        rank: the global rank that failed first, or None if it is not known.
-        exit_code: the exit status of the run.
-        headline: what failed, in a line without the iteration.
-        iteration: how many iterations were done, if known.
-        may_restart: see `RltrainError`.
-    """
-
-    # Only the message is needed to make one: pickle carries the rest, as for any exception.
-    def __init__(
-        self,
-        message: str,
-        *,
-        rank: int | None = None,
-        exit_code: int = 1,
-        headline: str = "",
-        iteration: int | None = None,
-        may_restart: bool = True,
-    ) -> None:
-        super().__init__(message)
-        self.rank = rank
-        self.exit_code = exit_code
-        self.headline = headline or message.partition("\n")[0]
-        self.iteration = iteration
-        self.may_restart = may_restart
-
-
-class EndedBySignal(RankFailed):
-    """A signal has ended the run at once: it did not train yet, or it was asked twice."""
-
-
-class PeerLost(RankFailed):
-    """A rank failed because another one had failed or gone: the cause is that one's."""
-
-
-def suggest(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the closest of `known`, else "".
-
-    Case is ignored, so that `cartpole-v1` finds `CartPole-v1`. A version comes before a similar
-    word: `Hopper` finds `Hopper-v5`, and not `HopperHop`. So does the name with its module.
-
-    Example:
-        >>> suggest("rl_game", ["rl_games", "skrl"])
-        " Did you mean 'rl_games'?"
-    """
-    by_lower = {candidate.lower(): candidate for candidate in known}
-    wanted = name.lower()
-    close = sorted((each for each in by_lower if each.startswith(f"{wanted}-v")), reverse=True)
-    close = close or [each for each in by_lower if each.endswith(f":{wanted}")]
-    close = close or difflib.get_close_matches(wanted, by_lower, n=1, cutoff=0.6)
-    if not close and len(wanted) > 2:
-        close = sorted((each for each in by_lower if each.startswith(wanted)), key=len)
-    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
-
-
 @contextlib.contextmanager
 def fitting(
     checkpoint: Path | None, refusal: Callable[[str], UsageError] = UsageError
@@ -162,8 +92,3 @@ def _first_of(error: Exception) -> str:
     text = f"{type(error).__name__}: {' '.join([title, *found[:1]])}"
     more = f" And {len(found) - 1} more." if len(found) > 1 else ""
     return (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...") + more
-
-
-def in_a_line(error: BaseException) -> str:
-    """Return an error's class and text in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -18,8 +18,6 @@ from typing import Any
 
 from rltrain.builtin.console import shortest
 from rltrain.errors import UsageError
-from rltrain.files.reading import changed_at, digest, no_file, read_bytes, read_text, real
-from rltrain.machine.disk import NotWritten
 from rltrain.options.run import RunOptions
 from rltrain.records import Scalars
 from rltrain.run.restarts import STORY
@@ -29,9 +27,11 @@ from rltrain.storage.fitting import check_fields
 from rltrain.storage.manifest import read_manifest, versions
 from rltrain.storage.metrics_file import METRICS, RunMetrics, read_metrics
 from rltrain.storage.run_folder import RunFolder, check_writable
-from rltrain.terminal import note
-from rltrain.trust.run_files import check_inside
 from rltrain.watch.profile import PROFILE
+from rltrain_files.disk import NotWritten
+from rltrain_files.reading import changed_at, digest, no_file, read_bytes, read_text, real
+from rltrain_files.run_files import check_inside
+from rltrain_files.terminal import note
 
 __all__ = [
     "INDEX",

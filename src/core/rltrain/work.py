@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from rltrain.config import Placement, RunConfig
 from rltrain.launch.preflight import preflight
-from rltrain.logs.rank_log import RankLog
 from rltrain.place.cluster import find_place
 from rltrain.place.placement import place
 from rltrain.plan.resolve import Plan
@@ -19,6 +18,7 @@ from rltrain.run.start import apply_saved_variables, launcher_of
 from rltrain.run.worker import run_here, run_launched
 from rltrain.specs import BackendSpec
 from rltrain.types import ProcessGroup, World
+from rltrain_ranks.logs.rank_log import RankLog
 
 __all__ = ["find_place", "on_placement", "on_ranks", "place", "preflight", "process_group"]
 

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from rltrain.errors import PluginError, RltrainError, UsageError, suggest
 from rltrain.plugins.registry import PluginRecord, Registry, discover
 from rltrain.specs import BackendSpec, Spec, SuiteSpec
-from rltrain.terminal import one_line
+from rltrain_files.terminal import one_line
 
 __all__ = ["PluginsCommand"]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import RltrainError, UsageError, in_a_line
-from rltrain.machine.leftovers import private_folder
 from rltrain.options.agent import default_options
 from rltrain.plan.tasks import tasks_of
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LibrarySpec, SuiteSpec
-from rltrain.terminal import one_line
 from rltrain.types import TaskInfo
+from rltrain_files.terminal import one_line
+from rltrain_ranks.machine.leftovers import private_folder
 
 __all__ = ["TasksCommand"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rltrain.cli import dialects
 from rltrain.cli.flags import add_flags, value_flags
-from rltrain.files.yaml import load_yaml
+from rltrain_files.yaml import load_yaml
 
 __all__ = ["TrainCommand", "read_options", "separate", "telling_others"]
 
@@ -79,9 +79,9 @@ class TrainCommand:
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Train, or print the plan."""
-        from rltrain.machine.cores import crowding
         from rltrain.plan.resolve import make_plan
         from rltrain.run.start import start
+        from rltrain_ranks.machine.cores import crowding
 
         given, settings = dialects.separate(vars(arguments))
         options = read_options(dialects.from_variables(os.environ) | given, words)
@@ -140,9 +140,9 @@ def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
         UsageError: a section of the file or an override is wrong.
     """
     from rltrain.errors import UsageError
-    from rltrain.files.dotted import flatten
     from rltrain.options.agent import parse_override
     from rltrain.options.aliases import give_way
+    from rltrain_files.dotted import flatten
 
     flags = dict(given)
     path = flags.pop("config", None)
@@ -183,8 +183,8 @@ def _options_in(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     from rltrain.options import checks
     from rltrain.plugins.registry import discover
-    from rltrain.trust.run_files import read_file, run_folder_of
-    from rltrain.trust.taken import take
+    from rltrain.trust import take
+    from rltrain_files.run_files import read_file, run_folder_of
 
     run = run_folder_of(path)
     if run is None:

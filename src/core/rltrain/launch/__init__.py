@@ -4,11 +4,8 @@ The names below are for launchers, backends, suites and observers. The modules i
 internal.
 """
 
-from rltrain.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, may_catch
-from rltrain.launch.ending import ask_to_end
 from rltrain.launch.here import environments_are_made_here
 from rltrain.launch.met import begin_meeting
-from rltrain.launch.notes import Notes
 from rltrain.launch.ranks import (
     SECRET,
     hide_rank_variables,
@@ -17,7 +14,17 @@ from rltrain.launch.ranks import (
     rank_from_env,
     rank_variables,
 )
-from rltrain.launch.reports import (
+from rltrain.storage.run_folder import PARTIAL
+from rltrain_ranks.ending import ask_to_end
+from rltrain_ranks.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, may_catch
+from rltrain_ranks.logs.rank_log import RankLog, console_stream, say
+from rltrain_ranks.logs.view import view_files
+from rltrain_ranks.machine.cores import available_cores, bind_cores, cores_of_rank
+from rltrain_ranks.machine.leftovers import private_folder, with_temporary_files
+from rltrain_ranks.machine.network import address_towards, own_address
+from rltrain_ranks.machine.shared import shared_folder
+from rltrain_ranks.notes import Notes
+from rltrain_ranks.reports import (
     ended_by_signal,
     ended_early,
     failure,
@@ -25,14 +32,7 @@ from rltrain.launch.reports import (
     ranks_done,
     write_report,
 )
-from rltrain.launch.stacks import Process
-from rltrain.logs.rank_log import RankLog, console_stream, say
-from rltrain.logs.view import view_files
-from rltrain.machine.cores import available_cores, bind_cores, cores_of_rank
-from rltrain.machine.leftovers import private_folder, with_temporary_files
-from rltrain.machine.network import address_towards, own_address
-from rltrain.machine.shared import shared_folder
-from rltrain.storage.run_folder import PARTIAL
+from rltrain_ranks.stacks import Process
 
 __all__ = [
     "OF_SCHEDULERS",

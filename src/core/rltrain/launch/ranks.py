@@ -11,9 +11,9 @@ from collections.abc import Mapping, MutableMapping
 from rltrain.clusters import read_rank
 from rltrain.config import Placement
 from rltrain.errors import UsageError
-from rltrain.machine.cores import available_cores
 from rltrain.options.checks import flag
 from rltrain.types import World
+from rltrain_ranks.machine.cores import available_cores
 
 __all__ = [
     "SECRET",

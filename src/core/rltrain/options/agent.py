@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
-from rltrain.files.dotted import MISSING, flatten, get_dotted, set_dotted
-from rltrain.files.hydra import GROUP
-from rltrain.files.yaml import in_short, load_yaml
 from rltrain.options.agent_checks import check_keys, check_kinds, check_sections, check_words
 from rltrain.plugins.registry import Registry
 from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.types import TaskInfo
+from rltrain_files.dotted import MISSING, flatten, get_dotted, set_dotted
+from rltrain_files.hydra import GROUP
+from rltrain_files.yaml import in_short, load_yaml
 
 __all__ = [
     "default_options",

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
-from rltrain.files.dotted import flatten, get_dotted
 from rltrain.specs import Keys, LibrarySpec, Words
+from rltrain_files.dotted import flatten, get_dotted
 
 __all__ = ["check_keys", "check_kinds", "check_sections", "check_words"]
 

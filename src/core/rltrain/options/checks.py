@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain_ranks.watch.patience import SECTIONS
 
 __all__ = [
     "Check",
@@ -107,10 +108,6 @@ def seconds(name: str, value: Any) -> float:
     return amount
 
 
-SECTIONS = ("start", "step", "checkpoint", "end")
-"""Sections of a run, each with a time-out of its own."""
-
-
 def hang_timeout(name: str, value: Any) -> float | str:
     """Return a time in seconds, or a text with that of each section that is given."""
     if isinstance(value, Mapping):
@@ -123,14 +120,6 @@ def hang_timeout(name: str, value: Any) -> float | str:
             raise _wrong(name, value, f"seconds, or SECTION=SECONDS of {', '.join(SECTIONS)}")
         seconds(name, amount.strip())
     return value
-
-
-def sections(value: float | str | None) -> dict[str, float]:
-    """Return the seconds of each section that the option `hang_timeout` gives."""
-    if not isinstance(value, str):
-        return {} if value is None else {"step": value}
-    parts = (part.partition("=") for part in value.split(","))
-    return {section.strip(): float(amount) for section, _, amount in parts}
 
 
 def boolean(name: str, value: Any) -> bool:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
-from rltrain.files.dotted import flatten
 from rltrain.options import checks
 from rltrain.options.aliases import is_section, with_coordinator, with_num_gpus, with_video
 from rltrain.options.declare import named, number, option, option_of, switch
+from rltrain_files.dotted import flatten
 
 __all__ = ["DEFAULT_TASK", "RunOptions"]
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rltrain.errors import UsageError
-from rltrain.files.yaml import load_yaml
+from rltrain_files.yaml import load_yaml
 
 __all__ = ["saved_variables", "unset", "user_config_file"]
 

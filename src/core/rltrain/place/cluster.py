@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rltrain.clusters import StartedNode, StartedRank, read_port, shown
 from rltrain.errors import UsageError
-from rltrain.machine.network import own_address
 from rltrain.options.run import RunOptions
 from rltrain.plugins import ours
 from rltrain.plugins.registry import Registry
 from rltrain.specs import ClusterSpec
 from rltrain.types import World
+from rltrain_ranks.machine.network import own_address
 
 __all__ = ["Found", "find_place", "join"]
 

@@ -15,9 +15,9 @@ from rltrain.place.cluster import find_place, join
 from rltrain.place.placement import unplaced
 from rltrain.plugins.registry import Registry, discover
 from rltrain.plugins.usual import usual_of
-from rltrain.secrets.hiding import hide_in_text
 from rltrain.specs import BackendSpec, LauncherSpec, load_object
 from rltrain.types import World
+from rltrain_files.secrets.hiding import hide_in_text
 
 __all__ = ["of_the_nodes", "telling_others"]
 

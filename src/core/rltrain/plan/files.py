@@ -10,7 +10,6 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError, suggest
-from rltrain.files.reading import no_file
 from rltrain.launch.preflight import preflight
 from rltrain.plan.loading import check_fits
 from rltrain.plan.upgrades import changed_versions
@@ -21,8 +20,9 @@ from rltrain.storage.finding import CHOICES, find_checkpoint, latest_of_name
 from rltrain.storage.limits import over_by
 from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import LONGEST_NAME, check_writable
-from rltrain.terminal import note, one_line
 from rltrain.types import TaskInfo, World
+from rltrain_files.reading import no_file
+from rltrain_files.terminal import note, one_line
 
 __all__ = ["check_checkpoint", "check_run_name", "in_a_child", "recognizes", "resolve_files"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rltrain.files.yaml import left_out
 from rltrain.specs import LibrarySpec
-from rltrain.terminal import note
 from rltrain.types import World
+from rltrain_files.terminal import note
+from rltrain_files.yaml import left_out
 
 __all__ = ["of_file", "tell"]
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.files.dotted import flatten, get_dotted, set_dotted
 from rltrain.launch.here import made_here
 from rltrain.options.agent import (
     default_options,
@@ -50,10 +49,11 @@ from rltrain.specs import (
     SuiteSpec,
     WriterSpec,
 )
-from rltrain.trust.run_files import read_file, run_folder_of
-from rltrain.trust.taken import check_texts
+from rltrain.trust import check_texts
 from rltrain.types import Iteration, TaskInfo, World
-from rltrain.watch.bounded import bounded
+from rltrain_files.dotted import flatten, get_dotted, set_dotted
+from rltrain_files.run_files import read_file, run_folder_of
+from rltrain_ranks.watch.bounded import bounded
 
 __all__ = ["Plan", "make_plan"]
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.files.dotted import flatten
-from rltrain.files.reading import no_file, real
 from rltrain.options import checks
 from rltrain.options.aliases import give_way
 from rltrain.options.checks import NodeRange, flag
@@ -18,9 +16,11 @@ from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LauncherSpec
 from rltrain.storage.finding import newest_of_run, newest_run
 from rltrain.storage.manifest import read_manifest
-from rltrain.terminal import note
-from rltrain.trust.run_files import read_file
-from rltrain.trust.taken import take
+from rltrain.trust import take
+from rltrain_files.dotted import flatten
+from rltrain_files.reading import no_file, real
+from rltrain_files.run_files import read_file
+from rltrain_files.terminal import note
 
 __all__ = ["check_resume", "with_options_of_run"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from rltrain.machine.cores import crowding
 from rltrain.plan.memory import estimate_memory
 from rltrain.plan.resolve import Plan
 from rltrain.plan.sizes import number_of_ranks
 from rltrain.plugins.options import make_options
-from rltrain.secrets.hiding import hide
 from rltrain.specs import BackendSpec, ObserverSpec, load_object
 from rltrain.types import Iteration
+from rltrain_files.secrets.hiding import hide
+from rltrain_ranks.machine.cores import crowding
 
 __all__ = ["plan_table"]
 

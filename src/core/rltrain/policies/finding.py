@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.files.dotted import flatten
-from rltrain.files.reading import no_file, real
 from rltrain.options import checks
 from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
 from rltrain.storage.checkpoints import read_state
 from rltrain.storage.finding import all_checkpoints, checkpoint_of_run, newest_run
-from rltrain.terminal import note
-from rltrain.trust.run_files import read_file
-from rltrain.trust.taken import take
+from rltrain.trust import take
+from rltrain_files.dotted import flatten
+from rltrain_files.reading import no_file, real
+from rltrain_files.run_files import read_file
+from rltrain_files.terminal import note
 
 __all__ = ["Trained", "find_run", "find_trained", "iteration_of", "options_of_run"]
 

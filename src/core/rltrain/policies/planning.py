@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.files.dotted import leaves, overlaid
 from rltrain.plan.files import check_checkpoint, in_a_child
 from rltrain.plan.notes import tell
 from rltrain.plan.resolve import Plan, make_plan
 from rltrain.policies.finding import Trained
 from rltrain.specs import LibrarySpec, SuiteSpec
+from rltrain_files.dotted import leaves, overlaid
 
 __all__ = ["plan_environments", "plan_policy", "with_drawing"]
 

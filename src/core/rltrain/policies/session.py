@@ -9,11 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
-from rltrain.files.dotted import get_dotted, leaves
 from rltrain.launch import private_folder
-from rltrain.launch.pulse import pulse_file
-from rltrain.launch.stacks import answering, stack_file
-from rltrain.machine.copies import without_copies
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.policy import Policy
 from rltrain.run.group import SingleProcess
@@ -23,14 +19,18 @@ from rltrain.specs import SuiteSpec
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import ProcessGroup, World
 from rltrain.watch.noted import NotedGroup
-from rltrain.watch.self_watch import machine, watching
+from rltrain_files.dotted import get_dotted, leaves
+from rltrain_ranks.machine.copies import without_copies
+from rltrain_ranks.pulse import pulse_file
+from rltrain_ranks.stacks import answering, stack_file
+from rltrain_ranks.watch.self_watch import machine, watching
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from rltrain.config import RunConfig
-    from rltrain.logs.rank_log import RankLog
     from rltrain.plugins.registry import Registry
+    from rltrain_ranks.logs.rank_log import RankLog
 
 __all__ = ["PolicySession", "open_session"]
 

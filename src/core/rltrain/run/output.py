@@ -7,12 +7,12 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rltrain.logs.rank_log import say
 from rltrain.records import Record, RunStarted, Scalars, Warned
 from rltrain.run.unwritten import IO_ERROR, Unwritten, records_of
 from rltrain.storage import manifest
 from rltrain.storage.metrics_file import METRICS, MetricsFile
 from rltrain.watch.profile import PROFILE
+from rltrain_ranks.logs.rank_log import say
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rltrain.data import pack_state
 from rltrain.errors import fitting
-from rltrain.launch.pulse import PulseWriter
 from rltrain.metrics.divergence import check_divergence
 from rltrain.metrics.numbers import Numbers
 from rltrain.metrics.progress import Progress
@@ -34,6 +33,7 @@ from rltrain.types import (
     World,
 )
 from rltrain.watch.profile import Profile
+from rltrain_ranks.pulse import PulseWriter
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

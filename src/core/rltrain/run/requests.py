@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rltrain.interrupts import AGAIN
-from rltrain.launch.board import board_of
-from rltrain.launch.ending import announce_training, asked_to_end
+from rltrain_ranks.board import board_of
+from rltrain_ranks.ending import announce_training, asked_to_end
+from rltrain_ranks.interrupts import AGAIN
 
 __all__ = ["Requests"]
 
@@ -43,7 +43,7 @@ class Requests:
         self._patience = self._until_retry = 0
 
     def look_in(self, folder: Path, has_launcher: bool) -> None:
-        """Look for requests to end in a folder; see `rltrain.launch.ending`.
+        """Look for requests to end in a folder; see `rltrain_ranks.ending`.
 
         Args:
             folder: where the ranks of this node report.

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import RankFailed
-from rltrain.files.reading import real
-from rltrain.launch.notes import Notes
-from rltrain.machine.disk import Mount
-from rltrain.machine.leftovers import private_folder
 from rltrain.storage.finding import newest_of_run
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
+from rltrain_files.disk import Mount
+from rltrain_files.reading import real
+from rltrain_ranks.machine.leftovers import private_folder
+from rltrain_ranks.notes import Notes
 
 __all__ = ["STORY", "restarts_here", "with_restarts"]
 

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 from rltrain.errors import PluginError, RltrainError, fitting
 from rltrain.launch import make_report, say
 from rltrain.launch.met import begin_meeting
-from rltrain.machine.copies import without_copies
 from rltrain.metrics.divergence import check_divergence
 from rltrain.records import RunStarted
 from rltrain.run.agreement import Agreement, agree
 from rltrain.run.group import SingleProcess
 from rltrain.run.plugin_session import PluginSession
-from rltrain.secrets.hiding import hide, hide_in_text
 from rltrain.seeding import SeedPlan
 from rltrain.storage import manifest
 from rltrain.storage.resume import nothing_to_resume, resumption
@@ -24,6 +22,8 @@ from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
 from rltrain.watch.noted import NotedGroup
 from rltrain.watch.profile import Profile
+from rltrain_files.secrets.hiding import hide, hide_in_text
+from rltrain_ranks.machine.copies import without_copies
 
 if TYPE_CHECKING:
     from rltrain.metrics.environment import CountedEnv

@@ -14,12 +14,7 @@ from typing import Any
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import EndedBySignal, UsageError
-from rltrain.launch.ending import heard_requests, pass_on
-from rltrain.launch.notes import Notes
 from rltrain.launch.ranks import make_room
-from rltrain.launch.started import refuse_in_import
-from rltrain.logs.stream import lasting_output
-from rltrain.machine.network import wait_for_host
 from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import saved_variables, unset, user_config_file
@@ -31,8 +26,13 @@ from rltrain.plugins.uninstalled import check_travel, without_given
 from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.run.worker import run_here, run_rank, work
 from rltrain.specs import LauncherSpec
-from rltrain.terminal import note
 from rltrain.types import Launcher, TrainResult, World
+from rltrain_files.terminal import note
+from rltrain_ranks.ending import heard_requests, pass_on
+from rltrain_ranks.logs.stream import lasting_output
+from rltrain_ranks.machine.network import wait_for_host
+from rltrain_ranks.notes import Notes
+from rltrain_ranks.started import refuse_in_import
 
 __all__ = ["NodeWork", "apply_saved_variables", "launcher_of", "run", "start"]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rltrain.errors import RltrainError, in_a_line
-from rltrain.logs.rank_log import say
-from rltrain.machine.disk import NotWritten, disk_errors
+from rltrain_files.disk import NotWritten, disk_errors
+from rltrain_ranks.logs.rank_log import say
 
 __all__ = ["IO_ERROR", "Unwritten", "records_of"]
 

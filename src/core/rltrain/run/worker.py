@@ -15,10 +15,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
-from rltrain.interrupts import OF_SCHEDULERS
-from rltrain.launch.board import board_of
-from rltrain.launch.notes import Notes
-from rltrain.launch.pulse import pulse_file
 from rltrain.launch.ranks import (
     export_rank_env,
     rank_from_env,
@@ -26,26 +22,30 @@ from rltrain.launch.ranks import (
     restrict_to_own_gpu,
     with_device,
 )
-from rltrain.launch.reports import forget_reports, log_path, make_report, write_report
-from rltrain.launch.stacks import answering, stack_file
-from rltrain.launch.started import end_with_launcher, free_start_method
-from rltrain.logs.echo import echoed, is_shown
-from rltrain.logs.rank_log import RankLog
-from rltrain.machine.cores import bind_cores
-from rltrain.machine.heap import keep_freed_memory
-from rltrain.machine.leftovers import private_folder
-from rltrain.machine.shared import use_folder
 from rltrain.plan.tasks import find_modules_here
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
-from rltrain.run.signals import ending_when_asked
-from rltrain.secrets.hiding import hide_in_text
 from rltrain.specs import LibrarySpec, WriterSpec
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult, World
-from rltrain.watch.collectives import describing
-from rltrain.watch.self_watch import machine, watching
+from rltrain_files.secrets.hiding import hide_in_text
+from rltrain_ranks.board import board_of
+from rltrain_ranks.interrupts import OF_SCHEDULERS
+from rltrain_ranks.logs.echo import echoed
+from rltrain_ranks.logs.rank_log import RankLog
+from rltrain_ranks.machine.cores import bind_cores
+from rltrain_ranks.machine.heap import keep_freed_memory
+from rltrain_ranks.machine.leftovers import private_folder
+from rltrain_ranks.machine.shared import use_folder
+from rltrain_ranks.notes import Notes
+from rltrain_ranks.pulse import pulse_file
+from rltrain_ranks.reports import forget_reports, log_path, make_report, write_report
+from rltrain_ranks.signals import ending_when_asked
+from rltrain_ranks.stacks import answering, stack_file
+from rltrain_ranks.started import end_with_launcher, free_start_method
+from rltrain_ranks.watch.collectives import describing
+from rltrain_ranks.watch.self_watch import machine, watching
 
 __all__ = ["CULPRIT_GRACE", "make_session", "run_here", "run_launched", "run_rank", "work"]
 
@@ -130,7 +130,7 @@ def _shown(
     config: RunConfig, world: World, log: RankLog
 ) -> contextlib.AbstractContextManager[None]:
     """Return the context in which the console shows this rank's own output, if it is to."""
-    if not is_shown(config, world):
+    if config.show_ranks != "all" and world.place not in (config.show_ranks or ()):
         return contextlib.nullcontext()
     before = 0
     if config.run_dir is not None:  # The log goes on after that of the ranks that failed.

@@ -16,10 +16,10 @@ from typing import Any, cast
 
 from rltrain.data import pack_state, unpack_state
 from rltrain.errors import UsageError
-from rltrain.files.reading import changed_at, digest, read_bytes
 from rltrain.storage.fitting import check_state, is_count, is_file_name, is_number
 from rltrain.storage.run_folder import RunFolder
 from rltrain.unpickling import UnsafePickle, would_run_code
+from rltrain_files.reading import changed_at, digest, read_bytes
 
 __all__ = [
     "INDEX",

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
-from rltrain.files.reading import changed_at, no_file, real
 from rltrain.options.run import RunOptions
 from rltrain.storage.checkpoints import INDEX, DamagedCheckpoint, read_state, saved_checkpoints
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.run_folder import task_folder
+from rltrain_files.reading import changed_at, no_file, real
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

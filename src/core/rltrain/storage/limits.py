@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltrain.errors import UsageError
-from rltrain.files.dotted import get_dotted
 from rltrain.storage.checkpoints import read_state
 from rltrain.storage.finding import newest_of_run
 from rltrain.storage.metrics_file import read_metrics
+from rltrain_files.dotted import get_dotted
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

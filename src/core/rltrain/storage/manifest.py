@@ -20,14 +20,14 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
-from rltrain.files.dotted import flatten
-from rltrain.files.reading import read_text
 from rltrain.options.run import RunOptions
 from rltrain.plugins.installed import Installed
-from rltrain.secrets.hiding import hide, hide_words, without_secrets
 from rltrain.seeding import SeedPlan
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import ProcessGroup, World
+from rltrain_files.dotted import flatten
+from rltrain_files.reading import read_text
+from rltrain_files.secrets.hiding import hide, hide_words, without_secrets
 
 __all__ = ["check_agreement", "manifest", "read_manifest", "versions", "write_config"]
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rltrain.errors import UsageError, in_a_line
-from rltrain.files.reading import read_bytes
-from rltrain.machine.disk import Mount
 from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted, Scalars, Warned
 from rltrain.storage.fitting import check_fields
+from rltrain_files.disk import Mount
+from rltrain_files.reading import read_bytes
 
 __all__ = ["METRICS", "MetricsFile", "RunMetrics", "Started", "read_metrics"]
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rltrain.data import unpack_state
 from rltrain.errors import UsageError
-from rltrain.files.dotted import flatten
-from rltrain.secrets.hiding import hide
 from rltrain.storage.checkpoints import read_state
 from rltrain.types import Arrays, World
 from rltrain.unpickling import UnsafePickle, would_run_code
+from rltrain_files.dotted import flatten
+from rltrain_files.secrets.hiding import hide
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

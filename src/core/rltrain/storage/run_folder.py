@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.files.reading import real
-from rltrain.machine.disk import Mount, disk_errors, try_to_write
 from rltrain.options.checks import flag
-from rltrain.terminal import one_line
+from rltrain_files.disk import Mount, disk_errors, try_to_write
+from rltrain_files.reading import real
+from rltrain_files.terminal import one_line
 
 __all__ = [
     "LONGEST_NAME",

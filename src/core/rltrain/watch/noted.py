@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rltrain.launch.pulse import PulseWriter
 from rltrain.types import ProcessGroup, ReduceOp
+from rltrain_ranks.pulse import PulseWriter
 
 __all__ = ["NotedGroup"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rltrain.launch.pulse import PulseWriter, Span
 from rltrain.types import ProcessGroup
-from rltrain.watch.self_watch import machine
+from rltrain_ranks.pulse import PulseWriter, Span
+from rltrain_ranks.watch.self_watch import machine
 
 __all__ = ["ITERATIONS", "PROFILE", "Profile"]
 

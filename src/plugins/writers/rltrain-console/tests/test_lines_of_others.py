@@ -6,9 +6,9 @@ import signal
 import subprocess
 import sys
 
-from rltrain.launch.ending import announce_training, ask_to_end
-from rltrain.logs.rank_log import RankLog, say
 from rltrain_console.others import LinesOfOthers
+from rltrain_ranks.ending import announce_training, ask_to_end
+from rltrain_ranks.logs.rank_log import RankLog, say
 
 
 def test_the_view_shows_the_lines_of_every_process_of_the_node(tmp_path, capsys):
@@ -18,7 +18,7 @@ def test_the_view_shows_the_lines_of_every_process_of_the_node(tmp_path, capsys)
         say("before")
         lines = LinesOfOthers(shown.append)
         say("of this rank")
-        code = "import sys, pathlib; from rltrain.logs.rank_log import show\n"
+        code = "import sys, pathlib; from rltrain_ranks.logs.rank_log import show\n"
         code += "show('of the launcher', pathlib.Path(sys.argv[1]))"
         subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
         lines.look()

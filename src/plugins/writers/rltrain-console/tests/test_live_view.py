@@ -20,12 +20,12 @@ from console_records import SAVED, Terminal, ended, scalars, started, write_reco
 from hostile import controls, hostile_records
 
 from rltrain.builtin.console import ConsoleWriter
-from rltrain.logs.rank_log import RankLog, say
 from rltrain.plugins.registry import discover
 from rltrain.records import Record, Warned
 from rltrain.specs import WriterSpec
 from rltrain_console.plugin import rltrain_provides
 from rltrain_console.writer import LiveConsoleWriter
+from rltrain_ranks.logs.rank_log import RankLog, say
 
 
 class RealTerminal(Terminal):

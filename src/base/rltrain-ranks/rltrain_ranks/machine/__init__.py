@@ -1,0 +1,1 @@
+"""This machine: its cores, memory, network and folders."""

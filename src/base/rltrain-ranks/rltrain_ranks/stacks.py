@@ -1,0 +1,165 @@
+"""Where another process stands: its Python stacks, and what the system knows of it.
+
+A rank lets Python's faulthandler answer a signal. That works while the rank is blocked in C code,
+spins, or holds the interpreter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import re
+import signal
+import sysconfig
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Frame", "Process", "answering", "main_thread", "stack_file", "stacks"]
+
+_ASK = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
+"""The signal. Schedulers and libraries use the named ones; macOS has no others."""
+
+_ANSWER = 3.0
+"""Seconds in which a process writes its stacks."""
+
+_FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
+
+_INSTALLED = r"(site-packages|dist-packages)"
+_NOT_THE_USER = re.compile(
+    rf"/({_INSTALLED}/(torch|jax|numpy|pluggy|rltrain)|src/core/rltrain|"
+    rf"({_INSTALLED}|rltrain-[\w-]+)/rltrain_\w+)/"
+)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A line that a thread executes."""
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def is_of_torch_distributed(self) -> bool:
+        """Whether the thread is in torch's collectives."""
+        return f"{os.sep}torch{os.sep}distributed{os.sep}" in self.file
+
+    @property
+    def is_of_debugger(self) -> bool:
+        """Whether a debugger waits for a command."""
+        return os.path.basename(self.file) in ("pdb.py", "bdb.py") or "pydevd" in self.file
+
+    @property
+    def is_of_the_user(self) -> bool:
+        """Whether it is of a task or a library: not of Python, the framework or rltrain."""
+        standard = sysconfig.get_path("stdlib")
+        of_python = self.file.startswith((standard, "<")) and "site-packages" not in self.file
+        return not of_python and _NOT_THE_USER.search(self.file) is None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+@dataclass(frozen=True)
+class Process:
+    """What Linux knows of a process."""
+
+    state: str
+    """A letter: R runs, S sleeps, D waits for a device, T and t are stopped."""
+    seconds: float
+    """CPU time that it has used."""
+    parent: int = 0
+    """The number of the process that has started it."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it is stopped, by a signal or a debugger."""
+        return self.state in "Tt"
+
+    @classmethod
+    def look(cls, pid: int) -> Process | None:
+        """Look at a process; None if it is not there, or only its exit status."""
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return None
+        # The name before the last parenthesis may contain anything.
+        fields = text.rpartition(")")[2].split()
+        if fields[0] in "ZX":
+            return None
+        seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cls(fields[0], seconds, parent=int(fields[1]))
+
+
+def stack_file(pulse: Path) -> Path:
+    """Return where the stacks of a rank go, given the file with its pulse."""
+    return pulse.with_suffix(".stacks")
+
+
+@contextlib.contextmanager
+def answering(path: Path) -> Iterator[None]:
+    """Write the stacks of all threads to a file when asked."""
+    with path.open("w") as file:
+        faulthandler.register(_ASK, file, all_threads=True)
+        try:
+            yield
+        finally:
+            faulthandler.unregister(_ASK)
+
+
+def stacks(files: Mapping[int, tuple[int, Path]]) -> dict[int, str]:
+    """Ask processes for their stacks, and return those that answer.
+
+    Args:
+        files: process ID and stack file, by rank. A stopped process goes on until it has answered.
+    """
+    before = {rank: _size(path) for rank, (_, path) in files.items()}
+    there = {rank: each for rank, each in files.items() if each[1].exists()}
+    stopped = {pid for pid, _ in there.values() if (p := Process.look(pid)) and p.stopped}
+    for pid, _ in there.values():  # Without its file, the signal would end a process.
+        _send(pid, _ASK)
+        _send(pid, signal.SIGCONT)
+    deadline, last = time.monotonic() + _ANSWER, dict(before)
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+        now = {rank: _size(path) for rank, (_, path) in there.items()}
+        for rank, (pid, _) in there.items():
+            if pid in stopped and now[rank] > before[rank]:
+                _send(pid, signal.SIGSTOP)
+        if all(before[rank] < now[rank] == last[rank] for rank in there):
+            break
+        last = now
+    found = {}
+    for rank, (_, path) in files.items():
+        with contextlib.suppress(OSError):
+            found[rank] = path.read_bytes()[before[rank] :].decode(errors="replace")
+    return {rank: text for rank, text in found.items() if text}
+
+
+def main_thread(text: str, thread: int) -> tuple[Frame, ...]:
+    """Return the frames of a process' main thread, the innermost first.
+
+    Args:
+        text: its stacks, as faulthandler writes them.
+        thread: the identifier of the main thread.
+    """
+    for block in re.split(r"\n(?=(?:Current thread|Thread) 0x)", text):
+        head = re.match(r"\s*(?:Current thread|Thread) 0x([0-9a-f]+)", block)
+        if head is not None and int(head[1], 16) == thread:
+            return tuple(Frame(f[1], int(f[2]), f[3]) for f in _FRAME.finditer(block))
+    return ()
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,1 @@
+"""Ranks are watched: which one hangs, and what each one did."""

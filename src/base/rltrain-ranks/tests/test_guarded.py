@@ -1,0 +1,171 @@
+"""The command's exit status is true, whatever happens to the process that works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from rltrain_ranks import interrupts
+
+HEAD = """
+import atexit, ctypes, os, signal, sys, threading, time
+from rltrain_ranks.guarded import guarded
+def work():
+    {}
+numbers = signal.SIGINT, signal.SIGTERM, signal.SIGUSR2
+sys.exit(guarded(work, signal.pthread_sigmask(signal.SIG_BLOCK, numbers)))
+"""
+
+
+def start(body):
+    return subprocess.Popen(
+        [sys.executable, "-c", HEAD.format(body)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run(body):
+    process = start(body)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("return 0", 0),
+        ("return 2", 2),
+        ("sys.exit()", 0),
+        ("sys.exit(2)", 2),
+        ("os._exit(0)", 1),
+        ("os.execv('/bin/true', ['true'])", 1),
+        ("ctypes.CDLL(None).exit(0)", 1),
+        ("os._exit(7)", 7),
+        ("atexit.register(os._exit, 0); return 1", 1),
+        ("atexit.register(os._exit, 5); return 0", 0),
+        ("atexit.register(os.abort); return 0", 0),
+        ("os.abort()", -signal.SIGABRT),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        # A helper leaves by an exception, through all that its parent has called.
+        ("os.fork() or sys.exit(3); os.wait(); return 0", 0),
+        ("pid = os.fork()\n    if pid: os.wait()\n    return 0 if pid else 4", 0),
+    ],
+)
+def test_the_status_is_that_of_the_work(body, status):
+    code, out, err = run(body)
+    assert code == status
+    assert out == ""
+    assert ("before its work was done" in err) == (status == 1 and "atexit" not in body)
+
+
+def test_what_the_work_leaves_running_ends_with_it_and_is_named():
+    code, _, err = run("os.system('sleep 60 & true'); os.fork() or time.sleep(61); return 0")
+    assert code == 0
+    assert err.count("was still there, and is ended: ") == 2
+    assert "(sleep 60)" in err
+
+
+def test_a_daemon_is_left_alone():
+    code, out, err = run("os.system('setsid sleep 60 >/dev/null 2>&1 & echo $!'); return 0")
+    assert (code, err) == (0, "")
+    os.kill(int(out), signal.SIGKILL)
+
+
+def test_a_thread_that_stays_is_named(monkeypatch):
+    began = time.monotonic()
+    code, _, err = run(
+        "import rltrain_ranks.guarded as g; g._FOR_THREADS = 0.2\n"
+        "    threading.Thread(target=time.sleep, args=[60], name='bridge').start(); return 0"
+    )
+    assert code == 0
+    assert "rltrain: a thread was left running, and ends here: 'bridge', at " in err
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR2])
+@pytest.mark.parametrize("group", [False, True])
+def test_a_signal_reaches_the_work_once(number, group):
+    process = start("print('here', flush=True); time.sleep(60); return 0")
+    assert process.stdout.readline() == "here\n"
+    (os.killpg if group else os.kill)(process.pid, number)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == {signal.SIGUSR2: 75}.get(number, 128 + number)
+    assert err == f"rltrain: ended by {number.name}.\n"
+
+
+def test_a_signal_within_an_import_is_handled_after_it(tmp_path):
+    (tmp_path / "slow_import.py").write_text("import time\ntime.sleep(1)\n")
+    process = start(
+        f"sys.path.append({str(tmp_path)!r}); print('here', flush=True)\n"
+        "    try: import slow_import\n"
+        "    finally: print('slow_import' in sys.modules)\n"
+        "    time.sleep(60)\n"
+    )
+    assert process.stdout.readline() == "here\n"
+    time.sleep(0.3)
+    process.terminate()
+    out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (143, "True\n")
+
+
+def test_the_work_ends_with_a_killed_guard():
+    process = start("print(os.getpid(), flush=True); time.sleep(60)")
+    worker = int(process.stdout.readline())
+    process.kill()
+    process.communicate(timeout=10)
+    deadline = time.monotonic() + 5
+    while os.path.exists(f"/proc/{worker}") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not os.path.exists(f"/proc/{worker}")
+
+
+@pytest.mark.parametrize(("words", "status"), [(["--help"], 0), (["train", "--helpp"], 2)])
+def test_the_command_that_only_prints_ends_as_ever(words, status):
+    run = subprocess.run(
+        [sys.executable, "-m", "rltrain", *words], capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == status
+    assert "before its work was done" not in run.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_request_that_python_ignores_at_first_ends_the_work(number, status):
+    """Python cannot raise what a handler raises in a `__del__`, or in a callback."""
+    code, _, err = run(
+        "class Lost:\n"
+        f"        def __del__(self): os.kill(os.getpid(), signal.{number}); time.sleep(0.1)\n"
+        "    Lost(); time.sleep(50); return 0"
+    )
+    assert code == status
+    assert "Traceback" not in err
+
+
+def test_a_request_may_come_while_another_is_handled(monkeypatch):
+    """timeout(1) sends it to the command and to its group: they arrive one after the other."""
+    made = []
+
+    class Timer(threading.Timer):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.append(self)
+            if len(made) == 1:
+                interrupts._handle(signal.SIGTERM, None)
+
+    monkeypatch.setattr(interrupts, "_bounds", [])
+    monkeypatch.setattr(interrupts, "_owner", os.getpid())
+    # As while a module is imported: the signal is tried again later.
+    monkeypatch.setattr(interrupts, "interrupt", lambda *arguments: None)
+    monkeypatch.setattr(threading, "Timer", Timer)
+    interrupts._handle(signal.SIGTERM, None)
+    for each in made:
+        each.cancel()
+    assert len(made) == 2

@@ -1,1 +1,0 @@
-"""Files and nested options, read safely."""

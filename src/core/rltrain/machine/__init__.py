@@ -1,1 +1,0 @@
-"""This machine: its cores, memory, network, disks and folders."""

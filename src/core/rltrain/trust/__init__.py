@@ -1,1 +1,0 @@
-"""What is taken from run folders, whoever wrote them."""
