@@ -14,8 +14,8 @@ from rltrain.place.placement import place
 from rltrain.plan.resolve import Plan
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry
+from rltrain.run.launched import do
 from rltrain.run.start import apply_saved_variables, launcher_of
-from rltrain.run.worker import run_here, run_launched
 from rltrain.specs import BackendSpec
 from rltrain.types import ProcessGroup, World
 from rltrain_ranks.logs.rank_log import RankLog
@@ -59,12 +59,12 @@ def on_placement(
         work: what each rank does. It can be pickled.
     """
     if world is not None:
+        from rltrain.run.worker import run_here  # Where ranks are started, it is not needed.
+
         result = run_here(placement, world, work)
         return result if world.is_root else None
     # Launchers ask for the work's name, as functions have one.
-    launched: Any = functools.update_wrapper(
-        functools.partial(run_launched, run=work), run_launched
-    )
+    launched: Any = functools.update_wrapper(functools.partial(do, run=work), do)
     found: Any = launcher_of(placement, registry).launch(placement, launched)
     return found if placement.node_rank == 0 else None
 

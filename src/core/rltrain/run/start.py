@@ -23,8 +23,8 @@ from rltrain.plan.resolve import Plan, make_plan
 from rltrain.plugins.options import make_plugin
 from rltrain.plugins.registry import Registry
 from rltrain.plugins.uninstalled import check_travel, without_given
+from rltrain.run.launched import train
 from rltrain.run.restarts import restarts_here, with_restarts
-from rltrain.run.worker import run_here, run_rank, work
 from rltrain.specs import LauncherSpec
 from rltrain.types import Launcher, TrainResult, World
 from rltrain_files.terminal import note
@@ -73,21 +73,26 @@ def start(plan: Plan) -> TrainResult:
     if (plan.world.num_nodes if plan.world is not None else config.nnodes) > 1:
         wait_for_host(config.meeting_point[0], config.join_timeout)
     if plan.world is not None:
+        from rltrain.run.worker import (
+            run_here,
+            run_rank,
+        )  # Where ranks are started, none is needed.
+
         return run_here(config, plan.world, run_rank)
     launcher = launcher_of(config, plan.registry)
     make_room()
     if restarts_here(config):
         total = plan.iteration.iterations if plan.iteration else config.max_iterations
         return with_restarts(config, total, functools.partial(_launch, launcher))
-    return launcher.launch(config, work)
+    return launcher.launch(config, train)
 
 
 def _launch(launcher: Launcher, config: RunConfig, notes: Notes) -> TrainResult:
     """Start the ranks of a run that may start them again."""
     once = dataclasses.replace(config, max_restarts=0)
-    of_rank = functools.partial(work, notes=(notes,), max_restarts=config.max_restarts)
+    of_rank = functools.partial(train, notes=(notes,), max_restarts=config.max_restarts)
     # Launchers ask for the work's name, as functions have one.
-    return launcher.launch(once, functools.update_wrapper(of_rank, work))
+    return launcher.launch(once, functools.update_wrapper(of_rank, train))
 
 
 @dataclass(frozen=True)
