@@ -11,11 +11,11 @@ import pytest
 
 from rltrain import train
 from rltrain.errors import RankFailed
-from rltrain.run.requests import Requests
 from rltrain.run.worker import run_here
 from rltrain.testing import make_config
 from rltrain.types import World
 from rltrain_ranks.ending import announce_training, ask_to_end, asked_to_end
+from rltrain_ranks.requests import Requests
 
 
 def test_ranks_that_train_are_asked_once(tmp_path, capsys, monkeypatch):

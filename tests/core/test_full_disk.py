@@ -18,7 +18,6 @@ from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import Scalars
-from rltrain.run.requests import Requests
 from rltrain.run.session import RankSession
 from rltrain.run.unwritten import IO_ERROR
 from rltrain.storage.checkpoints import read_state, saved_checkpoints
@@ -27,6 +26,7 @@ from rltrain.storage.metrics_file import read_metrics
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
 from rltrain_files.disk import Mount, NotWritten, disk_errors
+from rltrain_ranks.requests import Requests
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 SIZE = 200_000

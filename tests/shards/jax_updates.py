@@ -223,8 +223,8 @@ class JaxAgain(NamedTuple):
 def main(name: str, file: str) -> None:
     """Be the rank that the environment variables say."""
     from rltrain.config import Placement
-    from rltrain.launch.ranks import rank_from_env
     from rltrain_jax.backends import JaxBackend
+    from rltrain_ranks.variables import rank_from_env
 
     (claim,) = [claim for claim in JAX if str(claim) == name]
     world = rank_from_env(os.environ)

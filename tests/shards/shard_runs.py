@@ -11,7 +11,6 @@ from claim import Claim
 from watcher import Watcher
 
 from rltrain import hookimpl
-from rltrain.launch.ranks import hide_rank_variables
 from rltrain.plan.resolve import make_plan
 from rltrain.run.worker import make_session
 from rltrain.seeding import SeedPlan
@@ -21,6 +20,7 @@ from rltrain_devkit.as_one.rows import Rows
 from rltrain_devkit.as_one.united_env import UnitedEnv
 from rltrain_devkit.as_one.virtual_ranks import VirtualRanks
 from rltrain_gymnasium.batched import make_batched
+from rltrain_ranks.variables import hide_rank_variables
 
 __all__ = ["RANK_LOCAL", "Again", "Environments", "options", "prepared", "split_run", "whole_run"]
 

@@ -6,12 +6,12 @@ the two classes below, or None.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rltrain.errors import UsageError
 from rltrain.types import World
+from rltrain_ranks.variables import read_numbers, read_rank, shown
 
 __all__ = [
     "StartedNode",
@@ -54,54 +54,6 @@ class StartedNode:
     """Port on node 0; None for the default."""
 
 
-def read_numbers(environ: Mapping[str, str], *names: str) -> tuple[int, ...]:
-    """Return variables that must all be numbers from 0 on.
-
-    Raises:
-        UsageError: one is missing, is not a number, or is negative.
-    """
-    with contextlib.suppress(KeyError, ValueError):
-        numbers = tuple(int(environ[name]) for name in names)
-        if min(numbers, default=0) >= 0:
-            return numbers
-    raise UsageError(
-        f"The environment variables {shown(environ, names)} are not valid rank numbers. "
-        "Unset or correct them."
-    )
-
-
-def read_rank(
-    environ: Mapping[str, str],
-    *,
-    rank: str,
-    local_rank: str,
-    world_size: str,
-    local_world_size: str,
-    node_rank: str = "",
-    num_nodes: str = "",
-) -> World:
-    """Return a rank's place from the variables with these names.
-
-    The last three may be missing: then all ranks are on one node, or fill the nodes in order.
-
-    Raises:
-        UsageError: they are not numbers, or contradict each other.
-    """
-    given = (rank, local_rank, world_size)
-    number, local, size = read_numbers(environ, *given)
-    optional = [name for name in (local_world_size, node_rank, num_nodes) if environ.get(name)]
-    found = dict(zip(optional, read_numbers(environ, *optional), strict=True))
-    here = found.get(local_world_size, size)
-    if not (0 <= number < size and 0 <= local < here <= size):
-        names = (*given, local_world_size) if local_world_size in found else given
-        raise UsageError(
-            f"The environment variables contradict each other: {shown(environ, names)}. Unset or "
-            "correct them."
-        )
-    node = found.get(node_rank, number // here)
-    return World(number, local, node, size, here, found.get(num_nodes, -(-size // here)))
-
-
 def read_port(environ: Mapping[str, str], *names: str) -> int | None:
     """Return the first of these variables that is set; None if none is.
 
@@ -120,10 +72,3 @@ def read_port(environ: Mapping[str, str], *names: str) -> int | None:
 def number_or_none(text: str | None) -> int | None:
     """Return a number that may be missing, or be a word such as "gpu"."""
     return int(text) if text and text.isdecimal() else None
-
-
-def shown(environ: Mapping[str, str], names: tuple[str, ...] | list[str]) -> str:
-    """Return variables as the user would set them, for a message."""
-    return ", ".join(
-        f"{name}={environ[name]}" if name in environ else f"{name} (not set)" for name in names
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import io
 import math
 import pathlib
 import pickle
@@ -11,7 +10,7 @@ import random
 
 import numpy as np
 import pytest
-from made_up_arrays import MadeUpArrays, Tensor, tensor
+from made_up_arrays import MadeUpArrays, Tensor, pickled_by_0_1, tensor
 
 from rltrain_files.data import pack_object, pack_state, unpack_object, unpack_state
 from rltrain_files.numbers import MalformedData
@@ -189,17 +188,6 @@ def test_states_of_version_0_1_are_read_for_who_trusts_their_writer():
     assert back["a"].tolist() == [1.0, 2.0]
     assert (back["b"][1] == [1.0, 2.0]).all()
     assert back["c"] == ("x", 1, None)
-
-
-def pickled_by_0_1(state, by_framework) -> bytes:
-    class Pickler(pickle.Pickler):
-        def persistent_id(self, obj):
-            found = [name for name, arrays in by_framework.items() if arrays.owns(obj)]
-            return (found[0], *by_framework[found[0]].to_host(obj)) if found else None
-
-    file = io.BytesIO()
-    Pickler(file, protocol=5).dump(state)
-    return file.getvalue()
 
 
 HEADS = [

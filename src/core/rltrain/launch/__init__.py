@@ -6,15 +6,8 @@ internal.
 
 from rltrain.launch.here import environments_are_made_here
 from rltrain.launch.met import begin_meeting
-from rltrain.launch.ranks import (
-    SECRET,
-    hide_rank_variables,
-    make_room,
-    rank_device,
-    rank_from_env,
-    rank_variables,
-)
 from rltrain.storage.run_folder import PARTIAL
+from rltrain_ranks.devices import make_room, rank_device
 from rltrain_ranks.ending import ask_to_end
 from rltrain_ranks.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, may_catch
 from rltrain_ranks.logs.rank_log import RankLog, console_stream, say
@@ -33,6 +26,7 @@ from rltrain_ranks.reports import (
     write_report,
 )
 from rltrain_ranks.stacks import Process
+from rltrain_ranks.variables import SECRET, hide_rank_variables, rank_from_env, rank_variables
 
 __all__ = [
     "OF_SCHEDULERS",

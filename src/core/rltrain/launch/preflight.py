@@ -13,8 +13,8 @@ import sys
 from typing import Any
 
 from rltrain.errors import RltrainError
-from rltrain.launch.ranks import hide_rank_variables
 from rltrain.specs import load_object
+from rltrain_ranks.variables import hide_rank_variables
 
 __all__ = ["preflight"]
 

@@ -8,7 +8,6 @@ from typing import Literal, TypeVar
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
-from rltrain.launch.ranks import count_ranks, rank_device, select_gpus
 from rltrain.options.checks import flag
 from rltrain.options.run import RunOptions
 from rltrain.place.backend import choose_backend, how_to_share, may_share
@@ -17,6 +16,7 @@ from rltrain.plugins.registry import Registry
 from rltrain.plugins.usual import usual_of
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec
 from rltrain.types import World
+from rltrain_ranks.devices import count_ranks, rank_device, select_gpus
 
 __all__ = ["check_shown", "choose_launcher", "of_framework", "place", "unplaced"]
 

@@ -15,7 +15,6 @@ from rltrain.metrics.progress import Progress
 from rltrain.metrics.trained import Trained
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.run.output import Output
-from rltrain.run.requests import Requests
 from rltrain.run.seeding import CoreSeeding
 from rltrain.seeding import SeedPlan
 from rltrain.storage.checkpoints import save_with_state
@@ -34,6 +33,7 @@ from rltrain.types import (
 )
 from rltrain.watch.profile import Profile
 from rltrain_ranks.pulse import PulseWriter
+from rltrain_ranks.requests import Requests
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

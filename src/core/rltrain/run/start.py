@@ -14,7 +14,6 @@ from typing import Any
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import EndedBySignal, UsageError
-from rltrain.launch.ranks import make_room
 from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import saved_variables, unset, user_config_file
@@ -28,6 +27,7 @@ from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.specs import LauncherSpec
 from rltrain.types import Launcher, TrainResult, World
 from rltrain_files.terminal import note
+from rltrain_ranks.devices import make_room
 from rltrain_ranks.ending import heard_requests, pass_on
 from rltrain_ranks.logs.stream import lasting_output
 from rltrain_ranks.machine.network import wait_for_host

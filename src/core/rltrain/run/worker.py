@@ -15,13 +15,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
-from rltrain.launch.ranks import (
-    export_rank_env,
-    rank_from_env,
-    restrict_gpus,
-    restrict_to_own_gpu,
-    with_device,
-)
 from rltrain.plan.tasks import find_modules_here
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
@@ -31,6 +24,7 @@ from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult, World
 from rltrain_files.secrets.hiding import hide_in_text
 from rltrain_ranks.board import board_of
+from rltrain_ranks.devices import restrict_gpus, restrict_to_own_gpu, with_device
 from rltrain_ranks.interrupts import OF_SCHEDULERS
 from rltrain_ranks.logs.echo import echoed
 from rltrain_ranks.logs.rank_log import RankLog
@@ -44,6 +38,7 @@ from rltrain_ranks.reports import forget_reports, log_path, make_report, write_r
 from rltrain_ranks.signals import ending_when_asked
 from rltrain_ranks.stacks import answering, stack_file
 from rltrain_ranks.started import end_with_launcher, free_start_method
+from rltrain_ranks.variables import export_rank_env, rank_from_env
 from rltrain_ranks.watch.collectives import describing
 from rltrain_ranks.watch.self_watch import machine, watching
 
@@ -149,7 +144,7 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
     """
     if config.distributed:
         restrict_gpus(config.gpu_ids)
-        export_rank_env(world, config, os.environ)
+        export_rank_env(world, config.master_addr, config.master_port, os.environ)
     with (
         private_folder() as folder,
         ending_when_asked(folder, world),
@@ -219,12 +214,12 @@ def run_launched(
     forget_reports(folder, rank, range(first, first + int(os.environ["LOCAL_WORLD_SIZE"])))
     restrict_gpus(config.gpu_ids)
     if config.virtual_local_rank:
-        restrict_to_own_gpu(config)
+        restrict_to_own_gpu(config.device_kind, config.gpu_ids)
     try:
         world = rank_from_env(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
         with RankLog(log_path(folder, world.rank), has_launcher=True) as log:
-            result = run(config, with_device(config, world), log)
+            result = run(config, with_device(world, config.device_kind, config.gpu_ids), log)
         board_of(folder).set_done(place)
         if world.is_root:
             return result

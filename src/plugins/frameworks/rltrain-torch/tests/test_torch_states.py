@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from test_data import pickled_by_0_1
+from made_up_arrays import pickled_by_0_1
 
 from rltrain.data import pack_object, pack_state, unpack_state
 from rltrain.unpickling import UnsafePickle

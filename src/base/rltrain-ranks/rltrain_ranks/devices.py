@@ -1,4 +1,4 @@
-"""Ranks and devices: joining ranks started elsewhere, counting ranks, choosing devices."""
+"""The ranks of a node and their devices: how many, and which has which."""
 
 from __future__ import annotations
 
@@ -6,24 +6,15 @@ import contextlib
 import dataclasses
 import os
 import resource
-from collections.abc import Mapping, MutableMapping
 
-from rltrain.clusters import read_rank
-from rltrain.config import Placement
-from rltrain.errors import UsageError
-from rltrain.options.checks import flag
-from rltrain.types import World
+from rltrain_files.errors import UsageError
 from rltrain_ranks.machine.cores import available_cores
+from rltrain_ranks.world import World
 
 __all__ = [
-    "SECRET",
     "count_ranks",
-    "export_rank_env",
-    "hide_rank_variables",
     "make_room",
     "rank_device",
-    "rank_from_env",
-    "rank_variables",
     "restrict_gpus",
     "restrict_to_own_gpu",
     "select_gpus",
@@ -33,66 +24,11 @@ __all__ = [
 MAX_CPU_RANKS = 8
 """Default maximum of ranks on a machine without GPUs."""
 
-SECRET = "RLTRAIN_SECRET"
-"""Name of the variable with a secret of all nodes of a run."""
-
 _FILES = 4
 """Files that a launcher has open for each rank, at least: pipes, and the process itself."""
 
 _ROOM = 65536
 """Descriptors that a process may have at least, if the system allows it."""
-
-_RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
-
-
-def rank_from_env(environ: Mapping[str, str]) -> World | None:
-    """Return this rank's place by torchrun's variables, which rltrain's launchers set too.
-
-    None unless RANK, LOCAL_RANK and WORLD_SIZE are all set.
-
-    Raises:
-        UsageError: the variables contradict each other.
-    """
-    if not all(environ.get(name) for name in _RANK_VARIABLES):
-        return None
-    return read_rank(
-        environ,
-        rank="RANK",
-        local_rank="LOCAL_RANK",
-        world_size="WORLD_SIZE",
-        local_world_size="LOCAL_WORLD_SIZE",
-        node_rank="GROUP_RANK",
-        num_nodes="GROUP_WORLD_SIZE",
-    )
-
-
-def export_rank_env(world: World, placement: Placement, environ: MutableMapping[str, str]) -> None:
-    """Set torchrun's variables for a joined rank: backends read them, whichever tool started it.
-
-    What already gives this place stays untouched: torchrun's own store listens on its port.
-    """
-    if rank_from_env(environ) == dataclasses.replace(world, device="cpu"):
-        return
-    environ.update(rank_variables(world))
-    environ.update(MASTER_ADDR=placement.master_addr, MASTER_PORT=str(placement.master_port))
-
-
-def rank_variables(world: World) -> dict[str, str]:
-    """Return a rank's place as torchrun's environment variables."""
-    return {
-        "RANK": str(world.rank),
-        "LOCAL_RANK": str(world.local_rank),
-        "WORLD_SIZE": str(world.world_size),
-        "LOCAL_WORLD_SIZE": str(world.local_world_size),
-        "GROUP_RANK": str(world.node_rank),
-        "GROUP_WORLD_SIZE": str(world.num_nodes),
-    }
-
-
-def hide_rank_variables(environ: MutableMapping[str, str]) -> None:
-    """Remove variables that would make a library believe it is one of several ranks."""
-    for name in _RANK_VARIABLES:
-        environ.pop(name, None)
 
 
 def select_gpus(
@@ -158,13 +94,13 @@ def count_ranks(
     number = int(asked)
     if device != "cpu" and number > len(gpus) and not shared:
         raise UsageError(
-            f"{flag('nproc_per_node')} {number}: only {len(gpus)} GPU(s) are visible or chosen; "
+            f"--nproc-per-node {number}: only {len(gpus)} GPU(s) are visible or chosen; "
             f"each rank needs its own. For ranks on the CPU: --device cpu.{instead}"
         )
     needed, allowed = 16 + _FILES * number, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if needed > allowed != resource.RLIM_INFINITY:
         raise UsageError(
-            f"{flag('nproc_per_node')} {number}: needs {needed} open files, and the system allows "
+            f"--nproc-per-node {number}: needs {needed} open files, and the system allows "
             f"{allowed} (`ulimit -Hn`). Start fewer ranks, or raise that limit."
         )
     return number
@@ -199,10 +135,17 @@ def rank_device(
     return f"{kind}:{index}"
 
 
-def with_device(placement: Placement, world: World) -> World:
-    """Assign a launched rank its device; the plan has checked that there are enough."""
-    visible = len(placement.gpu_ids or ()) or world.local_world_size
-    device = rank_device(placement.device_kind, world.local_rank, visible, shared=True)
+def with_device(world: World, kind: str, gpus: tuple[int, ...] | None) -> World:
+    """Assign a launched rank its device; the plan has checked that there are enough.
+
+    Args:
+        world: its place.
+        kind: the kind of device.
+        gpus: those that were chosen; None for all that are visible.
+    """
+    device = rank_device(
+        kind, world.local_rank, len(gpus or ()) or world.local_world_size, shared=True
+    )
     return dataclasses.replace(world, device=device)
 
 
@@ -216,10 +159,15 @@ def restrict_gpus(gpu_ids: tuple[int, ...] | None) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(chosen)
 
 
-def restrict_to_own_gpu(placement: Placement) -> None:
-    """Restrict a launched rank to its own GPU, as torchrun does with --virtual-local-rank."""
-    if placement.device_kind != "cpu":
-        chosen = len(placement.gpu_ids or ()) or int(os.environ["LOCAL_WORLD_SIZE"])
+def restrict_to_own_gpu(kind: str, gpus: tuple[int, ...] | None) -> None:
+    """Restrict a launched rank to its own GPU, as torchrun does with --virtual-local-rank.
+
+    Args:
+        kind: the kind of device.
+        gpus: those that were chosen; None for all that are visible.
+    """
+    if kind != "cpu":
+        chosen = len(gpus or ()) or int(os.environ["LOCAL_WORLD_SIZE"])
         restrict_gpus((int(os.environ["LOCAL_RANK"]) % chosen,))
     os.environ["LOCAL_RANK"] = "0"
 

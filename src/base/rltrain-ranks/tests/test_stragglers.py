@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.metrics.stragglers import Stragglers
 from rltrain_ranks.pulse import PulseWriter
+from rltrain_ranks.watch.stragglers import Stragglers
 
 FAST = (0.02, 0.03)
 
