@@ -90,6 +90,9 @@ JAX_FAILS := $(call plugin,jax)/tests/test_jax_failures.py
 ON_ISAACLAB := -m pytest $(call plugin,isaaclab)/tests/test_isaaclab_ranks.py
 CUDA_PYTHON ?= python3
 FAST := -m "not slow and not long"
+# Of those, what tests/seconds.txt does not list, and what it does.
+FASTEST := -m "not slow and not long and not seconds"
+SECONDS := -m "seconds and not slow and not long"
 # For CI: of tests that are many alike, and of each test's cases, those to run (SEED:SHARE, instead
 # of all); of each file's slow tests likewise; and whether what is missing on the machine is a failure.
 SAMPLE ?=
@@ -102,13 +105,13 @@ STAGES = @mkdir -p build; for stage in $(1); do \
 	begin=$$(date +%s); $(MAKE) $$stage || exit; seconds=$$(($$(date +%s) - begin)); \
 	printf '%3d:%02d  %s\n' $$((seconds / 60)) $$((seconds % 60)) $$stage | tee -a $(MINUTES); done
 
-.PHONY: help bench train test test-core test-all test-fast test-ranks test-long test-slow test-rest test-cuda test-mutants fuzz mutants environments docs lint format clean resolve \
+.PHONY: help bench train test test-core test-all test-fast test-seconds test-ranks test-long test-slow test-rest test-cuda test-mutants fuzz mutants environments docs lint format clean resolve \
 	$(SETS:%=test-%) $(ALONE:%=test-%)
 
 help:
 	@echo "make train      set up, and train the default task on two ranks until it is solved"
-	@echo "make test       set up, lint, the fast tests, and real ranks of each library and launcher"
-	@echo "make test-fast  make test without real ranks"
+	@echo "make test       set up, lint, the fast tests, a sample of those that take seconds, and real ranks"
+	@echo "make test-fast  make test without what takes seconds"
 	@echo "make test-core  the tests of the core and its base, where neither torch, jax nor a library is installed"
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
@@ -127,10 +130,15 @@ train: $(READY)
 	$(BIN)/rltrain --library rl_games --distributed --nproc-per-node 2 --target-return 475
 
 test:
-	+$(call STAGES,test-fast test-ranks)
+	+$(call STAGES,test-fast test-seconds test-ranks)
 
 test-fast: $(READY) lint
-	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,tested.fast)
+	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FASTEST) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,tested.fastest)
+
+# Of the cases of each test, those that are drawn: always the same, unless SAMPLE says otherwise.
+test-seconds: $(READY)
+	$(TIMEOUT) 900 $(BIN)/python -m pytest $(SECONDS) --cases $(or $(SAMPLE),23:0.3) $(COMPLETE) \
+		$(SIDE_BY_SIDE) $(call REPORT,tested.seconds)
 
 test-ranks: $(READY)
 	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" --sample 23:0.03 \
@@ -146,7 +154,7 @@ $(ALONE:%=test-%): test-%: $(READY)
 
 # Installing mostly waits.
 test-all: $(READY)
-	+$(MAKE) --jobs 2 test environments
+	+$(MAKE) --jobs 2 test environments SAMPLE=0:1
 	+$(MAKE) test-rest
 
 test-rest:

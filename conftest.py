@@ -56,6 +56,18 @@ def pytest_configure(config):
     gc.disable()
 
 
+@functools.cache
+def of_seconds():
+    """Return the tests that take half a second or more; see tests/seconds.py."""
+    lines = (Path(__file__).parent / "tests" / "seconds.txt").read_text().splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
+
+
+def pytest_itemcollected(item):
+    if item.nodeid.partition("[")[0] in of_seconds():
+        item.add_marker("seconds")
+
+
 def pytest_collection_finish():
     """Never look for garbage in what the imports of all libraries made: a million objects."""
     gc.freeze()
