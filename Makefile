@@ -135,9 +135,10 @@ test:
 test-fast: $(READY) lint
 	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FASTEST) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,tested.fastest)
 
-# Of the cases of each test, those that are drawn: always the same, unless SAMPLE says otherwise.
+# Of each file's tests and of their cases, those that are drawn: always the same, unless it is said.
 test-seconds: $(READY)
-	$(TIMEOUT) 900 $(BIN)/python -m pytest $(SECONDS) --cases $(or $(SAMPLE),23:0.3) $(COMPLETE) \
+	$(TIMEOUT) 900 $(BIN)/python -m pytest $(SECONDS) --cases $(or $(SAMPLE),23:0.3) \
+		--per-file $(or $(PER_FILE),23:0.5) $(COMPLETE) \
 		$(SIDE_BY_SIDE) $(call REPORT,tested.seconds)
 
 test-ranks: $(READY)
@@ -154,7 +155,7 @@ $(ALONE:%=test-%): test-%: $(READY)
 
 # Installing mostly waits.
 test-all: $(READY)
-	+$(MAKE) --jobs 2 test environments SAMPLE=0:1
+	+$(MAKE) --jobs 2 test environments SAMPLE=0:1 PER_FILE=0:1
 	+$(MAKE) test-rest
 
 test-rest:
@@ -180,8 +181,8 @@ mutants: $(READY)
 
 # The same faults again and again: of those that their lines still have, no more may survive.
 test-mutants: $(READY)
-	$(TIMEOUT) 1200 $(BIN)/python tests/mutants/mutants.py --number 10 --of src/core/rltrain --tests tests/core \
-		--survivors 3
+	$(TIMEOUT) 1200 $(BIN)/python tests/mutants/mutants.py --number 10 --of src/core/rltrain src/base \
+		--tests tests/core src/base --survivors 3
 
 environments: $(SETS:%=.venv-%/.ready) .venv-core/.ready .venv-docs/.ready
 

@@ -2,7 +2,7 @@
 
     python tests/seconds.py build/versions/tested.fastest.xml build/versions/tested.seconds.xml
 
-writes tests/seconds.txt from the reports of `make test SAMPLE=0:1`, on an idle machine.
+writes tests/seconds.txt from the reports of `make test SAMPLE=0:1 PER_FILE=0:1` on an idle machine.
 """
 
 from __future__ import annotations

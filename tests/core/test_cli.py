@@ -287,7 +287,9 @@ def test_all_help_names_every_flag(capsys, command):
 
 def test_help_leaves_out_what_few_need_and_says_so(capsys):
     out = help_of(capsys, "train", "--help")
-    assert "--gpu-ids" in out
+    usual = "library algorithm task checkpoint resume num-envs max-iterations seed distributed"
+    for name in [*usual.split(), "nproc-per-node", "gpu-ids", "device", "run-name", "config"]:
+        assert f"\n  --{name}" in out
     assert "--rdzv-endpoint" not in out
     assert "More flags: rltrain train --help-all." in out
     assert len(out.splitlines()) < 80

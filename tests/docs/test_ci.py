@@ -214,3 +214,10 @@ def test_what_is_missing_fails_where_nothing_may_be(run, tmp_path):
     assert "no browser here" in done.stdout
     assert "2 failed, 2 skipped" in done.stdout
     assert "2 errors" in done.stdout
+
+
+def test_what_takes_seconds_is_there(ours):
+    for name in ours.of_seconds():
+        path, wanted, *_ = name.split("::")  # A class, of a kit's rules, or a function.
+        gone = f"{name}: run `make test SAMPLE=0:1 PER_FILE=0:1`, then seconds.py"
+        assert wanted in (ROOT / path).read_text(), gone

@@ -9,6 +9,7 @@ import pytest
 import torch
 from rl_games_envs import (
     MULTI_DISCRETE,
+    Changed,
     FloatImages,
     Groups,
     Images,
@@ -138,3 +139,19 @@ def test_observations_that_rl_games_cannot_take_are_refused(train_on, env, agent
 def test_sac_refuses_images(train_on):
     with pytest.raises(UsageError, match=r"SAC reads only vectors"):
         train_on(FakeWorld(2), {}, env=Images, algorithm="sac")
+
+
+def test_a_rank_keeps_the_threads_that_its_backend_has_set(train_on, monkeypatch):
+    """rl_games itself takes up to four cores of the machine, on every rank."""
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    seen = set()
+
+    class Seeing(Changed):
+        def observe(self, state):
+            seen.add(torch.get_num_threads())
+            return state
+
+    train_on(FakeWorld(1), {}, Seeing)
+    assert seen == {1}
+    train_on(FakeWorld(1), {"params.torch_threads": 2}, Seeing)
+    assert 2 in seen

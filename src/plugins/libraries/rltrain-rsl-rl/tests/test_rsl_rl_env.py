@@ -9,6 +9,7 @@ from rsl_rl_stubs import LocalSession, PointEnv, small_agent
 from rltrain.errors import UsageError
 from rltrain_rsl_rl.adapter import RslRlLibrary
 from rltrain_rsl_rl.env import RslRlEnv
+from rltrain_rsl_rl.spaces import Actions
 
 
 def sent(space: Box, outputs: list[float], **options) -> list[float]:
@@ -151,3 +152,14 @@ def test_spaces_of_another_kind_are_refused():
     env.single_observation_space = Dict({"policy": Discrete(3)})
     with pytest.raises(UsageError, match="'policy' is"):
         RslRlEnv(env, "cpu")
+
+
+def test_bounds_are_described_if_one_of_them_is_finite():
+    def described(low, high):
+        return Actions(Box(np.float32(low), np.float32(high))).described()
+
+    endless = np.inf
+    assert set(described([-endless, -endless], [endless, endless])) == {"scale", "offset"}
+    assert described([-2, -endless], [2, endless]) == {
+        **{"scale": [2, 1], "offset": [0, 0], "low": [-2, -endless], "high": [2, endless]},
+    }
