@@ -186,8 +186,8 @@ test-mutants: $(READY)
 
 environments: $(SETS:%=.venv-%/.ready) .venv-core/.ready .venv-docs/.ready
 
-# Of the fast tests in a version set: few of the core's and the docs' depend on a version.
-DRAWN = $(if $(SAMPLE),--sample $(SAMPLE):tests/core:tests/docs:tests/installed --cases $(SAMPLE))
+# Of the fast tests in a version set: few of the base's, the core's and the docs' depend on a version.
+DRAWN = $(if $(SAMPLE),--sample $(SAMPLE):src/base:tests/core:tests/docs:tests/installed --cases $(SAMPLE))
 
 # The oldest and newest versions that each plugin supports: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready

@@ -58,7 +58,7 @@ def pytest_configure(config):
 
 @functools.cache
 def of_seconds():
-    """Return the tests that take half a second or more; see tests/seconds.py."""
+    """Return the tests that take 0.3 s or more; see tests/seconds.py."""
     lines = (Path(__file__).parent / "tests" / "seconds.txt").read_text().splitlines()
     return frozenset(line for line in lines if not line.startswith("#"))
 

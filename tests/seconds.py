@@ -1,4 +1,4 @@
-"""Lists the tests that take half a second or more, which `make test-fast` leaves out.
+"""Lists the tests that take 0.3 s or more, which `make test-fast` leaves out.
 
     python tests/seconds.py build/versions/tested.fastest.xml build/versions/tested.seconds.xml
 
@@ -16,11 +16,11 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_suffix(".txt")
 
-FROM, IN_ALL = 0.5, 4.0
+FROM, IN_ALL = 0.3, 3.0
 """The seconds of a test, or of all cases of one, from which on it is listed."""
 
 HEAD = (
-    "# Tests that take half a second or more: `make test-fast` leaves them out. See seconds.py.\n"
+    "# Tests that take 0.3 s or more: `make test-fast` leaves them out. See seconds.py.\n"
 )
 
 
