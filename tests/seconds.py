@@ -19,9 +19,7 @@ LIST = Path(__file__).with_suffix(".txt")
 FROM, IN_ALL = 0.3, 3.0
 """The seconds of a test, or of all cases of one, from which on it is listed."""
 
-HEAD = (
-    "# Tests that take 0.3 s or more: `make test-fast` leaves them out. See seconds.py.\n"
-)
+HEAD = "# Tests that take 0.3 s or more: `make test-fast` leaves them out. See seconds.py.\n"
 
 
 def listed(reports: Iterable[Path]) -> list[str]:
