@@ -23,7 +23,7 @@ PUBLIC = frozenset(re.findall(r"^\| \[?`([\w.]+)`", PAGE.read_text(), re.MULTILI
 CORE = ROOT / "src" / "core" / "rltrain"
 BASE = ROOT / "src" / "base"
 BUDGET = {
-    "core without testing": 15_130,
+    "core without testing": 15_125,
     "rltrain.testing": 1_500,
     "largest package of the core": 1_700,
 }

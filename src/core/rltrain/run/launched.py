@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
@@ -19,10 +22,20 @@ ConfigT = TypeVar("ConfigT", bound=Placement)
 def train(
     config: RunConfig, report_dir: str, notes: Sequence[Notes] = (), max_restarts: int | None = None
 ) -> TrainResult | None:
-    """Train as one of the ranks that rltrain's launcher started; see `rltrain.run.worker.work`."""
-    from rltrain.run.worker import work
+    """Train as one of the ranks that rltrain's launcher started; see `do`.
 
-    return work(config, report_dir, notes, max_restarts)
+    Args:
+        config: the resolved run.
+        report_dir: see `rltrain.run.worker.run_launched`.
+        notes: for who starts the launcher again.
+        max_restarts: that of the run, if its launcher was given 0.
+    """
+    from rltrain.run.worker import run_rank
+
+    if max_restarts is not None:
+        config = dataclasses.replace(config, max_restarts=max_restarts)
+    notes = (Notes(Path(report_dir)), *notes)
+    return do(config, report_dir, functools.partial(run_rank, notes=notes))
 
 
 def do(

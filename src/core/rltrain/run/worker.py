@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import os
 import signal
 import sys
@@ -42,7 +41,7 @@ from rltrain_ranks.variables import export_rank_env, rank_from_env
 from rltrain_ranks.watch.collectives import describing
 from rltrain_ranks.watch.self_watch import machine, watching
 
-__all__ = ["CULPRIT_GRACE", "make_session", "run_here", "run_launched", "run_rank", "work"]
+__all__ = ["CULPRIT_GRACE", "make_session", "run_here", "run_launched", "run_rank"]
 
 T = TypeVar("T")
 ConfigT = TypeVar("ConfigT", bound=Placement)
@@ -160,23 +159,6 @@ def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankL
             if lost:
                 time.sleep(CULPRIT_GRACE)
             raise
-
-
-def work(
-    config: RunConfig, report_dir: str, notes: Sequence[Notes] = (), max_restarts: int | None = None
-) -> TrainResult | None:
-    """Train as one of the ranks that rltrain's launcher started; see `run_launched`.
-
-    Args:
-        config: the resolved run.
-        report_dir: see `run_launched`.
-        notes: for who starts the launcher again.
-        max_restarts: that of the run, if its launcher was given 0.
-    """
-    if max_restarts is not None:
-        config = dataclasses.replace(config, max_restarts=max_restarts)
-    notes = (Notes(Path(report_dir)), *notes)
-    return run_launched(config, report_dir, functools.partial(run_rank, notes=notes))
 
 
 def run_launched(
